@@ -1,0 +1,1 @@
+"""The DomainBed protocol: which runs, and what their numbers mean."""

@@ -1,0 +1,5 @@
+"""Featurizers and heads."""
+
+from shiftproof.models.base import MODELS, Model, Network
+
+__all__ = ["MODELS", "Model", "Network"]

@@ -1,0 +1,1 @@
+"""Pure tensor maths: distances between distributions, per-sample gradients, risks."""

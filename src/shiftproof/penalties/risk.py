@@ -1,0 +1,41 @@
+"""Risks: the loss of each sample, and its derivative by the logits.
+
+Two classes may be told apart by two logits under softmax or by one under the logistic function;
+``logits`` of last dimension 1 mean the latter throughout.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def per_sample_risk(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the cross-entropy ℓ of each sample.
+
+    logits [..., c] or [..., 1], labels [...] of integers → [...].
+    """
+    if logits.shape[-1] == 1:
+        return F.binary_cross_entropy_with_logits(
+            logits.squeeze(-1), labels.to(logits.dtype), reduction="none"
+        )
+    flat = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
+    return flat.view(labels.shape)
+
+
+def logit_residual(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return ∂ℓ/∂logits of each sample: softmax(logits) − onehot(y), or σ(logit) − y.
+
+    logits [..., c], labels [...] → [..., c].
+    """
+    if logits.shape[-1] == 1:
+        return torch.sigmoid(logits) - labels.unsqueeze(-1).to(logits.dtype)
+    return torch.softmax(logits, dim=-1) - F.one_hot(labels, logits.shape[-1]).to(logits.dtype)
+
+
+def predicted_class(logits: Tensor) -> Tensor:
+    """Return the most likely class of each sample: logits [..., c] → [...]."""
+    if logits.shape[-1] == 1:
+        return (logits.squeeze(-1) > 0).long()
+    return logits.argmax(dim=-1)

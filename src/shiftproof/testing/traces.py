@@ -1,0 +1,130 @@
+"""Replay recorded optimisation steps on our algorithms and compare every weight.
+
+``python -m shiftproof.testing.traces FILE…`` prints the largest absolute deviation of any weight
+per file, and exits with 1 if one exceeds 1e-8.
+
+A trace is an ``.npz`` file: ``meta`` (JSON: algorithm, sizes, hyper-parameters, under DomainBed's
+names), minibatches ``x`` [steps, domains, batch, inputs] and ``y`` [steps, domains, batch],
+``init/NAME`` the starting weights and ``stepNN/NAME`` those after step NN.  The network is
+Linear(inputs, 24) → ReLU → Linear(24, 10) → ReLU (``feat0``, ``feat1``) → Linear(10, classes)
+(``head``), of whatever widths the weights have.  Any other NAME is a module or parameter of the
+algorithm itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from shiftproof.algorithms import ALGORITHMS, Algorithm
+from shiftproof.benchmark.domainbed_logs import translate
+from shiftproof.errors import DataError, ShiftproofError
+from shiftproof.space import resolve
+from shiftproof.types import Batch, Task
+
+TOLERANCE = 1e-8
+
+
+class Trace(NamedTuple):
+    """The contents of a trace file, as float64 tensors."""
+
+    algorithm: str
+    hparams: dict[str, object]
+    x: Tensor
+    y: Tensor
+    init: dict[str, Tensor]
+    steps: list[dict[str, Tensor]]
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a trace file; its contents are never executed."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            meta = json.loads(str(arrays["meta"]))
+            weights: dict[str, dict[str, Tensor]] = {}
+            for key in arrays.files:
+                group, slash, name = key.partition("/")
+                if slash:
+                    weights.setdefault(group, {})[name] = torch.from_numpy(arrays[key])
+            x, y = torch.from_numpy(arrays["x"]), torch.from_numpy(arrays["y"])
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is not a readable trace: {error}") from error
+    init = weights.pop("init")
+    steps = [weights[group] for group in sorted(weights)]
+    return Trace(meta["algorithm"], meta["hparams"], x.double(), y.long(), init, steps)
+
+
+def build_algorithm(trace: Trace) -> Algorithm:
+    """Return the trace's algorithm with its starting weights, in float64."""
+    hidden, inputs = trace.init["feat0.weight"].shape
+    classes, features = trace.init["head.weight"].shape
+    layers: OrderedDict[str, nn.Module] = OrderedDict(
+        feat0=nn.Linear(inputs, hidden), relu0=nn.ReLU(),
+        feat1=nn.Linear(hidden, features), relu1=nn.ReLU(),
+    )  # fmt: skip
+    name, given = translate(trace.algorithm, trace.hparams)
+    cls = ALGORITHMS.get(name)
+    task = Task((inputs,), classes, num_domains=trace.x.shape[1], regime="table")
+    featurizer, head = nn.Sequential(layers), nn.Linear(features, classes)
+    hparams = resolve(cls.Hparams, task.regime, given)
+    algorithm = cls(task, featurizer, head, hparams, torch.Generator().manual_seed(0)).double()
+    with torch.no_grad():
+        for name, parameter in _weights(algorithm).items():
+            recorded = trace.init.get(name, trace.init.get(name.removesuffix(".weight")))
+            if recorded is None:
+                raise DataError(f"the trace of {trace.algorithm} lacks init/{name}")
+            parameter.copy_(recorded)
+    return algorithm
+
+
+def largest_deviation(trace: Trace) -> float:
+    """Replay the trace and return the largest |ours − recorded| over all weights and steps."""
+    algorithm = build_algorithm(trace)
+    algorithm.train()
+    worst = 0.0
+    for x, y, recorded in zip(trace.x, trace.y, trace.steps, strict=True):
+        algorithm.update(Batch(x, y))
+        ours = _weights(algorithm)
+        for name, expected in recorded.items():
+            deviation = (ours[name].detach() - expected).abs().max().item()
+            worst = max(worst, deviation) if deviation == deviation else float("inf")
+    return worst
+
+
+def _weights(algorithm: Algorithm) -> dict[str, Tensor]:
+    """Return the algorithm's parameters under the trace's names."""
+    return {
+        name.removeprefix("featurizer."): parameter
+        for name, parameter in algorithm.named_parameters()
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Replay every file and return the exit code."""
+    if not arguments:
+        print("usage: python -m shiftproof.testing.traces FILE…", file=sys.stderr)
+        return 2
+    failed = False
+    for argument in arguments:
+        try:
+            deviation = largest_deviation(read_trace(Path(argument)))
+        except ShiftproofError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        good = deviation <= TOLERANCE
+        failed |= not good
+        print(f"{'ok  ' if good else 'FAIL'}  {deviation:9.2e}  {Path(argument).name}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
