@@ -102,12 +102,12 @@ class IDM(ERM):
         logits = self.head(representations)
         total = per_sample_risk(logits, batch.y).mean()  # lines 6 and 9
         parts = {"risk": total}
-        if h.match_gradients and self._tracks(h.gradient_warmup):
+        if h.match_gradients and self._tracks(h.gradient_warmup, h.gradient_ema):
             gradients = head_gradients(self.head, representations, batch.y, logits)  # line 7
             parts["gradient_penalty"] = self.gradient_match(gradients)  # line 11
             if self._matches(h.gradient_warmup):  # line 10
                 total = total + h.gradient_weight * parts["gradient_penalty"]  # line 12
-        if h.match_representations and self._tracks(h.representation_warmup):
+        if h.match_representations and self._tracks(h.representation_warmup, h.representation_ema):
             penalty = self.representation_match(representations.flatten(2))  # line 15
             parts["representation_penalty"] = penalty
             if self._matches(h.representation_warmup):  # line 14
@@ -119,6 +119,7 @@ class IDM(ERM):
         step = self.updates if self.hparams.variant == "authors" else self.updates + 1
         return step >= warmup
 
-    def _tracks(self, warmup: int) -> bool:
-        """Whether this step's points enter the moving average."""
-        return self.hparams.variant == "authors" or self._matches(warmup)
+    def _tracks(self, warmup: int, gamma: float) -> bool:
+        """Whether this step's points enter a moving average or the loss."""
+        remembers = self.hparams.variant == "authors" and gamma > 0
+        return remembers or self._matches(warmup)

@@ -1,1 +1,63 @@
-"""The command line."""
+"""The command line; each command is a file here.
+
+Nothing heavy is imported before a command needs it: ``shiftproof --help`` must answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from shiftproof import __version__
+from shiftproof.cli import algorithms, datasets, demo, train
+from shiftproof.errors import ShiftproofError
+
+app = typer.Typer(
+    name="shiftproof",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: [bold]shiftproof demo[/]",
+)
+app.command(epilog=demo.EXAMPLE)(demo.demo)
+app.command(epilog=train.EXAMPLE)(train.train)
+app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)
+app.command(epilog=datasets.EXAMPLE)(datasets.datasets)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"shiftproof {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def shiftproof(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Train classifiers that hold up on domains they have never seen."""
+
+
+def main() -> None:
+    """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
+    try:
+        app()
+    except ShiftproofError as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone; nobody is left to tell
+        sys.exit(141)
+    except OSError as error:
+        _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
+    except MemoryError:
+        _fail("not enough memory; use a smaller batch_size")
+
+
+def _fail(message: str) -> None:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,26 @@
+"""``shiftproof algorithms``: what there is to train with."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: [bold]shiftproof algorithms idm[/]"
+
+
+def algorithms(
+    name: Annotated[str | None, typer.Argument(help="Show this one in full.")] = None,
+) -> None:
+    """List the algorithms, or explain one."""
+    from rich.console import Console
+
+    from shiftproof.algorithms import ALGORITHMS
+    from shiftproof.report.tables import algorithm_description, algorithm_table
+
+    console = Console()
+    if name is None:
+        console.print(algorithm_table(dict(ALGORITHMS.items())))
+    else:
+        for part in algorithm_description(name, ALGORITHMS.get(name)):
+            console.print(part)

@@ -1,0 +1,1 @@
+"""How results look: values in, text or picture out."""

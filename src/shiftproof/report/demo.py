@@ -1,0 +1,86 @@
+"""The demonstration's table, sentence and picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from rich.table import Table
+
+from shiftproof.benchmark.demo import CEILING, REVERSED_DOMAIN, WARMUP, Accuracies
+from shiftproof.data import Domain, DomainDataset
+from shiftproof.report.plots import BLUE, GREEN, ORANGE, Curve, Panel, learning_picture
+from shiftproof.training.loop import RunResult
+
+# What a domain is called where it is shown.
+DOMAIN_TITLES = {
+    "90%": "training: colour agrees 90%",
+    "80%": "training: colour agrees 80%",
+    REVERSED_DOMAIN: "never seen: colour agrees 10%",
+    "gray": "never seen: gray",
+}
+
+
+def demo_table(
+    accuracies: Mapping[str, Accuracies], seconds: Mapping[str, float], seed: int
+) -> Table:
+    """Return train, test and gray accuracy of each algorithm, and the limit."""
+    table = Table(
+        title="Colored MNIST",
+        caption=f"one run each, seed {seed}, last step; training domains, reversed colours, gray",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("")
+    for name in ("train", "test (reversed)", "gray", "seconds"):
+        table.add_column(name, justify="right")
+    for algorithm, values in accuracies.items():
+        shares = (values.train, values.test, values.gray)
+        table.add_row(
+            algorithm.upper(), *(f"{100 * s:.1f}%" for s in shares), f"{seconds[algorithm]:.0f}"
+        )
+    limit = f"{100 * CEILING:.0f}%"
+    table.add_row("limit by label noise", limit, limit, limit, "", style="dim")
+    return table
+
+
+def demo_sentence(accuracies: Mapping[str, Accuracies]) -> str:
+    """Say what happened and why, as the numbers have it."""
+    erm, idm = accuracies["erm"], accuracies["idm"]
+    lost = "collapsed to" if erm.test < 0.5 else "reached"
+    kept = "kept" if idm.test > erm.test else "reached only"
+    return (
+        f"ERM learnt the colour, which predicts the label better than the digit in training, and"
+        f" {lost} {100 * erm.test:.0f}% where the colours are reversed; IDM matched the gradients"
+        f" of the two training domains, in which colour disagrees, had to read the digit, and"
+        f" {kept} {100 * idm.test:.0f}%."
+    )
+
+
+def demo_picture(dataset: DomainDataset, results: Mapping[str, RunResult]) -> bytes:
+    """Return a PNG: sample digits of each domain, and both learning curves."""
+    panels = []
+    for algorithm, result in results.items():
+        steps = [record["step"] for record in result.records]
+        points = [Accuracies.of(record) for record in result.records]
+        curves = [
+            Curve("training domains", steps, [p.train for p in points], BLUE),
+            Curve("gray", steps, [p.gray for p in points], GREEN),
+            Curve("reversed colours (never seen)", steps, [p.test for p in points], ORANGE),
+        ]
+        switch = (WARMUP, "matching on") if algorithm == "idm" else None
+        panels.append(Panel(algorithm.upper(), curves, switch))
+    samples = {
+        DOMAIN_TITLES[domain.name]: _sample_images(domain)
+        for domain in (*dataset.domains, *dataset.extras)
+    }
+    return learning_picture(panels, samples, (CEILING, "limit by label noise"))
+
+
+def _sample_images(domain: Domain, count: int = 18) -> np.ndarray:
+    """Return the first images, class by class, in red and green: [count, h, w, 3] in [0, 1]."""
+    half = count // 2
+    index = np.concatenate([(domain.y == label).nonzero()[:half, 0].numpy() for label in (0, 1)])
+    red_green = domain.x[index].numpy().transpose(0, 2, 3, 1) / 255.0
+    blue = np.where(domain.name == "gray", red_green[..., :1], 0.0)
+    return np.concatenate([red_green, blue], axis=-1)

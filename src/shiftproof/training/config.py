@@ -1,0 +1,195 @@
+"""What determines a run, and nothing else: two equal configurations give equal records."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from shiftproof.algorithms import ALGORITHMS, Algorithm
+from shiftproof.data import DomainDataset
+from shiftproof.errors import DataError, InvalidValue, UnknownName
+from shiftproof.models import MODELS, Model
+from shiftproof.space import Scalar, resolve, specs
+from shiftproof.types import Task
+
+PRECISIONS = ("fp32", "bf16")
+# Which samples to evaluate on: the two parts of the training and of the test domains, and the
+# dataset's extra sets.
+EVALUATION_SETS = ("train-in", "train-out", "test-in", "test-out", "extra")
+DEFAULT_EVALUATION = ("train-out", "test-in", "test-out", "extra")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A run: data by its fingerprint, everything else by value.
+
+    ``hparams`` holds the algorithm's and the backbone's; ``data_seed`` decides colouring and
+    splits, ``seed`` starting weights, batches and noise.
+    """
+
+    dataset: str
+    fingerprint: str
+    algorithm: str
+    backbone: str
+    hparams: Mapping[str, Scalar]
+    test_domains: tuple[str, ...]
+    steps: int
+    eval_every: int
+    evaluate: tuple[str, ...]
+    holdout: float
+    data_seed: int
+    seed: int
+    device: str
+    precision: str
+
+    @property
+    def run_id(self) -> str:
+        """A hash of the content."""
+        text = json.dumps(self.to_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the configuration as JSON values."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in dataclasses.asdict(self).items()
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RunConfig:
+        """Rebuild what :meth:`to_json` returned."""
+        fields: dict[str, Any] = {
+            key: tuple(item) if isinstance(item, list) else item for key, item in value.items()
+        }
+        return cls(**fields)
+
+    def task(self, dataset: DomainDataset) -> Task:
+        """Return what the model is to learn from the training domains of ``dataset``."""
+        return Task(
+            dataset.input_shape,
+            len(dataset.classes),
+            len(dataset.domains) - len(self.test_domains),
+            dataset.regime,
+        )
+
+    def algorithm_hparams(self, dataset: DomainDataset) -> Algorithm.Hparams:
+        """Return the algorithm's share of the hyper-parameters."""
+        declared = ALGORITHMS.get(self.algorithm).Hparams
+        return resolve(declared, dataset.regime, _share(declared, self.hparams))
+
+    def model(self, dataset: DomainDataset) -> Model:
+        """Return the backbone with its share of the hyper-parameters."""
+        declared = MODELS.get(self.backbone)
+        return resolve(declared, dataset.regime, _share(declared, self.hparams))
+
+
+def configure(
+    dataset: DomainDataset,
+    algorithm: str,
+    *,
+    test_domains: Sequence[str] = (),
+    backbone: str | None = None,
+    hparams: Mapping[str, object] | None = None,
+    steps: int = 5001,
+    eval_every: int | None = None,
+    evaluate: Sequence[str] = DEFAULT_EVALUATION,
+    holdout: float = 0.2,
+    seed: int = 0,
+    data_seed: int | None = None,
+    device: str = "auto",
+    precision: str = "fp32",
+) -> RunConfig:
+    """Return the configuration of a run, with every name and value checked and filled in.
+
+    Args:
+        dataset: the loaded data, made with ``data_seed``.
+        algorithm: a name of :data:`~shiftproof.algorithms.ALGORITHMS`.
+        test_domains: domains kept out of training; none trains on all of them.
+        backbone: a name of :data:`~shiftproof.models.MODELS`; the dataset's own by default.
+        hparams: values in place of the defaults, of the algorithm or the backbone.
+        steps: number of updates.
+        eval_every: evaluate after update 1, 1 + eval_every, … and the last; 0 for the last alone.
+        evaluate: which of :data:`EVALUATION_SETS`.
+        holdout: the share of each domain that is not trained on.
+        seed: starting weights, batches and noise.
+        data_seed: data and splits; ``seed`` by default.
+        device: auto, cpu, cuda, mps.
+        precision: fp32 or bf16 (autocast).
+    """
+    backbone = backbone or dataset.backbone
+    declared = (ALGORITHMS.get(algorithm).Hparams, MODELS.get(backbone))
+    known = [name for part in declared for name in specs(part)]
+    for name in hparams or {}:
+        if name not in known:
+            raise UnknownName(f"hyper-parameter of {algorithm} on {backbone}", name, known)
+    resolved: dict[str, Scalar] = {}
+    for part in declared:
+        values = resolve(part, dataset.regime, _share(part, hparams or {}))
+        resolved |= {name: getattr(values, name) for name in specs(part)}
+    for name in evaluate:
+        if name not in EVALUATION_SETS:
+            raise UnknownName("evaluation set", name, EVALUATION_SETS)
+    if precision not in PRECISIONS:
+        raise UnknownName("precision", precision, PRECISIONS)
+    if steps < 1:
+        raise InvalidValue(f"steps must be at least 1, not {steps}")
+    if not (0 <= holdout < 1 and math.isfinite(holdout)):
+        raise InvalidValue(f"holdout must lie in [0, 1), not {holdout}")
+    eval_every = dataset.eval_every if eval_every is None else eval_every
+    if eval_every < 0:
+        raise InvalidValue(f"eval_every must be at least 0, not {eval_every}")
+    return RunConfig(
+        dataset=dataset.name,
+        fingerprint=dataset.fingerprint,
+        algorithm=algorithm,
+        backbone=backbone,
+        hparams=resolved,
+        test_domains=_test_domains(dataset, test_domains),
+        steps=steps,
+        eval_every=eval_every,
+        evaluate=tuple(name for name in EVALUATION_SETS if name in evaluate),
+        holdout=holdout,
+        data_seed=seed if data_seed is None else data_seed,
+        seed=seed,
+        device=_device(device),
+        precision=precision,
+    )
+
+
+def _share(declared: type, hparams: Mapping[str, object]) -> dict[str, object]:
+    names = specs(declared)
+    return {name: value for name, value in hparams.items() if name in names}
+
+
+def _test_domains(dataset: DomainDataset, asked: Sequence[str]) -> tuple[str, ...]:
+    chosen = {dataset.index_of(name) for name in asked}
+    left = [name for index, name in enumerate(dataset.domain_names) if index not in chosen]
+    if len(left) < 2:
+        raise DataError(
+            f"{dataset.name} has {len(dataset.domains)} domains, and {len(left)} remain for"
+            " training; at least two must"
+        )
+    return tuple(dataset.domain_names[index] for index in sorted(chosen))
+
+
+def _device(asked: str) -> str:
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if asked == "auto":
+        return next(name for name, there in available.items() if there)
+    kind = asked.partition(":")[0]
+    if kind not in available:
+        raise UnknownName("device", asked, ["auto", *available])
+    if not available[kind]:
+        raise InvalidValue(f"this machine has no {kind} device; use --device auto")
+    return asked

@@ -1,0 +1,96 @@
+"""A run is a folder: config.json, records.jsonl, checkpoint.safetensors, and last done.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from shiftproof.errors import RunConflict
+from shiftproof.training.checkpoint import State, load_state, save_state, write_atomically
+from shiftproof.training.config import RunConfig
+from shiftproof.training.records import Record, append_record, read_records, rewind_records
+
+
+class RunFolder:
+    """Reads and writes one run's files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._records = path / "records.jsonl"
+        self._checkpoint = path / "checkpoint.safetensors"
+        self._done = path / "done.json"
+
+    @contextmanager
+    def claim(self, config: RunConfig) -> Iterator[None]:
+        """Hold the folder for ``config`` alone: no other run and no other process gets in.
+
+        The lock is the operating system's and goes with the process, however it ends.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / "lock", blocking=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise RunConflict(f"another process is writing {self.path}; wait or stop it") from None
+        try:
+            self._claim_config(config)
+            yield
+        finally:
+            lock.release()
+
+    def done(self) -> dict[str, Any] | None:
+        """Return how the run ended, or None if it has not."""
+        if not self._done.exists():
+            return None
+        ended: dict[str, Any] = json.loads(self._done.read_bytes())
+        return ended
+
+    def finish(self, ended: dict[str, Any]) -> None:
+        """Write done.json; nothing is written after it."""
+        write_atomically(self._done, _pretty(ended))
+
+    def records(self) -> list[Record]:
+        """Return the records so far."""
+        return read_records(self._records)
+
+    def append(self, record: Record) -> None:
+        """Add a record."""
+        append_record(self._records, record)
+
+    def rewind(self, step: int) -> list[Record]:
+        """Drop the records after ``step`` and return the others."""
+        return rewind_records(self._records, step)
+
+    def save(self, state: State) -> None:
+        """Replace the checkpoint."""
+        save_state(self._checkpoint, state)
+
+    def load(self) -> State | None:
+        """Return the checkpoint, or None."""
+        return load_state(self._checkpoint)
+
+    def _claim_config(self, config: RunConfig) -> None:
+        path = self.path / "config.json"
+        wanted = config.to_json()
+        if not path.exists():
+            write_atomically(path, _pretty(wanted))
+            return
+        try:
+            found = json.loads(path.read_bytes())
+        except ValueError:
+            raise RunConflict(f"{path} is not readable; choose another --out") from None
+        differing = sorted(k for k in wanted.keys() | found.keys() if wanted.get(k) != found.get(k))
+        if differing:
+            changes = "; ".join(f"{k} {found.get(k)!r} → {wanted.get(k)!r}" for k in differing[:3])
+            raise RunConflict(
+                f"{self.path} holds another run ({changes}); choose another --out or delete it"
+            )
+
+
+def _pretty(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,297 @@
+"""The training loop, the same for every algorithm."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import shiftproof
+from shiftproof.algorithms import ALGORITHMS, Algorithm
+from shiftproof.data import DomainDataset
+from shiftproof.data.sampling import BatchSampler
+from shiftproof.data.splits import split_domain
+from shiftproof.errors import CheckpointError, DataError
+from shiftproof.seeding import stream_seed, torch_generator
+from shiftproof.training.checkpoint import State
+from shiftproof.training.config import RunConfig
+from shiftproof.training.evaluate import evaluate, plan_evaluation
+from shiftproof.training.folder import RunFolder
+from shiftproof.training.interrupt import stop_on_signal
+from shiftproof.training.records import Record
+
+# How often the losses are looked at for a value that is not finite; between, nothing waits for
+# the device.
+CHECK_EVERY = 100
+# Checkpoints take at most this share of the time.
+CHECKPOINT_SHARE = 0.02
+
+
+class Observer:
+    """Watches a run; every method does nothing unless overridden."""
+
+    def begin(self, config: RunConfig, step: int) -> None:
+        """The run starts, or goes on, after ``step`` updates."""
+
+    def step(self, step: int, measured: dict[str, Tensor]) -> None:
+        """An update was taken; reading ``measured`` waits for the device, so do it rarely."""
+
+    def record(self, record: Record) -> None:
+        """An evaluation was recorded."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run stands: ``finished``, ``diverged`` (its loss was not finite) or ``stopped``.
+
+    ``seconds`` is the time spent training and evaluating, over all its sessions.
+    """
+
+    status: str
+    step: int
+    seconds: float
+    records: list[Record]
+    folder: Path
+
+    @property
+    def final(self) -> Record:
+        """The last record."""
+        return self.records[-1]
+
+
+def train(
+    config: RunConfig,
+    dataset: DomainDataset,
+    folder: Path,
+    observer: Observer | None = None,
+    checkpoint_seconds: float = 5.0,
+) -> RunResult:
+    """Train as ``config`` says, in ``folder``; called again, go on where it stopped.
+
+    A run that was killed at any moment ends with the same records and weights as one that was
+    not.  The first SIGINT or SIGTERM stops it after the current step with a checkpoint.
+    """
+    if dataset.fingerprint != config.fingerprint:
+        raise DataError(f"the run was configured for other data than this {dataset.name}")
+    run = RunFolder(folder)
+    observer = observer or Observer()
+    with run.claim(config):
+        ended = run.done()
+        if ended is None:
+            # Dropout draws from torch's global generators: ours for the while, the caller's after.
+            with torch.random.fork_rng(), stop_on_signal() as stop_asked:
+                trainer = Trainer(config, dataset)
+                _restore(trainer, run)
+                observer.begin(config, trainer.step)
+                ended = _run(trainer, run, observer, stop_asked, checkpoint_seconds)
+        return RunResult(records=run.records(), folder=folder, **_standing(ended))
+
+
+@dataclass
+class Trainer:
+    """An algorithm under training, and all the state that the next step depends on."""
+
+    config: RunConfig
+    dataset: DomainDataset
+    step: int = 0
+    seconds: float = 0.0
+    pending: dict[str, list[Tensor]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        config, device = self.config, torch.device(self.config.device)
+        domains = [domain.to(device) for domain in self.dataset.domains]
+        splits = [
+            split_domain(len(domain), config.holdout, config.data_seed, index)
+            for index, domain in enumerate(domains)
+        ]
+        self.algorithm = build_algorithm(config, self.dataset)
+        training = [
+            (domain, split.in_)
+            for domain, split in zip(domains, splits, strict=True)
+            if domain.name not in config.test_domains
+        ]
+        self.sampler = BatchSampler(
+            [domain for domain, _ in training],
+            [part for _, part in training],
+            self.algorithm.hparams.batch_size,
+            stream_seed(config.seed, "sampler"),
+        )
+        self.evaluation = plan_evaluation(config, self.dataset, splits)
+        torch.manual_seed(stream_seed(config.seed, "noise"))
+        self.algorithm.train()
+
+    def advance(self) -> dict[str, Tensor]:
+        """Take one step; return what it measured, still on the device."""
+        with self._autocast():
+            measured = self.algorithm.update(self.sampler.batch(self.step))
+        self.step += 1
+        for name, value in measured.items():
+            self.pending.setdefault(name, []).append(value)
+        return measured
+
+    def evaluation_due(self) -> bool:
+        """Whether the protocol evaluates after this many updates: 1, 1 + every, …, the last."""
+        every = self.config.eval_every
+        return self.step == self.config.steps or (every > 0 and (self.step - 1) % every == 0)
+
+    def divergence(self) -> int | None:
+        """Return the step whose loss was the first not finite, of those pending, or None."""
+        losses = self.pending.get("loss")
+        if not losses:
+            return None
+        bad = (~torch.stack(losses).isfinite()).nonzero()
+        return None if len(bad) == 0 else self.step - len(losses) + int(bad[0]) + 1
+
+    def measure(self) -> Record:
+        """Evaluate, and sum up the steps since the last record (each number their mean)."""
+        record: Record = {"step": self.step}
+        record |= {name: torch.stack(values).mean().item() for name, values in self.pending.items()}
+        self.pending.clear()
+        with self._autocast():
+            scores = {subset.name: evaluate(self.algorithm, subset) for subset in self.evaluation}
+        record["accuracy"] = {name: score.accuracy for name, score in scores.items()}
+        record["risk"] = {name: score.risk for name, score in scores.items()}
+        return record
+
+    def state(self) -> State:
+        """Return everything the next step depends on."""
+        return {
+            "step": self.step,
+            "seconds": self.seconds,
+            "pending": {name: torch.stack(values) for name, values in self.pending.items()},
+            "algorithm": self.algorithm.training_state(),
+            "rng": torch.get_rng_state(),
+            "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        }
+
+    def load(self, state: State) -> None:
+        """Take up a state."""
+        self.step, self.seconds = state["step"], state["seconds"]
+        device = torch.device(self.config.device)
+        self.pending = {k: list(v.to(device).unbind()) for k, v in state["pending"].items()}
+        self.algorithm.load_training_state(state["algorithm"])
+        torch.set_rng_state(state["rng"])
+        if state["cuda_rng"]:
+            torch.cuda.set_rng_state_all(state["cuda_rng"])
+
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.config.precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(torch.device(self.config.device).type, dtype=torch.bfloat16)
+
+
+def build_algorithm(config: RunConfig, dataset: DomainDataset) -> Algorithm:
+    """Return the untrained algorithm of a run on its device; weights come from stream ``init``."""
+    task = config.task(dataset)
+    with torch.random.fork_rng():
+        torch.manual_seed(stream_seed(config.seed, "init"))
+        network = config.model(dataset).build(task)
+        algorithm = ALGORITHMS.get(config.algorithm)(
+            task,
+            network.featurizer,
+            network.head,
+            config.algorithm_hparams(dataset),
+            torch_generator(config.seed, "noise"),
+        )
+    return algorithm.to(config.device)
+
+
+def _restore(trainer: Trainer, run: RunFolder) -> None:
+    state = run.load()
+    if state is not None:
+        try:
+            trainer.load(state)
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise CheckpointError(
+                f"the checkpoint in {run.path} does not fit this version ({error});"
+                " delete it to start over"
+            ) from error
+    run.rewind(trainer.step)
+
+
+def _run(
+    trainer: Trainer, run: RunFolder, observer: Observer, stop_asked: Any, checkpoint_seconds: float
+) -> dict[str, Any]:
+    """Take the remaining steps; return what done.json says, or the same for a stopped run."""
+    config = trainer.config
+    clock = _Clock(trainer, checkpoint_seconds)
+    diverged_at: int | None = None
+    while trainer.step < config.steps and diverged_at is None:
+        observer.step(trainer.step + 1, trainer.advance())
+        evaluation_due = trainer.evaluation_due()
+        if evaluation_due or trainer.step % CHECK_EVERY == 0:
+            diverged_at = trainer.divergence()
+        if evaluation_due and diverged_at is None:
+            record = trainer.measure()
+            if all(_finite(risk) for risk in record["risk"].values()):
+                run.append(record)
+                observer.record(record)
+            else:
+                diverged_at = trainer.step
+        finished = trainer.step == config.steps
+        if diverged_at is None and (clock.checkpoint_due() or stop_asked() or finished):
+            clock.read()
+            with clock.checkpointing():
+                run.save(trainer.state())
+        if stop_asked() and not finished:
+            return {"status": "stopped", "step": trainer.step, "seconds": clock.read()}
+    status = "finished"
+    if diverged_at is not None:
+        status = "diverged"
+        run.rewind(diverged_at - 1)
+        run.append({"step": diverged_at, "event": "diverged"})
+    ended = {
+        "status": status,
+        "step": trainer.step if diverged_at is None else diverged_at,
+        "seconds": clock.read(),
+        "run_id": config.run_id,
+        "environment": {
+            "shiftproof": shiftproof.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "threads": torch.get_num_threads(),
+        },
+    }
+    run.finish(ended)
+    return ended
+
+
+class _Clock:
+    """Adds the time that passes to the trainer's, and says when to write a checkpoint."""
+
+    def __init__(self, trainer: Trainer, checkpoint_seconds: float) -> None:
+        self._trainer = trainer
+        self._last = self._last_checkpoint = time.perf_counter()
+        self._interval = self._shortest = checkpoint_seconds
+
+    def read(self) -> float:
+        now = time.perf_counter()
+        self._trainer.seconds += now - self._last
+        self._last = now
+        return self._trainer.seconds
+
+    def checkpoint_due(self) -> bool:
+        return time.perf_counter() - self._last_checkpoint >= self._interval
+
+    @contextlib.contextmanager
+    def checkpointing(self) -> Any:
+        started = time.perf_counter()
+        yield
+        self._last_checkpoint = time.perf_counter()
+        took = self._last_checkpoint - started
+        self._interval = max(self._shortest, took / CHECKPOINT_SHARE)
+
+
+def _finite(value: float) -> bool:
+    return abs(value) < float("inf")
+
+
+def _standing(ended: dict[str, Any]) -> dict[str, Any]:
+    return {key: ended[key] for key in ("status", "step", "seconds")}

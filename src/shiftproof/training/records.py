@@ -1,0 +1,51 @@
+"""Records: what a run measured, one JSON line each, written at once and never rewritten.
+
+They hold nothing that depends on the machine's pace, so that an interrupted and resumed run ends
+with the same bytes as an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from shiftproof.training.checkpoint import write_atomically
+
+Record = dict[str, Any]
+
+
+def append_record(path: Path, record: Record) -> None:
+    """Add one record and wait until it is on disk."""
+    with open(path, "ab") as file:
+        file.write(_line(record))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_records(path: Path) -> list[Record]:
+    """Return all whole records; a last line cut short by a crash is not one."""
+    return list(_whole_lines(path))
+
+
+def rewind_records(path: Path, step: int) -> list[Record]:
+    """Forget records after ``step`` (they will come again), and return those that stay."""
+    kept = [record for record in _whole_lines(path) if record["step"] <= step]
+    data = b"".join(map(_line, kept))
+    if not path.exists() or path.read_bytes() != data:
+        write_atomically(path, data)
+    return kept
+
+
+def _line(record: Record) -> bytes:
+    return json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
+def _whole_lines(path: Path) -> Iterator[Record]:
+    if not path.exists():
+        return
+    for line in path.read_bytes().splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            yield json.loads(line)

@@ -1,0 +1,94 @@
+import json
+
+import pytest
+import torch
+
+from shiftproof.algorithms import ALGORITHMS
+from shiftproof.data import Domain, DomainDataset
+from shiftproof.errors import DataError, InvalidValue, UnknownName
+from shiftproof.models import MODELS
+from shiftproof.space import specs
+from shiftproof.training.config import RunConfig, configure
+
+
+@pytest.fixture
+def dataset():
+    generator = torch.Generator().manual_seed(0)
+    domains = tuple(
+        Domain(name, torch.randn(20, 4, generator=generator), torch.arange(20) % 3)
+        for name in ("north", "east", "south")
+    )
+    return DomainDataset("toy", domains, ("a", "b", "c"), "table", "mlp", 10)
+
+
+def test_everything_is_filled_in(dataset):
+    config = configure(dataset, "idm", test_domains=["east"], hparams={"lr": "0.5", "hidden": 8})
+    assert config.hparams["lr"] == 0.5
+    assert config.hparams["hidden"] == 8
+    assert config.hparams["gradient_weight"] == 1e3
+    assert (config.backbone, config.eval_every, config.device) == ("mlp", 10, "cpu")
+    task = config.task(dataset)
+    assert (task.num_domains, task.num_classes, task.input_shape) == (2, 3, (4,))
+    assert config.model(dataset).hidden == 8
+    assert config.algorithm_hparams(dataset).lr == 0.5
+
+
+def test_json_round_trip(dataset):
+    config = configure(dataset, "erm", test_domains=["south"])
+    again = RunConfig.from_json(json.loads(json.dumps(config.to_json())))
+    assert again == config
+    assert again.run_id == config.run_id
+
+
+def test_the_id_follows_the_content(dataset):
+    ids = {
+        configure(dataset, "erm", **change).run_id
+        for change in [
+            {}, {"seed": 1}, {"data_seed": 1}, {"steps": 3}, {"holdout": 0.1},
+            {"test_domains": ["east"]}, {"hparams": {"lr": 0.1}}, {"precision": "bf16"},
+            {"evaluate": ["train-in"]}, {"eval_every": 3},
+        ]
+    }  # fmt: skip
+    assert len(ids) == 10
+    assert configure(dataset, "erm").run_id == configure(dataset, "erm", hparams={}).run_id
+
+
+def test_order_of_test_domains_does_not_matter(dataset):
+    four = DomainDataset(
+        "toy", (*dataset.domains, Domain("west", torch.zeros(4, 4), torch.zeros(4).long())),
+        dataset.classes, "table", "mlp", 10,
+    )  # fmt: skip
+    first, second = (
+        configure(four, "erm", test_domains=t) for t in (["east", "west"], ["west", "east"])
+    )
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"algorithm": "emr"}, UnknownName, "did you mean 'erm'"),
+        ({"backbone": "mpl"}, UnknownName, "did you mean 'mlp'"),
+        ({"test_domains": ["nroth"]}, UnknownName, "did you mean 'north'"),
+        ({"test_domains": ["north", "east"]}, DataError, "1 remain.*at least two"),
+        ({"hparams": {"learning_rate": 1}}, UnknownName, "hyper-parameter of erm on mlp"),
+        ({"hparams": {"hiden": 1}}, UnknownName, "did you mean 'hidden'"),
+        ({"hparams": {"lr": "fast"}}, InvalidValue, "lr must be a finite number, not 'fast'"),
+        ({"evaluate": ["test"]}, UnknownName, "did you mean 'test-"),
+        ({"precision": "fp16"}, UnknownName, "precision 'fp16'.*'bf16'"),
+        ({"steps": 0}, InvalidValue, "steps must be at least 1"),
+        ({"holdout": 1.0}, InvalidValue, "holdout must lie in"),
+        ({"holdout": float("nan")}, InvalidValue, "holdout must lie in"),
+        ({"eval_every": -1}, InvalidValue, "eval_every"),
+        ({"device": "gpu"}, UnknownName, "device 'gpu'"),
+    ],
+)
+def test_mistakes_are_named(dataset, change, error, words):
+    with pytest.raises(error, match=words):
+        configure(dataset, **{"algorithm": "erm", **change})
+
+
+def test_no_algorithm_and_model_share_a_hyperparameter_name():
+    for algorithm in map(ALGORITHMS.get, ALGORITHMS):
+        for model in map(MODELS.get, MODELS):
+            assert not specs(algorithm.Hparams).keys() & specs(model).keys()
