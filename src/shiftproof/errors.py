@@ -50,14 +50,17 @@ class CheckpointError(ShiftproofError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known name ``name`` was probably meant to be, or list them all.
 
-    >>> nearest("imd", ["erm", "idm"])
-    "did you mean 'idm'?"
+    >>> nearest("imd", ["erm", "idm", "mmd"])
+    "did you mean 'idm' or 'mmd'?"
     >>> nearest("xyzzy", ["erm", "idm"])
     'known: erm, idm'
     """
     known = list(known)
     by_lower = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=2, cutoff=0.5)
+    # Letters in the wrong order are the commonest slip, and difflib thinks little of them.
+    swapped = [other for other in by_lower if sorted(other) == sorted(name.lower())]
+    similar = difflib.get_close_matches(name.lower(), by_lower, n=2, cutoff=0.5)
+    close = list(dict.fromkeys(swapped + similar))[:2]
     if close:
         return "did you mean " + " or ".join(repr(by_lower[match]) for match in close) + "?"
     return "known: " + (", ".join(known) or "none")

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from shiftproof.errors import InvalidValue
 from shiftproof.registry import Registry
 from shiftproof.space import Float, Int, hparam
 from shiftproof.types import Batch, Task
@@ -29,6 +30,10 @@ class Losses(NamedTuple):
 
     total: Tensor
     parts: dict[str, Tensor]
+
+    def measured(self) -> dict[str, Tensor]:
+        """Return all of them by name, without their graphs."""
+        return {"loss": self.total.detach(), **{k: v.detach() for k, v in self.parts.items()}}
 
 
 class Algorithm(nn.Module, ABC):
@@ -102,12 +107,15 @@ class Algorithm(nn.Module, ABC):
         if self.updates in self.optimizer_restarts:
             self.reset_optimizer()  # its moments do not fit a loss that jumps
         losses = self.objective(batch)
-        optimizer = self.optimizers["main"]
-        optimizer.zero_grad()
-        losses.total.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        self.descend(losses.total)
         self.updates += 1
-        return {"loss": losses.total.detach(), **{k: v.detach() for k, v in losses.parts.items()}}
+        return losses.measured()
+
+    def descend(self, loss: Tensor, optimizer: str = "main") -> None:
+        """Take one step of the named optimiser along the gradient of ``loss``."""
+        self.optimizers[optimizer].zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizers[optimizer].step()
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the logits of x [batch, …]: [batch, c]."""
@@ -118,6 +126,19 @@ class Algorithm(nn.Module, ABC):
         """Return the representations R = φ(x) of all domains, [domains, batch, k], in one pass."""
         flat: Tensor = self.featurizer(batch.x.flatten(0, 1))
         return flat.view(*batch.y.shape, *flat.shape[1:])
+
+    @property
+    def num_features(self) -> int:
+        """The size k of a representation: the inputs of the head's first linear layer."""
+        for module in self.head.modules():
+            if isinstance(module, nn.Linear):
+                return module.in_features
+        raise InvalidValue(f"the head needs a linear layer, and this has none: {self.head}")
+
+    @classmethod
+    def network_task(cls, task: Task) -> Task:
+        """Return the task that featurizer and head are built for; an override may widen inputs."""
+        return task
 
     def reset_optimizer(self) -> None:
         """Start Adam afresh on featurizer and head; its moments are forgotten."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from shiftproof.algorithms import ALGORITHMS
 from shiftproof.errors import UnknownName
+from shiftproof.space import specs
 
 
 class Published(NamedTuple):
@@ -102,9 +104,12 @@ ALGORITHM_NAMES: dict[str, Published] = {
 def translate(algorithm: str, hparams: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return our name of DomainBed's ``algorithm`` and its hyper-parameters under our names.
 
-    What concerns DomainBed's networks and loaders, not the algorithm, is left out.
+    What concerns DomainBed's networks and loaders, not the algorithm, is left out.  A fraction
+    where we count steps (EQRM's burn-in) is rounded down.
     """
     if algorithm not in ALGORITHM_NAMES:
         raise UnknownName("DomainBed algorithm", algorithm, ALGORITHM_NAMES)
     ours, names = ALGORITHM_NAMES[algorithm]
-    return ours, {names[key]: value for key, value in hparams.items() if key in names}
+    declared = specs(ALGORITHMS.get(ours).Hparams)
+    known = {names[key]: value for key, value in hparams.items() if key in names}
+    return ours, {k: int(v) if declared[k].type is int else v for k, v in known.items()}

@@ -46,7 +46,7 @@ def shiftproof(
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
     try:
-        app()
+        app(prog_name="shiftproof")
     except ShiftproofError as error:
         _fail(str(error))
     except BrokenPipeError:

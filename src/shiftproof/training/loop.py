@@ -191,8 +191,9 @@ def build_algorithm(config: RunConfig, dataset: DomainDataset) -> Algorithm:
     task = config.task(dataset)
     with torch.random.fork_rng():
         torch.manual_seed(stream_seed(config.seed, "init"))
-        network = config.model(dataset).build(task)
-        algorithm = ALGORITHMS.get(config.algorithm)(
+        cls = ALGORITHMS.get(config.algorithm)
+        network = config.model(dataset).build(cls.network_task(task))
+        algorithm = cls(
             task,
             network.featurizer,
             network.head,

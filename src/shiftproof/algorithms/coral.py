@@ -1,0 +1,43 @@
+"""CORAL: correlation alignment of representations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shiftproof.algorithms.base import ALGORITHMS, Losses
+from shiftproof.algorithms.erm import ERM
+from shiftproof.penalties.coral import coral
+from shiftproof.penalties.risk import per_sample_risk
+from shiftproof.space import Float, hparam
+from shiftproof.types import Batch
+
+
+@ALGORITHMS.register("coral")
+class CORAL(ERM):
+    """Match means μᵢ and covariances Cᵢ of representations: L_E + λ E_{i<j} (‖μᵢ−μⱼ‖² + ‖Cᵢ−Cⱼ‖²).
+
+    The norms are means over elements (:mod:`shiftproof.penalties.coral`).
+
+    Paper: Sun and Saenko (2016), *Deep CORAL: Correlation Alignment for Deep Domain Adaptation*.
+    """
+
+    family = "representation"
+    paper = "Sun and Saenko (2016)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """λ."""
+
+        penalty_weight: float = hparam(
+            1.0, Float(-1, 1, base=10), within=(0, 1e15), help="λ, strength of the matching"
+        )
+
+    hparams: Hparams
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return the mean risk plus the weighted distance of the domains' representations."""
+        representations = self.features(batch)
+        risk = per_sample_risk(self.head(representations), batch.y).mean()
+        penalty = coral(representations.flatten(2))
+        total = risk + self.hparams.penalty_weight * penalty
+        return Losses(total, {"risk": risk, "penalty": penalty})

@@ -1,0 +1,48 @@
+"""The network that tells domains apart, which the adversarial algorithms train against."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Discriminator(nn.Module):
+    """A perceptron of ``depth`` linear layers, ``width`` units in each but the last, ReLU between.
+
+    Dropout follows each ReLU.  Starting weights and biases are U(−1/√n, 1/√n) for n inputs of a
+    layer, torch's own rule, but drawn from ``generator``.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        width: int,
+        depth: int,
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.input = _linear(inputs, width, generator)
+        self.hiddens = nn.ModuleList(_linear(width, width, generator) for _ in range(depth - 2))
+        self.output = _linear(width, outputs, generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits of x [..., inputs]: [..., outputs]."""
+        for layer in (self.input, *self.hiddens):
+            x = F.dropout(F.relu(layer(x)), self.dropout, self.training)
+        logits: Tensor = self.output(x)
+        return logits
+
+
+def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    # Born without weights, so that torch's global generator is left alone.
+    layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs), generator)
+    return layer

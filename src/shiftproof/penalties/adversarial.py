@@ -1,0 +1,30 @@
+"""What a domain discriminator is trained with: a gradient penalty, and weights of samples."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def input_gradient_penalty(risk: Tensor, inputs: Tensor) -> Tensor:
+    """Return (1/n) Σⱼ ‖∂ℓⱼ/∂zⱼ‖², differentiable.
+
+    risk [...] holds the loss ℓⱼ of each of the n samples, and inputs [..., k] the zⱼ it came from.
+    """
+    (gradients,) = torch.autograd.grad(risk.sum(), inputs, create_graph=True)
+    return gradients.square().sum(dim=-1).mean()
+
+
+def class_balancing_weights(labels: Tensor, num_classes: int) -> Tensor:
+    """Return a weight per sample such that every class present weighs the same: 1 / (c n_y).
+
+    n_y counts the samples of class y, and c is one past the largest label in the batch, as
+    published; a batch that holds all c classes has weights of sum 1.  labels [...] → [...], in
+    single precision as published.
+
+    >>> class_balancing_weights(torch.tensor([0, 1, 1]), num_classes=2)
+    tensor([0.5000, 0.2500, 0.2500])
+    """
+    counts = F.one_hot(labels.flatten(), num_classes).sum(dim=0)
+    return 1 / (counts[labels] * (labels.max() + 1)).float()

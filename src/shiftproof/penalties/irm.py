@@ -1,0 +1,30 @@
+"""IRM's gradient penalty: how far a common scale of the logits is from optimal in each domain.
+
+Arjovsky et al. (2019) put a dummy scale w = 1 behind the predictor and penalise the slope of each
+domain's risk Lᵢ(w) there.  For one sample with logits z and e = ∂ℓ/∂z that slope is
+
+    s = ∂ℓ(w z, y)/∂w |₍w₌₁₎ = ⟨z, e⟩,   e = softmax(z) − onehot(y)
+
+(or σ(z) − y for one logit), so nothing has to be differentiated twice.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from shiftproof.errors import InvalidValue
+from shiftproof.penalties.risk import logit_residual
+
+
+def irm_penalty(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return (1/m) Σᵢ Lᵢ′(1; even samples) · Lᵢ′(1; odd samples), a scalar of any sign.
+
+    The two halves of a minibatch are independent, so that their product is an unbiased estimate
+    of the squared slope, which the square of one estimate is not.
+
+    logits [domains, batch, c] (or [..., 1]), labels [domains, batch], batch ≥ 2.
+    """
+    if logits.shape[1] < 2:
+        raise InvalidValue("the penalty of IRM needs at least 2 samples per domain, not 1")
+    slope = (logits * logit_residual(logits, labels)).sum(dim=-1)
+    return (slope[:, ::2].mean(dim=1) * slope[:, 1::2].mean(dim=1)).mean()

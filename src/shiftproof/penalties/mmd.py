@@ -1,0 +1,45 @@
+"""MMD: maximum mean discrepancy, the distance of domains in the space of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from shiftproof.errors import InvalidValue
+from shiftproof.penalties.precision import in_full_precision
+
+# From nearly linear to nearly discrete, whatever the scale of the features.
+INVERSE_WIDTHS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+
+
+@in_full_precision
+def mmd(groups: Tensor | Sequence[Tensor]) -> Tensor:
+    """Return the mean over pairs of groups of K̄ᵢᵢ + K̄ⱼⱼ − 2 K̄ᵢⱼ, a scalar ≥ 0.
+
+    K̄ᵢⱼ is the mean of :func:`gaussian_kernels` between the points of groups i and j, so the term
+    of a pair is ‖mean embedding of i − mean embedding of j‖² (Gretton et al., 2012; the biased
+    estimate, with the points paired with themselves).  Over all pairs that is twice the mean
+    kernel within groups less twice that between groups.
+
+    groups [domains, batch, k], or a sequence of [batchᵢ, k] of any sizes ≥ 1; at least two.
+    """
+    if len(groups) < 2:
+        raise InvalidValue(f"MMD compares at least two groups, not {len(groups)}")
+    within = [gaussian_kernels(x, x).mean() for x in groups]
+    between = [gaussian_kernels(x, y).mean() for x, y in combinations(groups, 2)]
+    return 2 * (torch.stack(within).mean() - torch.stack(between).mean())
+
+
+def gaussian_kernels(x: Tensor, y: Tensor) -> Tensor:
+    """Return Σ_γ exp(−γ ‖xᵢ − yⱼ‖²) over γ = 10⁻³ … 10³: x [n, k], y [l, k] → [n, l].
+
+    >>> gaussian_kernels(torch.zeros(1, 2), torch.zeros(1, 2))
+    tensor([[7.]])
+    """
+    squares = x.square().sum(dim=1, keepdim=True) + y.square().sum(dim=1)
+    # Rounding can push the distance of equal points below zero.
+    distances = (squares - 2 * x @ y.T).clamp_min(0)
+    return torch.stack([torch.exp(-gamma * distances) for gamma in INVERSE_WIDTHS]).sum(dim=0)

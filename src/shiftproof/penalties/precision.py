@@ -1,0 +1,32 @@
+"""Full precision for what does not survive half of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+Groups = TypeVar("Groups", Tensor, Tensor | Sequence[Tensor])
+
+
+def in_full_precision(distance: Callable[[Groups], Tensor]) -> Callable[[Groups], Tensor]:
+    """Make a distance of groups of points compute in float32 or better, under autocast too.
+
+    Distances are differences of close values, and a sharp kernel magnifies their rounding.
+    """
+
+    @wraps(distance)
+    def precise(groups: Groups) -> Tensor:
+        with torch.autocast(groups[0].device.type, enabled=False):
+            if isinstance(groups, Tensor):
+                return distance(_widened(groups))
+            return distance([_widened(group) for group in groups])
+
+    return precise
+
+
+def _widened(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x

@@ -1,0 +1,218 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from shiftproof.cli import main
+
+QUICK = [
+    "train", "colored-mnist-irm", "--algorithm", "idm", "--test-domain", "10%",
+    "--data-option", "per_domain=60", "--hparam", "hidden=8", "--hparam", "batch_size=16",
+    "--steps", "12", "--eval-every", "5",
+]  # fmt: skip
+
+
+@pytest.fixture
+def shiftproof(monkeypatch, capfd):
+    """Run the command in this process; returns (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["shiftproof", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as exit_:
+            code = exit_.code or 0
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.mark.parametrize("command", ["", "demo", "train", "algorithms", "datasets"])
+def test_help_shows_an_example(shiftproof, command):
+    code, out, _ = shiftproof(*command.split(), "--help")
+    assert code == 0
+    assert f"Example: shiftproof {command}".strip() in " ".join(out.split())
+
+
+def test_help_answers_within_half_a_second_and_without_torch():
+    script = (
+        "import sys, time; sys.argv = ['shiftproof', '--help']\n"
+        "from shiftproof.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        # The processor's time, from the start of the process: other work on the machine is not
+        # ours to measure.
+        "print('SECONDS', time.process_time())\n"
+        "print('HEAVY', sorted({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
+    assert "HEAVY []" in out
+    assert float(out.split("SECONDS ")[1].split()[0]) < 0.5
+
+
+def test_version(shiftproof):
+    from shiftproof import __version__
+
+    assert shiftproof("--version") == (0, f"shiftproof {__version__}\n", "")
+
+
+def test_algorithms_and_datasets_list_and_explain(shiftproof):
+    code, out, _ = shiftproof("algorithms")
+    assert code == 0
+    assert {"erm", "idm"} <= set(out.split())
+    code, out, _ = shiftproof("algorithms", "idm")
+    assert code == 0
+    assert "λ₁ L_G" in out
+    assert "10^U(1, 5)" in out
+    code, out, _ = shiftproof("datasets")
+    assert code == 0
+    assert {"colored-mnist", "colored-mnist-irm"} <= set(out.split())
+    code, out, _ = shiftproof("datasets", "colored-mnist-irm")
+    assert code == 0
+    assert "CC BY-SA 3.0" in out
+    assert "per_domain" in out
+
+
+def test_train_prints_a_table_and_goes_on_silently_when_done(shiftproof, tmp_path):
+    code, out, err = shiftproof(*QUICK, "--out", tmp_path / "run")
+    assert code == 0
+    assert "one run, seed 0, last step (no model selection)" in out
+    assert "10%" in out
+    assert "gray" in out
+    assert "step 12" in err
+    assert (tmp_path / "run/done.json").exists()
+    code, again, err = shiftproof(*QUICK, "--out", tmp_path / "run")
+    assert (code, again, err) == (0, out, "")
+
+
+def test_train_as_json(shiftproof, tmp_path):
+    code, out, err = shiftproof(*QUICK, "--out", tmp_path / "run", "--json", "--quiet")
+    outcome = json.loads(out)
+    assert (code, err) == (0, "")
+    assert outcome["status"] == "finished"
+    assert outcome["final"]["step"] == 12
+    assert 0 <= outcome["final"]["accuracy"]["10%/in"] <= 1
+
+
+def test_without_out_the_run_is_named_after_its_content(shiftproof, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert shiftproof(*QUICK)[0] == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("colored-mnist-irm-idm-")
+    assert shiftproof(*QUICK, "--seed", 1)[0] == 0
+    assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "colored-mnst"], "unknown dataset 'colored-mnst'; did you mean 'colored-mnist'"),
+        (["train", "colored-mnist-irm", "-a", "imd"], "did you mean 'idm'"),
+        ([*QUICK, "--test-domain", "10"], "did you mean '10%'"),
+        ([*QUICK, "--test-domain", "80%"], "at least two"),
+        ([*QUICK, "--hparam", "gradient_wieght=3"], "did you mean 'gradient_weight'"),
+        ([*QUICK, "--hparam", "lr=nan"], "lr must be a finite number, not 'nan'"),
+        ([*QUICK, "--hparam", "lr=-1"], "lr must lie in"),
+        ([*QUICK, "--hparam", "lr"], "--hparam takes name=value, not 'lr'"),
+        ([*QUICK, "--hparam", "lr=1", "--hparam", "lr=2"], "gives lr twice"),
+        ([*QUICK, "--hparam", "variant=papr"], "one of authors, paper"),
+        ([*QUICK, "--data-option", "per_domian=5"], "did you mean 'per_domain'"),
+        ([*QUICK, "--evaluate", "test"], "did you mean"),
+        ([*QUICK, "--steps", "0"], "steps must be at least 1"),
+        ([*QUICK, "--holdout", "1.5"], "holdout must lie in [0, 1)"),
+        ([*QUICK, "--holdout", "0"], "has none in its 'out' part"),
+        ([*QUICK, "--backbone", "mlpp"], "did you mean 'mlp'"),
+        ([*QUICK, "--device", "cuda"], "no cuda device"),
+        (["algorithms", "idn"], "did you mean 'idm'"),
+        (["datasets", "colored"], "did you mean 'colored-mnist"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(shiftproof, tmp_path, arguments, words):
+    if arguments[0] == "train":
+        arguments = [*arguments, "--out", tmp_path / "run"]
+    code, out, err = shiftproof(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["trian"], "Did you mean 'train'"),
+        (["train", "colored-mnist", "--stesp", "3"], "--steps"),
+        (["train"], "Missing argument"),
+        (["train", "colored-mnist", "--steps", "many"], "Invalid value for '--steps'"),
+    ],
+)
+def test_a_mistake_in_the_command_itself_exits_2_without_traceback(shiftproof, arguments, words):
+    code, _, err = shiftproof(*arguments)
+    assert code == 2
+    assert words in " ".join(err.split())
+    assert "Traceback" not in err
+
+
+def test_a_folder_of_another_run_is_refused(shiftproof, tmp_path):
+    assert shiftproof(*QUICK, "--out", tmp_path)[0] == 0
+    code, _, err = shiftproof(*QUICK, "--out", tmp_path, "--hparam", "lr=0.5")
+    assert code == 2
+    assert "holds another run (hparams" in err
+    assert err.count("\n") == 1
+
+
+def test_a_place_that_cannot_be_written_is_one_line(shiftproof, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = shiftproof(*QUICK, "--out", tmp_path / "file" / "run")
+    assert code == 2
+    assert "Not a directory" in err
+    assert err.count("\n") == 1
+
+
+def test_a_full_disk_is_one_line_and_leaves_a_resumable_run(shiftproof, tmp_path, monkeypatch):
+    original = os.fsync
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, err = shiftproof(*QUICK, "--out", tmp_path / "run")
+    assert code == 2
+    assert "No space left on device" in err
+    assert err.count("\n") == 1
+    monkeypatch.setattr(os, "fsync", original)
+    assert shiftproof(*QUICK, "--out", tmp_path / "run")[0] == 0
+
+
+def test_a_diverged_run_says_where(shiftproof, tmp_path):
+    code, out, err = shiftproof(*QUICK, "--out", tmp_path, "--hparam", "gradient_weight=1e15",
+                                "--hparam", "gradient_warmup=4", "--hparam", "lr=1000",
+                                "--hparam", "depth=9", "--steps", "200")  # fmt: skip
+    assert code == 1
+    assert "diverged: the loss of step" in err
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
+    command = [sys.executable, "-m", "shiftproof", *QUICK[:-4], "--steps", "100000",
+               "--eval-every", "100", "--out", str(tmp_path)]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    records = tmp_path / "records.jsonl"
+    while not records.exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
+    assert (tmp_path / "checkpoint.safetensors").exists()

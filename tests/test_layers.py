@@ -1,0 +1,242 @@
+"""Imports go downward only (design: Layers); the walker reads every file, and is tested itself."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import shiftproof
+
+SOURCE = Path(shiftproof.__file__).parent
+ROOT = "shiftproof"
+
+# From the top down.  A folder or file directly under the package belongs to exactly one row.
+LAYERS = [
+    {"testing", "__main__"},
+    {"cli"},
+    {"report", "estimator"},
+    {"benchmark", "diagnosis"},
+    {"training"},
+    {"algorithms"},
+    {"data", "models", "penalties"},
+    {"types", "space", "registry", "seeding", "errors"},
+]
+# Rows whose members do not import each other.  (Nothing imports the first row.)
+STRANGERS = [{"testing", "__main__"}, {"benchmark", "diagnosis"}, {"data", "models", "penalties"}]
+RANK = {part: len(LAYERS) - row for row, parts in enumerate(LAYERS) for part in parts}
+# The bare package holds the version: everyone may import it, and it imports nobody.
+RANK[""] = 0
+
+
+class Import(NamedTuple):
+    """One import: which file and line, and the parts of the package at both ends."""
+
+    where: str
+    source: str
+    target: str
+
+
+def part_of(module: str) -> str:
+    """``shiftproof.data.mnist`` → ``data``; the bare package → the empty string."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+def imported_modules(tree: ast.AST, package: str, parts: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield (line, absolute module) of every import in a file of ``package``, at any depth."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parents, base]) if base else ".".join(parents)
+            for alias in node.names:
+                # "from shiftproof import data" names a part; "… import __version__" does not.
+                names_a_part = base == ROOT and alias.name in parts
+                yield node.lineno, f"{base}.{alias.name}" if names_a_part else base
+        elif isinstance(node, ast.Call) and node.args:
+            name = getattr(node.func, "attr", getattr(node.func, "id", None))
+            module = node.args[0]
+            if name in ("import_module", "__import__") and isinstance(module, ast.Constant):
+                yield node.lineno, str(module.value)
+
+
+def imports_within(folder: Path) -> list[Import]:
+    """Return every import of one part of the package at ``folder`` by a file of it."""
+    files = sorted(folder.rglob("*.py"))
+    parts = {path.stem for path in folder.iterdir() if path.suffix == ".py"} | {
+        path.name for path in folder.iterdir() if path.is_dir()
+    }
+    found = []
+    for path in files:
+        relative = path.relative_to(folder)
+        module = ".".join([ROOT, *relative.with_suffix("").parts])
+        package = module.rpartition(".")[0]  # "pkg.__init__" and "pkg.module" both live in pkg
+        module = module.removesuffix(".__init__")
+        for line, target in imported_modules(ast.parse(path.read_text("utf-8")), package, parts):
+            if target == ROOT or target.startswith(f"{ROOT}."):
+                found.append(Import(f"{relative}:{line}", part_of(module), part_of(target)))
+    return found
+
+
+def parts_without_a_layer(folder: Path) -> list[str]:
+    files = {path.relative_to(folder).with_suffix("").parts[0] for path in folder.rglob("*.py")}
+    return sorted(files - {"__init__"} - RANK.keys())
+
+
+def violations(folder: Path) -> list[str]:
+    found = []
+    for where, source, target in imports_within(folder):
+        if source not in RANK or target not in RANK or source == target:
+            continue  # a part without a layer is reported on its own
+        sideways = any({source, target} <= row for row in STRANGERS)
+        if RANK[source] < RANK[target] or sideways:
+            found.append(f"{where}: {source or ROOT} imports {target}")
+    return found
+
+
+def test_every_part_has_its_layer() -> None:
+    assert parts_without_a_layer(SOURCE) == []
+
+
+def test_imports_go_downward_only() -> None:
+    assert violations(SOURCE) == []
+
+
+def test_the_walker_sees_the_imports_that_are_there() -> None:
+    """A walker that finds nothing would pass; these exist, the last under TYPE_CHECKING."""
+    seen = {(source, target) for _, source, target in imports_within(SOURCE)}
+    assert {
+        ("algorithms", "penalties"),
+        ("penalties", "errors"),
+        ("testing", "algorithms"),
+        ("__main__", "cli"),
+        ("types", "space"),
+    } <= seen
+
+
+# --- the walker itself ------------------------------------------------------------------------
+
+SYNTHETIC = {
+    "an upward import": ("data/files.py", "import shiftproof.training.loop", "data", "training"),
+    "an upward from": ("data/x.py", "from shiftproof.algorithms import X", "data", "algorithms"),
+    "a part from the bare package": ("errors.py", "from shiftproof import cli", "errors", "cli"),
+    "a sideways import": ("data/files.py", "from shiftproof.models import Y", "data", "models"),
+    "benchmark and diagnosis": (
+        "diagnosis/shift.py", "import shiftproof.benchmark", "diagnosis", "benchmark",
+    ),
+    "one in a function": (
+        "penalties/pdm.py",
+        "def f():\n    if True:\n        from shiftproof.training import loop",
+        "penalties",
+        "training",
+    ),
+    "one in a method": (
+        "types.py",
+        "class C:\n    def f(self):\n        import shiftproof.models.net as n",
+        "types",
+        "models",
+    ),
+    "one for type checking": (
+        "algorithms/erm.py",
+        "import typing\nif typing.TYPE_CHECKING:\n    from shiftproof.training import L",
+        "algorithms",
+        "training",
+    ),
+    "one tried": (
+        "space.py", "try:\n    import shiftproof.cli\nexcept OSError:\n    pass", "space", "cli",
+    ),
+    "a relative one": ("data/files.py", "from ..training.loop import run", "data", "training"),
+    "a relative one of a part": ("data/files.py", "from .. import training", "data", "training"),
+    "a relative one in a package": (
+        "data/__init__.py", "from ..algorithms import X", "data", "algorithms",
+    ),
+    "a relative one at the top": ("registry.py", "from .data import X", "registry", "data"),
+    "a deep one": ("data/deep/er.py", "from ...training import loop", "data", "training"),
+    "one by name": (
+        "penalties/pdm.py",
+        "import importlib\nimportlib.import_module('shiftproof.cli')",
+        "penalties",
+        "cli",
+    ),
+    "testing by anyone": ("cli/check.py", "from shiftproof.testing import t", "cli", "testing"),
+    "main by anyone": ("cli/check.py", "from shiftproof import __main__", "cli", "__main__"),
+    "main by testing": ("testing/t.py", "import shiftproof.__main__", "testing", "__main__"),
+    "an export of the bare package": ("__init__.py", "from .estimator import E", ROOT, "estimator"),
+}  # fmt: skip
+
+ALLOWED = {
+    "data/files.py": "from shiftproof.errors import E\nfrom .base import D\nfrom . import base",
+    "data/base.py": "import torch, shiftproof.types\nfrom shiftproof.data import files",
+    "space.py": "from shiftproof.seeding import s\nfrom shiftproof import __version__",
+    "algorithms/__init__.py": "from .base import A",
+    "algorithms/base.py": "from shiftproof.penalties import pdm\nfrom ..models import net",
+    "cli/__init__.py": "def main():\n    from shiftproof.report import page",
+    "report/page.py": "from shiftproof.benchmark import ranking\nfrom shiftproofing.cli import x",
+    "testing/t.py": "from shiftproof.cli import main\nfrom shiftproof.testing import u",
+    "benchmark/plan.py": "import shiftproof.training.loop\nimport json",
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with every part of the layers, all empty."""
+    folder = tmp_path / ROOT
+    for part in RANK:
+        if part in ("", "__main__", *LAYERS[-1], "estimator"):
+            path = folder / f"{part or '__init__'}.py"
+        else:
+            path = folder / part / "__init__.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    return folder
+
+
+def put(package: Path, name: str, body: str) -> None:
+    path = package / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(body + "\n")
+
+
+@pytest.mark.parametrize("case", SYNTHETIC)
+def test_the_walker_catches(case: str, package: Path) -> None:
+    assert violations(package) == []
+    name, body, source, target = SYNTHETIC[case]
+    put(package, name, body)
+    (found,) = violations(package)
+    assert found.startswith(f"{name}:")
+    assert found.endswith(f": {source} imports {target}")
+
+
+def test_the_walker_lets_downward_imports_pass(package: Path) -> None:
+    for name, body in ALLOWED.items():
+        put(package, name, body)
+    assert violations(package) == []
+    assert len(imports_within(package)) == 15
+
+
+@pytest.mark.parametrize("name", ["misc.py", "helpers/things.py"])
+def test_the_walker_catches_a_part_without_a_layer(name: str, package: Path) -> None:
+    assert parts_without_a_layer(package) == []
+    put(package, name, "")
+    assert parts_without_a_layer(package) == [name.partition("/")[0].removesuffix(".py")]
+
+
+# --- what importing costs ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["shiftproof", "shiftproof.cli"])
+def test_importing_does_not_load_torch(module: str) -> None:
+    script = f"import sys, {module}; print('torch' in sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert run.stdout.strip() == "False"
