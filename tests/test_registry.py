@@ -118,9 +118,6 @@ def test_a_module_may_look_up_while_it_is_discovered(
     assert things.get("b") == "A+"
 
 
-@pytest.mark.xfail(
-    raises=UnknownName, reason="a failed discovery counts as done, and later look-ups hide it"
-)
 def test_a_broken_module_is_reported_at_every_look_up(
     package: Callable[..., Registry[str]],
 ) -> None:

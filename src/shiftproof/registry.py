@@ -64,7 +64,11 @@ class Registry(Generic[T]):
     def _discover(self) -> None:
         if self._package is None:
             return
-        package = importlib.import_module(self._package)
-        self._package = None
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
+        # Forgotten before the imports, which may look up themselves; a failure undoes it.
+        name, self._package = self._package, None
+        try:
+            for module in pkgutil.iter_modules(importlib.import_module(name).__path__):
+                importlib.import_module(f"{name}.{module.name}")
+        except BaseException:
+            self._package = name
+            raise

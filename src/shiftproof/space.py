@@ -57,7 +57,7 @@ class Int(Float):
 
     def sample(self, rng: np.random.RandomState) -> int:
         """Draw one value."""
-        return int(super().sample(rng))
+        return math.floor(super().sample(rng))
 
     def __str__(self) -> str:
         return f"⌊{super().__str__()}⌋"
@@ -224,9 +224,9 @@ def _convert(name: str, value: object, kind: type) -> Scalar:
         return _BOOLEANS[word]
     if kind is str:
         return str(value)
-    if isinstance(value, bool):
-        raise wrong
     try:
+        if kind is int and str(value).lstrip("+-").isdecimal():
+            return int(str(value))  # a float would hold only 53 bits of it
         number = float(str(value))
     except ValueError:
         raise wrong from None

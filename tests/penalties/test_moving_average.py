@@ -102,7 +102,6 @@ def test_loading_replaces_an_average_of_another_shape() -> None:
     assert torch.equal(target(x), source(x))
 
 
-@pytest.mark.xfail(raises=RuntimeError, reason="the loaded buffer stays on the checkpoint's device")
 def test_a_loaded_average_follows_the_data_to_its_device() -> None:
     """A checkpoint read on the CPU must continue on a model elsewhere (here: ``meta``)."""
     source = MovingAverage(0.9)

@@ -91,10 +91,7 @@ def test_the_predicted_class_is_the_most_likely() -> None:
     assert predicted_class(logits).dtype == predicted_class(z).dtype == torch.int64
 
 
-UNBATCHED = pytest.mark.xfail(raises=IndexError, reason="flatten(0, -2) needs two dimensions")
-
-
-@pytest.mark.parametrize("classes", [1, pytest.param(3, marks=UNBATCHED)])
+@pytest.mark.parametrize("classes", [1, 3])
 def test_a_sample_without_a_batch(classes: int) -> None:
     """[c] and [] → [], as the shapes promise."""
     logits, labels = logits_and_labels((4,), classes)

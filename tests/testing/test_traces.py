@@ -189,24 +189,7 @@ def bad_files() -> dict[str, object]:
     }
 
 
-# Files on which main() still leaks a traceback, or ("nothing recorded") says "ok".
-LEAKS = {
-    "flipped bytes", "empty", "a single array", "no start", "no weights of the first layer",
-    "no algorithm", "no hyper-parameters", "the algorithm is a number", "meta is a list",
-    "fewer inputs than steps", "inputs of another width", "weights of another width",
-    "a weight we do not have", "no steps", "nothing recorded",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(reason="see LEAKS")] if name in LEAKS else [])
-        for name in bad_files()
-    ],
-)
-# np.load leaves a zip file that it cannot read open, and Python says so at some later time.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", list(bad_files()))
 def test_an_unreadable_file_is_one_line_and_code_2(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,7 +25,7 @@ def head_gradients(
     features [domains, batch, k], labels [domains, batch] → [domains, batch, P] for a head of P
     parameters.  ``logits`` [domains, batch, c], if at hand, spare a linear head one product.
     """
-    if isinstance(head, nn.Linear):
+    if type(head) is nn.Linear:  # a subclass may have other parameters
         return linear_head_gradients(
             features,
             logit_residual(head(features) if logits is None else logits, labels),

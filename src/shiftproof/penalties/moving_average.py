@@ -35,7 +35,8 @@ class MovingAverage(nn.Module):
             return x
         current = (1 - self.gamma) * x
         if self.average is not None:
-            current = current + self.gamma * self.average
+            # Loaded from a checkpoint, it may still be where the checkpoint was read.
+            current = current + self.gamma * self.average.to(current)
         self.average = current.detach()
         return current / (1 - self.gamma) if self.corrected else current
 

@@ -20,7 +20,8 @@ def per_sample_risk(logits: Tensor, labels: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(
             logits.squeeze(-1), labels.to(logits.dtype), reduction="none"
         )
-    flat = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
+    classes = logits.shape[-1]
+    flat = F.cross_entropy(logits.reshape(-1, classes), labels.reshape(-1), reduction="none")
     return flat.view(labels.shape)
 
 

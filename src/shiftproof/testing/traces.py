@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import json
 import sys
-import zipfile
+import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ from shiftproof.space import resolve
 from shiftproof.types import Batch, Task
 
 TOLERANCE = 1e-8
+NETWORK = {f"{layer}.{part}" for layer in ("feat0", "feat1", "head") for part in ("weight", "bias")}
 
 
 class Trace(NamedTuple):
@@ -46,21 +48,50 @@ class Trace(NamedTuple):
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a trace file; its contents are never executed."""
+    """Read a trace file and check that its parts fit; its contents are never executed."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             meta = json.loads(str(arrays["meta"]))
             weights: dict[str, dict[str, Tensor]] = {}
             for key in arrays.files:
                 group, slash, name = key.partition("/")
                 if slash:
-                    weights.setdefault(group, {})[name] = torch.from_numpy(arrays[key])
-            x, y = torch.from_numpy(arrays["x"]), torch.from_numpy(arrays["y"])
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is not a readable trace: {error}") from error
-    init = weights.pop("init")
-    steps = [weights[group] for group in sorted(weights)]
-    return Trace(meta["algorithm"], meta["hparams"], x.double(), y.long(), init, steps)
+                    weights.setdefault(group, {})[name] = torch.from_numpy(arrays[key]).double()
+            trace = Trace(
+                algorithm=str(meta["algorithm"]),
+                hparams=dict(meta["hparams"]),
+                x=torch.from_numpy(arrays["x"]).double(),
+                y=torch.from_numpy(arrays["y"]).long(),
+                init=weights.pop("init"),
+                steps=[weights[group] for group in sorted(weights)],
+            )
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, BadZipFile) as e:
+        raise DataError(f"{path} is not a readable trace: {e}") from e
+    except zlib.error as e:
+        raise DataError(f"{path} is damaged: {e}") from e
+    if problem := _problem(trace):
+        raise DataError(f"{path} is not a whole trace: {problem}")
+    return trace
+
+
+def _problem(trace: Trace) -> str | None:
+    """Return what is missing or does not fit, or None."""
+    missing = NETWORK - trace.init.keys()
+    if missing:
+        return f"init/{min(missing)} is missing"
+    if not trace.steps or not len(trace.steps) == len(trace.x) == len(trace.y):
+        return f"{len(trace.steps)} steps for {len(trace.x)} inputs and {len(trace.y)} labels"
+    widths = [trace.init[f"{layer}.weight"].shape for layer in ("feat0", "feat1", "head")]
+    inputs = [trace.x.shape[-1], *(width[0] for width in widths[:-1])]
+    if [width[1] for width in widths] != inputs:
+        return f"inputs of {inputs[0]} and layers of {[tuple(width) for width in widths]}"
+    for number, step in enumerate(trace.steps, start=1):
+        if missing := NETWORK - step.keys():
+            return f"step{number:02}/{min(missing)} is missing"
+        for name, weight in step.items():
+            if name not in trace.init or trace.init[name].shape != weight.shape:
+                return f"step{number:02}/{name} does not fit init/"
+    return None
 
 
 def build_algorithm(trace: Trace) -> Algorithm:
@@ -95,7 +126,8 @@ def largest_deviation(trace: Trace) -> float:
         algorithm.update(Batch(x, y))
         ours = _weights(algorithm)
         for name, expected in recorded.items():
-            deviation = (ours[name].detach() - expected).abs().max().item()
+            weight = ours[name if name in ours else f"{name}.weight"].detach()
+            deviation = (weight - expected).abs().max().item()
             worst = max(worst, deviation) if deviation == deviation else float("inf")
     return worst
 
