@@ -166,7 +166,7 @@ def test_a_folder_of_another_run_is_refused(shiftproof, tmp_path):
     assert shiftproof(*QUICK, "--out", tmp_path)[0] == 0
     code, _, err = shiftproof(*QUICK, "--out", tmp_path, "--hparam", "lr=0.5")
     assert code == 2
-    assert "holds another run (hparams" in err
+    assert "holds another run (lr 0.001 → 0.5)" in err
     assert err.count("\n") == 1
 
 

@@ -40,16 +40,24 @@ def test_json_round_trip(dataset):
     assert again.run_id == config.run_id
 
 
+def test_a_configuration_from_before_averaging_is_one_without(dataset):
+    config = configure(dataset, "erm", average="none")
+    assert "average" not in config.to_json()
+    assert RunConfig.from_json(config.to_json()).average == "none"
+    averaged = configure(dataset, "erm", average="swad")
+    assert RunConfig.from_json(averaged.to_json()) == averaged
+
+
 def test_the_id_follows_the_content(dataset):
     ids = {
         configure(dataset, "erm", **change).run_id
         for change in [
             {}, {"seed": 1}, {"data_seed": 1}, {"steps": 3}, {"holdout": 0.1},
             {"test_domains": ["east"]}, {"hparams": {"lr": 0.1}}, {"precision": "bf16"},
-            {"evaluate": ["train-in"]}, {"eval_every": 3},
+            {"evaluate": ["train-in"]}, {"eval_every": 3}, {"average": "ema"}, {"average": "swad"},
         ]
     }  # fmt: skip
-    assert len(ids) == 10
+    assert len(ids) == 12
     assert configure(dataset, "erm").run_id == configure(dataset, "erm", hparams={}).run_id
 
 
@@ -81,6 +89,10 @@ def test_order_of_test_domains_does_not_matter(dataset):
         ({"holdout": float("nan")}, InvalidValue, "holdout must lie in"),
         ({"eval_every": -1}, InvalidValue, "eval_every"),
         ({"device": "gpu"}, UnknownName, "device 'gpu'"),
+        ({"average": "eam"}, UnknownName, "average 'eam'; did you mean 'ema'"),
+        ({"average": "mean"}, UnknownName, "average 'mean'"),
+        ({"average": "swad", "evaluate": ["test-out"]}, InvalidValue, "--evaluate must name it"),
+        ({"average": "swad", "eval_every": 0}, InvalidValue, r"--eval-every .* \(now: 0\)"),
     ],
 )
 def test_mistakes_are_named(dataset, change, error, words):

@@ -40,6 +40,9 @@ class IDM(ERM):
 
     The authors' code has neither γ₂ nor t₂, hence their default 0, which switches each off.
 
+    A third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) from step t₃ on matches the per-sample risks ℓⁱ [b], which the
+    paper leaves to future work; λ₃ = 0, the default, leaves it out.
+
     Paper: Dong et al. (2024), *How Does Distribution Matching Help Domain Generalization: An
     Information-theoretic Analysis*.
     """
@@ -69,6 +72,11 @@ class IDM(ERM):
         representation_ema: float = hparam(
             0.0, within=(0, 0.999999), help="γ₂, memory of representation matching"
         )
+        risk_weight: float = hparam(
+            0.0, within=(0, 1e15), help="λ₃, of risk matching; 0 leaves it out"
+        )
+        risk_warmup: int = hparam(1500, within=(0, 1e12), help="t₃, steps before risks are matched")
+        risk_ema: float = hparam(0.95, within=(0, 0.999999), help="γ₃, memory of risk matching")
         match_gradients: bool = hparam(True, help="whether to match gradients at all")
         match_representations: bool = hparam(True, help="whether to match representations at all")
         order: int = hparam(2, choices=(1, 2), help="2 for the KL form of PDM, 1 for Wasserstein")
@@ -86,10 +94,12 @@ class IDM(ERM):
         h = self.hparams
         order: Order = 1 if h.order == 1 else 2
         corrected = h.variant == "authors"
-        if h.match_gradients and h.variant == "authors":
-            self.optimizer_restarts = frozenset({h.gradient_warmup})
+        if h.variant == "authors":
+            switches = [(h.gradient_warmup, h.match_gradients), (h.risk_warmup, h.risk_weight > 0)]
+            self.optimizer_restarts = frozenset(step for step, acts in switches if acts)
         self.gradient_match = MovingMatch(h.gradient_ema, order, h.trim, corrected=corrected)
         self.representation_match = MovingMatch(h.representation_ema, order, corrected=corrected)
+        self.risk_match = MovingMatch(h.risk_ema, order, corrected=corrected)
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_IDM = L_E + λ₁ L_G + λ₂ L_R.
@@ -100,7 +110,8 @@ class IDM(ERM):
         h = self.hparams
         representations = self.features(batch)  # line 5
         logits = self.head(representations)
-        total = per_sample_risk(logits, batch.y).mean()  # lines 6 and 9
+        risks = per_sample_risk(logits, batch.y)  # line 6
+        total = risks.mean()  # line 9
         parts = {"risk": total}
         if h.match_gradients and self._tracks(h.gradient_warmup, h.gradient_ema):
             gradients = head_gradients(self.head, representations, batch.y, logits)  # line 7
@@ -112,6 +123,10 @@ class IDM(ERM):
             parts["representation_penalty"] = penalty
             if self._matches(h.representation_warmup):  # line 14
                 total = total + h.representation_weight * penalty  # line 16
+        if h.risk_weight > 0 and self._tracks(h.risk_warmup, h.risk_ema):
+            parts["risk_penalty"] = self.risk_match(risks.unsqueeze(-1))
+            if self._matches(h.risk_warmup):
+                total = total + h.risk_weight * parts["risk_penalty"]
         return Losses(total, parts)
 
     def _matches(self, warmup: int) -> bool:

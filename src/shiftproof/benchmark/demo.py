@@ -25,11 +25,11 @@ REVERSED_DOMAIN = "10%"
 GRAY = "gray"
 # The best that reading the digit alone can do, for one label in four is wrong.
 CEILING = 1 - LABEL_NOISE
-STEPS = 200
-WARMUP = 75
+STEPS = 240
+WARMUP = 140
 
 _NETWORK: dict[str, Scalar] = {
-    "hidden": 256, "single_logit": True, "batch_size": 0, "lr": 1e-3,
+    "hidden": 256, "single_logit": True, "batch_size": 0, "lr": 4e-4, "weight_decay": 5e-4,
 }  # fmt: skip
 HPARAMS: dict[str, dict[str, Scalar]] = {
     "erm": _NETWORK,
@@ -65,8 +65,8 @@ class Accuracies:
 
 
 def load_demo_data(seed: int) -> DomainDataset:
-    """Return Colored MNIST with 10,000 digits a domain."""
-    return ColoredMNISTForIRM(per_domain=10_000).load(seed)
+    """Return Colored MNIST with 12,500 digits a training domain."""
+    return ColoredMNISTForIRM(per_domain=12_500).load(seed)
 
 
 def demo_config(algorithm: str, dataset: DomainDataset, seed: int, device: str) -> RunConfig:

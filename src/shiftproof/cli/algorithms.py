@@ -16,11 +16,13 @@ def algorithms(
     from rich.console import Console
 
     from shiftproof.algorithms import ALGORITHMS
+    from shiftproof.benchmark.cost import relative_cost
     from shiftproof.report.tables import algorithm_description, algorithm_table
 
     console = Console()
     if name is None:
         console.print(algorithm_table(dict(ALGORITHMS.items())))
     else:
-        for part in algorithm_description(name, ALGORITHMS.get(name)):
+        algorithm = ALGORITHMS.get(name)
+        for part in algorithm_description(name, algorithm, relative_cost(name)):
             console.print(part)

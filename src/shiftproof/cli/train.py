@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -53,6 +54,9 @@ def train(
     ] = "train-out,test-in,test-out,extra",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
+    average: Annotated[
+        str, typer.Option(help="Weights to score: the last (none), or averaged by ema or swad.")
+    ] = "none",
     checkpoint_seconds: Annotated[
         float, typer.Option(help="Shortest time between checkpoints.")
     ] = 5.0,
@@ -87,6 +91,7 @@ def train(
         data_seed=data_seed,
         device=device,
         precision=precision,
+        average=average,
     )
     folder = out or Path("runs") / f"{dataset.name}-{algorithm}-{config.run_id[:8]}"
     with ProgressBar(algorithm, quiet=quiet) as progress:
@@ -103,6 +108,8 @@ def train(
         print(json.dumps(outcome, ensure_ascii=False))
     elif result.status == "finished":
         Console().print(accuracy_table(config, result.final))
+        if "scored" in result.final:
+            print(f"scored: {_weights(**result.final['scored'])}")
         print(f"{result.step} steps in {result.seconds:.1f} s; the run is in {folder}")
     if result.status == "stopped":
         typer.echo(
@@ -114,3 +121,11 @@ def train(
             f"diverged: the loss of step {result.step} is not finite; try a smaller lr", err=True
         )
         raise typer.Exit(1)
+
+
+def _weights(weights: str, steps: Sequence[int] = (), valley: str | None = None) -> str:
+    """Say in words which weights a record scored."""
+    if not steps:
+        return f"the last weights, as they are (valley {valley})"
+    state = f" (valley {valley})" if valley else ""
+    return f"the {weights} average of steps {steps[0]} to {steps[1]}{state}"

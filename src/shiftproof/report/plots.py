@@ -42,9 +42,9 @@ def learning_picture(
     ``samples`` maps a title to images [n, h, w, 3] in [0, 1]; ``ceiling`` is a level to mark and
     what it means.
     """
-    figure = Figure(figsize=(10, 6.4), dpi=110, layout="constrained")
+    figure = Figure(figsize=(10, 6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
-    top, bottom = np.asarray(figure.subfigures(2, 1, height_ratios=[1, 2.2]))
+    top, bottom = np.asarray(figure.subfigures(2, 1, height_ratios=[1, 2.6]))
     for axes, (title, images) in zip(
         top.subplots(1, len(samples), squeeze=False)[0], samples.items(), strict=True
     ):
@@ -55,6 +55,8 @@ def learning_picture(
     for axes, panel in zip(rows, panels, strict=True):
         _draw_panel(axes, panel, ceiling)
     rows[0].set_ylabel("accuracy (%)")
+    lines, labels = rows[0].get_legend_handles_labels()
+    bottom.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     out = io.BytesIO()
     figure.savefig(out, format="png")
     return out.getvalue()
@@ -68,14 +70,13 @@ def _draw_panel(axes: Axes, panel: Panel, ceiling: tuple[float, str]) -> None:
     if panel.switch:
         step, label = panel.switch
         axes.axvline(step, color=GREY, linestyle="--", linewidth=1)
-        axes.text(step + last / 100, 2, label, fontsize=8, color=GREY)
+        axes.text(step + last / 100, 96, label, fontsize=8, color=GREY, va="top")
     for curve in panel.curves:
         values = 100 * np.asarray(curve.accuracy)
         axes.plot(curve.steps, values, color=curve.colour, label=curve.label, linewidth=2)
     axes.set_title(panel.title, fontsize=11)
     axes.set_xlabel("step")
     axes.set_ylim(0, 100)
-    axes.legend(loc="lower right", fontsize=8, framealpha=0.9)
     axes.spines[["top", "right"]].set_visible(False)
 
 

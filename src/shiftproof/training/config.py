@@ -17,6 +17,7 @@ from shiftproof.data import DomainDataset
 from shiftproof.errors import DataError, InvalidValue, UnknownName
 from shiftproof.models import MODELS, Model
 from shiftproof.space import Scalar, resolve, specs
+from shiftproof.training.averaging import AVERAGES
 from shiftproof.types import Task
 
 PRECISIONS = ("fp32", "bf16")
@@ -48,6 +49,7 @@ class RunConfig:
     seed: int
     device: str
     precision: str
+    average: str = "none"
 
     @property
     def run_id(self) -> str:
@@ -56,10 +58,14 @@ class RunConfig:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the configuration as JSON values."""
+        """Return the configuration as JSON values.
+
+        Averaging came later and is left out where there is none: older runs keep their ids.
+        """
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in dataclasses.asdict(self).items()
+            if (key, value) != ("average", "none")
         }
 
     @classmethod
@@ -105,6 +111,7 @@ def configure(
     data_seed: int | None = None,
     device: str = "auto",
     precision: str = "fp32",
+    average: str = "none",
 ) -> RunConfig:
     """Return the configuration of a run, with every name and value checked and filled in.
 
@@ -122,6 +129,8 @@ def configure(
         data_seed: data and splits; ``seed`` by default.
         device: auto, cpu, cuda, mps.
         precision: fp32 or bf16 (autocast).
+        average: which weights to score, of :data:`~shiftproof.training.averaging.AVERAGES`: the
+            last ones, their moving average, or SWAD's mean over the valley of the validation risk.
     """
     backbone = backbone or dataset.backbone
     declared = (ALGORITHMS.get(algorithm).Hparams, MODELS.get(backbone))
@@ -138,6 +147,8 @@ def configure(
             raise UnknownName("evaluation set", name, EVALUATION_SETS)
     if precision not in PRECISIONS:
         raise UnknownName("precision", precision, PRECISIONS)
+    if average not in AVERAGES:
+        raise UnknownName("average", average, AVERAGES)
     if steps < 1:
         raise InvalidValue(f"steps must be at least 1, not {steps}")
     if not (0 <= holdout < 1 and math.isfinite(holdout)):
@@ -145,6 +156,11 @@ def configure(
     eval_every = dataset.eval_every if eval_every is None else eval_every
     if eval_every < 0:
         raise InvalidValue(f"eval_every must be at least 0, not {eval_every}")
+    if AVERAGES[average].judges and ("train-out" not in evaluate or eval_every == 0):
+        raise InvalidValue(
+            f"--average {average} follows the risk on train-out: --evaluate must name it (now:"
+            f" {','.join(evaluate)}) and --eval-every must be above 0 (now: {eval_every})"
+        )
     return RunConfig(
         dataset=dataset.name,
         fingerprint=dataset.fingerprint,
@@ -160,6 +176,7 @@ def configure(
         seed=seed,
         device=_device(device),
         precision=precision,
+        average=average,
     )
 
 

@@ -20,11 +20,15 @@ BATCH = 1024
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Some samples of a domain, under the name their accuracy is recorded by."""
+    """Some samples of a domain, under the name their accuracy is recorded by.
+
+    ``kind`` is one of :data:`~shiftproof.training.config.EVALUATION_SETS`.
+    """
 
     name: str
     domain: Domain
     index: np.ndarray
+    kind: str = "extra"
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,15 @@ def plan_evaluation(
     for domain, split in zip(dataset.domains, splits, strict=True):
         role = "test" if domain.name in config.test_domains else "train"
         for part, index in (("in", split.in_), ("out", split.out)):
-            if f"{role}-{part}" not in config.evaluate:
+            kind = f"{role}-{part}"
+            if kind not in config.evaluate:
                 continue
             if len(index) == 0:
                 raise DataError(
                     f"domain {domain.name!r} ({len(domain)} samples) has none in its {part!r} part"
-                    f" at --holdout {config.holdout:g}, but {role}-{part} is to be evaluated"
+                    f" at --holdout {config.holdout:g}, but {kind} is to be evaluated"
                 )
-            sets.append(EvaluationSet(f"{domain.name}/{part}", domain, index))
+            sets.append(EvaluationSet(f"{domain.name}/{part}", domain, index, kind))
     if "extra" in config.evaluate:
         sets += [EvaluationSet(d.name, d, np.arange(len(d))) for d in dataset.extras]
     return sets

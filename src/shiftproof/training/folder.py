@@ -84,12 +84,21 @@ class RunFolder:
             found = json.loads(path.read_bytes())
         except ValueError:
             raise RunConflict(f"{path} is not readable; choose another --out") from None
-        differing = sorted(k for k in wanted.keys() | found.keys() if wanted.get(k) != found.get(k))
-        if differing:
-            changes = "; ".join(f"{k} {found.get(k)!r} → {wanted.get(k)!r}" for k in differing[:3])
+        if found != wanted:
             raise RunConflict(
-                f"{self.path} holds another run ({changes}); choose another --out or delete it"
+                f"{self.path} holds another run ({_changes(found, wanted)});"
+                " choose another --out or delete it"
             )
+
+
+def _changes(found: Any, wanted: dict[str, Any]) -> str:
+    """Name the first few settings that differ, the hyper-parameters among them."""
+    if not isinstance(found, dict):
+        return "config.json is no configuration"
+    old, new = ({**config, **config.get("hparams", {})} for config in (found, wanted))
+    keys = sorted((old.keys() | new.keys()) - {"hparams"})
+    changes = [f"{k} {old.get(k)!r} → {new.get(k)!r}" for k in keys if old.get(k) != new.get(k)]
+    return "; ".join(changes[:3]) + ("; …" if len(changes) > 3 else "")
 
 
 def _pretty(value: dict[str, Any]) -> bytes:

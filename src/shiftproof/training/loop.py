@@ -7,6 +7,7 @@ import platform
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -19,9 +20,10 @@ from shiftproof.data.sampling import BatchSampler
 from shiftproof.data.splits import split_domain
 from shiftproof.errors import CheckpointError, DataError
 from shiftproof.seeding import stream_seed, torch_generator
+from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate import evaluate, plan_evaluation
+from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_evaluation
 from shiftproof.training.folder import RunFolder
 from shiftproof.training.interrupt import stop_on_signal
 from shiftproof.training.records import Record
@@ -111,6 +113,7 @@ class Trainer:
             for index, domain in enumerate(domains)
         ]
         self.algorithm = build_algorithm(config, self.dataset)
+        self.average = AVERAGES[config.average](self.algorithm)
         training = [
             (domain, split.in_)
             for domain, split in zip(domains, splits, strict=True)
@@ -131,6 +134,7 @@ class Trainer:
         with self._autocast():
             measured = self.algorithm.update(self.sampler.batch(self.step))
         self.step += 1
+        self.average.follow(self.step)
         for name, value in measured.items():
             self.pending.setdefault(name, []).append(value)
         return measured
@@ -149,15 +153,22 @@ class Trainer:
         return None if len(bad) == 0 else self.step - len(losses) + int(bad[0]) + 1
 
     def measure(self) -> Record:
-        """Evaluate, and sum up the steps since the last record (each number their mean)."""
+        """Evaluate, and sum up the steps since the last record (each number their mean).
+
+        With averaging on, what is scored is the average (see :mod:`~.averaging`), and the field
+        ``scored`` says so; ``validation_risk`` is what an average judged the raw weights by.
+        """
         record: Record = {"step": self.step}
         record |= {name: torch.stack(values).mean().item() for name, values in self.pending.items()}
         self.pending.clear()
-        with self._autocast():
-            scores = {subset.name: evaluate(self.algorithm, subset) for subset in self.evaluation}
+        if self.average.judges:
+            record["validation_risk"] = self._validation_risk()
+            self.average.judge(record["validation_risk"])
+        with self.average.in_place():
+            scores = self._scores(self.evaluation)
         record["accuracy"] = {name: score.accuracy for name, score in scores.items()}
         record["risk"] = {name: score.risk for name, score in scores.items()}
-        return record
+        return record | self.average.described()
 
     def state(self) -> State:
         """Return everything the next step depends on."""
@@ -168,6 +179,7 @@ class Trainer:
             "algorithm": self.algorithm.training_state(),
             "rng": torch.get_rng_state(),
             "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            **self.average.state(),
         }
 
     def load(self, state: State) -> None:
@@ -176,9 +188,20 @@ class Trainer:
         device = torch.device(self.config.device)
         self.pending = {k: list(v.to(device).unbind()) for k, v in state["pending"].items()}
         self.algorithm.load_training_state(state["algorithm"])
+        self.average.load(state)
         torch.set_rng_state(state["rng"])
         if state["cuda_rng"]:
             torch.cuda.set_rng_state_all(state["cuda_rng"])
+
+    def _validation_risk(self) -> float:
+        """Return the raw weights' risk on the held-out parts, each training domain alike."""
+        held_out = [subset for subset in self.evaluation if subset.kind == "train-out"]
+        return fmean(score.risk for score in self._scores(held_out).values())
+
+    def _scores(self, subsets: list[EvaluationSet]) -> dict[str, Score]:
+        # Autocast remembers the weights that it has cast: entered anew for each set of weights.
+        with self._autocast():
+            return {subset.name: evaluate(self.algorithm, subset) for subset in subsets}
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.config.precision == "fp32":
@@ -230,7 +253,8 @@ def _run(
             diverged_at = trainer.divergence()
         if evaluation_due and diverged_at is None:
             record = trainer.measure()
-            if all(_finite(risk) for risk in record["risk"].values()):
+            judged = record.get("validation_risk", 0.0)
+            if all(_finite(risk) for risk in (judged, *record["risk"].values())):
                 run.append(record)
                 observer.record(record)
             else:
@@ -259,6 +283,7 @@ def _run(
             "machine": platform.machine(),
             "threads": torch.get_num_threads(),
         },
+        **(trainer.average.described() if diverged_at is None else {}),
     }
     run.finish(ended)
     return ended

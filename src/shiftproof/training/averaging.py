@@ -1,0 +1,250 @@
+"""Averages of the weights along a run, for any algorithm: ``ema`` and ``swad``.
+
+Averaged are the parameters and the running statistics of normalisation layers, all that a
+prediction rests on.  Every other buffer (a step count, the moving averages inside Fishr or IDM) is
+the algorithm's own and stays as it is.  Training does not notice: the raw weights go on as ever.
+
+A record's scores are those of the weights that the run would hand over if it ended there, and its
+field ``scored`` names them: an average of which steps, or the raw weights where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor
+from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+from shiftproof.algorithms import Algorithm
+
+
+class Span(NamedTuple):
+    """An average of the weights after each of the steps ``first`` to ``last``."""
+
+    weights: list[Tensor]
+    first: int
+    last: int
+
+    @property
+    def steps(self) -> int:
+        """How many steps it spans."""
+        return self.last - self.first + 1
+
+    def joined(self, later: Span) -> Span:
+        """Return the mean over the steps of both, if each is the mean over its own."""
+        weights = [weight.clone() for weight in self.weights]
+        blend(weights, later.weights, self.steps / (self.steps + later.steps))
+        return Span(weights, self.first, later.last)
+
+
+def blend(average: list[Tensor], new: list[Tensor], keep: float) -> None:
+    """Replace each tensor ā of ``average`` by keep · ā + (1 − keep) · new, with torch's update."""
+    get_ema_multi_avg_fn(keep)(average, new, 0)  # type: ignore[no-untyped-call]
+
+
+def warm_decay(n: int) -> float:
+    """Return what to keep of a moving average of n weights: min(0.999, (1 + n) / (10 + n)).
+
+    So an early average forgets the first steps fast, and one after step t ≤ 9000 reaches back
+    over about t / 9 steps; 0.999 alone would still hold 37% of the first weights after step 1000.
+
+    >>> warm_decay(1), warm_decay(8989) < 0.999, warm_decay(9000)
+    (0.18181818181818182, True, 0.999)
+    """
+    return min(0.999, (1 + n) / (10 + n))
+
+
+@dataclass(frozen=True)
+class LossValley:
+    """SWAD's window of steps, found from the validation risks E₁, E₂, … as they come.
+
+    Each evaluation brings its risk and the segment of steps since the evaluation before, as their
+    mean weights.  With patiences Nₛ and Nₑ and tolerance r, as in algorithm 1 of Cha et al. (2021),
+    *SWAD: Domain Generalization by Seeking Flat Minima*, but with segments for single steps:
+
+    - the window opens with segment s, for the first s with Eₛ = min(Eₛ, …, E_{s+Nₛ−1}); the
+      valley's ``limit`` is r · mean(Eₛ, …, E_{s+Nₛ−1});
+    - it closes with the last segment before the first Nₑ evaluations in a row above the limit.
+      So long as there are no such Nₑ, it reaches to the last evaluation.
+
+    Every step of the window counts alike.  The authors' code departs from this: it weighs segments
+    alike, however short; it may begin a few segments earlier, if within the limit; and it
+    stops training where the window closes.  Nothing is changed: ``after`` returns the next state.
+    """
+
+    start_patience: int = 3
+    end_patience: int = 6
+    tolerance: float = 1.3
+    # Before the valley: the last few evaluations.
+    recent: tuple[tuple[Span, float], ...] = ()
+    # In it: the mean from s to the last evaluation, and to the last one within the limit.
+    limit: float | None = None
+    whole: Span | None = None
+    within: Span | None = None
+    above: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the window is closed: no later evaluation changes it."""
+        return self.above == self.end_patience
+
+    def after(self, segment: Span, risk: float) -> LossValley:
+        """Return the state after one more evaluation."""
+        if self.ended:
+            return self
+        if self.limit is None:
+            return self._opened((*self.recent, (segment, risk))[-self.start_patience :])
+        whole = segment if self.whole is None else self.whole.joined(segment)
+        if risk <= self.limit:
+            return replace(self, whole=whole, within=whole, above=0)
+        valley = replace(self, whole=whole, above=self.above + 1)
+        return replace(valley, whole=self.within) if valley.ended else valley
+
+    def _opened(self, recent: tuple[tuple[Span, float], ...]) -> LossValley:
+        risks = [risk for _, risk in recent]
+        if len(recent) < self.start_patience or min(risks) < risks[0]:
+            return replace(self, recent=recent)
+        valley = replace(self, recent=(), limit=self.tolerance * fmean(risks))
+        for segment, risk in recent:
+            valley = valley.after(segment, risk)
+        return valley
+
+
+def averaged_tensors(algorithm: Algorithm) -> list[Tensor]:
+    """Return what is averaged, without copying: parameters and running statistics."""
+    running = ("running_mean", "running_var")
+    statistics = [value for name, value in algorithm.named_buffers() if name.endswith(running)]
+    return [weight.detach() for weight in (*algorithm.parameters(), *statistics)]
+
+
+class Average:
+    """No average, and the contract of one: what does nothing here may be overridden."""
+
+    # Whether ``judge`` wants the raw weights' risk on the training domains' held-out parts.
+    judges: ClassVar[bool] = False
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self._algorithm = algorithm
+        # The average to score and to hand over, or None for the raw weights.
+        self.span: Span | None = None
+
+    def follow(self, step: int) -> None:
+        """Take in the weights after update ``step``."""
+
+    def judge(self, risk: float) -> None:
+        """Take in the validation risk of the raw weights at an evaluation."""
+
+    def described(self) -> dict[str, Any]:
+        """Return which weights are scored as ``{"scored": …}``; nothing without averaging."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Return all that evolves as ``{"average": …}``; nothing without averaging."""
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take up a state that holds what :meth:`state` returned."""
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Put the average into the algorithm for the while; the raw weights come back exactly."""
+        if self.span is None:
+            yield
+            return
+        live = averaged_tensors(self._algorithm)
+        raw = [weight.clone() for weight in live]
+        try:
+            for weight, averaged in zip(live, self.span.weights, strict=True):
+                weight.copy_(averaged)
+            yield
+        finally:
+            for weight, before in zip(live, raw, strict=True):
+                weight.copy_(before)
+
+    def _extended(self, span: Span | None, step: int, keep: Callable[[int], float]) -> Span:
+        """Return ``span`` with the weights after ``step``; its tensors are changed in place."""
+        live = averaged_tensors(self._algorithm)
+        if span is None:
+            return Span([weight.clone() for weight in live], step, step)
+        blend(span.weights, live, keep(span.steps))
+        return span._replace(last=step)
+
+    def _read(self, saved: list[Any] | None) -> Span | None:
+        if saved is None:
+            return None
+        live = averaged_tensors(self._algorithm)
+        weights = [w.to(now, copy=True) for w, now in zip(saved[0], live, strict=True)]
+        return Span(weights, *saved[1:])
+
+
+class ExponentialAverage(Average):
+    """``ema``: w̄₁ = w₁, w̄ₙ₊₁ = dₙ w̄ₙ + (1 − dₙ) wₙ₊₁ after every step, dₙ = :func:`warm_decay`."""
+
+    def follow(self, step: int) -> None:
+        """Move the average."""
+        self.span = self._extended(self.span, step, warm_decay)
+
+    def described(self) -> dict[str, Any]:
+        """Return which steps are in the average: all of them."""
+        return {"scored": {"weights": "ema", "steps": self.span and [*self.span[1:]]}}
+
+    def state(self) -> dict[str, Any]:
+        """Return the average."""
+        return {"average": {"ema": self.span}}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take up the average."""
+        self.span = self._read(state["average"]["ema"])
+
+
+class ValleyAverage(Average):
+    """``swad``: the mean of the weights after every step of the window of a :class:`LossValley`.
+
+    ``scored`` tells how the valley stands: ``not found`` (the raw weights are scored), ``open``
+    (the window reaches to the newest evaluation) or ``ended``.
+    """
+
+    judges = True
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        super().__init__(algorithm)
+        self._valley = LossValley()
+        self._segment: Span | None = None
+
+    def follow(self, step: int) -> None:
+        """Take the weights into the mean since the last evaluation."""
+        if not self._valley.ended:
+            self._segment = self._extended(self._segment, step, lambda n: n / (n + 1))
+
+    def judge(self, risk: float) -> None:
+        """End the segment with its risk."""
+        if self._segment is not None:
+            self._valley = self._valley.after(self._segment, risk)
+            self._segment, self.span = None, self._valley.whole
+
+    def described(self) -> dict[str, Any]:
+        """Return how the valley stands and which steps are in the average."""
+        if self.span is None:
+            return {"scored": {"weights": "raw", "valley": "not found"}}
+        valley = "ended" if self._valley.ended else "open"
+        return {"scored": {"weights": "swad", "steps": [*self.span[1:]], "valley": valley}}
+
+    def state(self) -> dict[str, Any]:
+        """Return the window and the segment begun."""
+        return {"average": {"segment": self._segment, "valley": vars(self._valley)}}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take up the window and the segment begun."""
+        self._segment = self._read(state["average"]["segment"])
+        valley = dict(state["average"]["valley"])
+        valley["recent"] = tuple((self._read(span), risk) for span, risk in valley["recent"])
+        valley |= {name: self._read(valley[name]) for name in ("whole", "within")}
+        self._valley = LossValley(**valley)
+        self.span = self._valley.whole
+
+
+AVERAGES = {"none": Average, "ema": ExponentialAverage, "swad": ValleyAverage}
