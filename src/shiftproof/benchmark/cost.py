@@ -15,15 +15,15 @@ from shiftproof.space import resolve
 from shiftproof.types import Batch, Task
 
 TASK = Task((2, 28, 28), num_classes=2, num_domains=3, regime="small-image")
-BATCH = 16
+BATCH = 8
 # Past every warm-up, so that each penalty acts.
 LATE = 10**9
 
 
-def relative_cost(name: str, rounds: int = 5, steps: int = 4) -> float:
+def relative_cost(name: str, rounds: int = 3, steps: int = 4) -> float:
     """Return the median ratio of the time of ``steps`` updates to that of as many of ERM.
 
-    DomainBed's MNIST network on 3 domains × 16 random images, both sides in one process and in
+    DomainBed's MNIST network on 3 domains × 8 random images, both sides in one process and in
     turn; several steps a round because some algorithms do not do the same at each.
     """
     erm, other = _build("erm"), _build(name)

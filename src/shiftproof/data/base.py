@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -84,6 +84,14 @@ class DomainDataset:
         names = [domain.name for domain in (*self.domains, *self.extras)]
         if len(set(names)) < len(names):
             raise DataError(f"{self.name} has two domains of one name among {', '.join(names)}")
+
+    def to(self, device: torch.device) -> DomainDataset:
+        """Return the dataset with its tensors on ``device``."""
+        return replace(
+            self,
+            domains=tuple(domain.to(device) for domain in self.domains),
+            extras=tuple(extra.to(device) for extra in self.extras),
+        )
 
     @property
     def input_shape(self) -> tuple[int, ...]:

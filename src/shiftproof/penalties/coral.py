@@ -32,5 +32,11 @@ def coral(groups: Tensor | Sequence[Tensor]) -> Tensor:
     if min(len(group) for group in groups) < 2:
         raise InvalidValue("a covariance needs at least 2 samples per group, not 1")
     means = torch.stack([group.mean(dim=0) for group in groups])
-    covariances = torch.stack([torch.cov(group.T).view(-1) for group in groups])
+    covariances = torch.stack([_covariance(group).view(-1) for group in groups])
     return 2 * (means.var(dim=0).mean() + covariances.var(dim=0).mean())
+
+
+def _covariance(x: Tensor) -> Tensor:
+    """Return the unbiased covariance of x [n, k]: [k, k].  ``torch.cov`` waits for the device."""
+    centred = x - x.mean(dim=0)
+    return centred.T @ centred / (len(x) - 1)

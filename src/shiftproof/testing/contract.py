@@ -20,43 +20,47 @@ import dataclasses
 import functools
 import inspect
 import json
-import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 from unittest import mock
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from shiftproof.algorithms import ALGORITHMS, Algorithm
 from shiftproof.algorithms.base import Family
 from shiftproof.algorithms.erm import ERM
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.sampling import BatchSampler
+from shiftproof.data import DomainDataset
 from shiftproof.errors import UnknownName
 from shiftproof.models import MODELS
 from shiftproof.space import Regime, draw, resolve, specs
+from shiftproof.testing.harness import (
+    BATCH,
+    STEPS,
+    Hparams,
+    batch_of,
+    build,
+    first_difference,
+    global_chance_untouched,
+    mean_risk,
+    problem,
+    require,
+    take_steps,
+)
 from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.config import configure
-from shiftproof.training.evaluate import EvaluationSet, evaluate
-from shiftproof.training.loop import build_algorithm, train
+from shiftproof.training.loop import train
 from shiftproof.types import Batch
 
-STEPS = 6
-BATCH = 8
-PER_DOMAIN = 24
 LEARNING_STEPS = 60
 # A risk that fell by less than this share may have fallen by chance.
 LEARNED_SHARE = 0.2
 DRAWS = 5
 SUMMARY_LENGTH = 100
 
-Hparams = Mapping[str, object]
 Check = Callable[..., None]
 DEFAULTS: Hparams = MappingProxyType({})
 
@@ -96,52 +100,52 @@ def check_description(name: str, hparams: Hparams = DEFAULTS) -> None:
     """A one-line summary, a known family and a paper of its own."""
     cls = ALGORITHMS.get(name)
     summary = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
-    _require(summary != "", "the class has no docstring")
-    _require(summary.endswith("."), f"the docstring's first line lacks its full stop: {summary!r}")
-    _require(
+    require(summary != "", "the class has no docstring")
+    require(summary.endswith("."), f"the docstring's first line lacks its full stop: {summary!r}")
+    require(
         len(summary) <= SUMMARY_LENGTH,
         f"the docstring's first line has {len(summary)} characters; {SUMMARY_LENGTH} fit",
     )
     for attribute in ("family", "paper"):
         # What ERM says of itself would be inherited, and wrong.
         declared = any(attribute in vars(c) for c in cls.__mro__ if c is cls or c is not ERM)
-        _require(declared, f"no class attribute {attribute!r}")
+        require(declared, f"no class attribute {attribute!r}")
     families = get_args(Family)
-    _require(cls.family in families, f"family {cls.family!r} is none of {', '.join(families)}")
-    _require(isinstance(cls.paper, str) and cls.paper.strip() != "", "paper is empty")
+    require(cls.family in families, f"family {cls.family!r} is none of {', '.join(families)}")
+    require(isinstance(cls.paper, str) and cls.paper.strip() != "", "paper is empty")
 
 
 @contract("declare its hyper-parameters")
 def check_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
     """A frozen dataclass; each with help, a default within its rule, and a name of its own."""
     declared = ALGORITHMS.get(name).Hparams
-    _require(issubclass(declared, Algorithm.Hparams), "Hparams does not extend its parent's")
+    require(issubclass(declared, Algorithm.Hparams), "Hparams does not extend its parent's")
     # Of this class: a parent's decorator does not see the fields of a child.
     frozen = getattr(vars(declared).get("__dataclass_params__"), "frozen", False)
-    _require(frozen, "Hparams is not a frozen dataclass")
+    require(frozen, "Hparams is not a frozen dataclass")
     for field in dataclasses.fields(declared):
-        _require("setting" in field.metadata, f"{field.name} is not declared by hparam(…)")
+        require("setting" in field.metadata, f"{field.name} is not declared by hparam(…)")
     for spec in specs(declared).values():
-        _require(spec.help.strip() != "", f"{spec.name} has no help text")
+        require(spec.help.strip() != "", f"{spec.name} has no help text")
     for regime in get_args(Regime):
         resolve(declared, regime, hparams)
     for backbone, model in MODELS.items():
         shared = sorted(specs(declared).keys() & specs(model).keys())
-        _require(not shared, f"{', '.join(shared)} already means something on {backbone}")
+        require(not shared, f"{', '.join(shared)} already means something on {backbone}")
 
 
 @contract("draw hyper-parameters that can be written down and used")
 def check_draws(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Every regime's draws survive JSON and their own rules; the table's can be trained with."""
     declared = ALGORITHMS.get(name).Hparams
-    data = _problem()
+    data = problem()
     for seed in range(DRAWS):
         for regime in get_args(Regime):
             drawn = draw(declared, regime, seed)
             read = json.loads(json.dumps(drawn, allow_nan=False))
             used = dataclasses.asdict(resolve(declared, regime, read))
-            _require(used == drawn, f"{drawn} of seed {seed} ({regime}) is read as {used}")
-        _take_steps(_build(name, data, draw(declared, "table", seed)), data, steps=2)
+            require(used == drawn, f"{drawn} of seed {seed} ({regime}) is read as {used}")
+        take_steps(build(name, data, draw(declared, "table", seed)), data, steps=2)
 
 
 @contract("reject unknown hyper-parameters")
@@ -150,10 +154,10 @@ def check_unknown_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
     for known in specs(ALGORITHMS.get(name).Hparams):
         misspelt = known + "_"
         try:
-            configure(_problem(), name, hparams={**hparams, misspelt: 1})
+            configure(problem(), name, hparams={**hparams, misspelt: 1})
         except UnknownName as error:
             named = repr(misspelt) in str(error) and repr(known) in str(error)
-            _require(named, f"{error} does not lead from {misspelt!r} to {known!r}")
+            require(named, f"{error} does not lead from {misspelt!r} to {known!r}")
         else:
             raise AssertionError(f"{misspelt!r} was accepted")
 
@@ -164,20 +168,20 @@ def check_unknown_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
 @contract("train on images")
 def check_images(name: str, hparams: Hparams = DEFAULTS) -> None:
     """A few steps of a convolutional network on 14×14 images of two channels, as bytes."""
-    data = _problem(shape=(2, 14, 14), backbone="mnist-cnn")
+    data = problem(shape=(2, 14, 14), backbone="mnist-cnn")
     _check_steps(name, data, hparams, batch_size=4)
 
 
 @contract("train on tables")
 def check_tables(name: str, hparams: Hparams = DEFAULTS) -> None:
     """A few steps of a perceptron on vectors."""
-    _check_steps(name, _problem(), hparams)
+    _check_steps(name, problem(), hparams)
 
 
 @contract("train in the loop on arrays in memory")
 def check_loop(name: str, hparams: Hparams = DEFAULTS) -> None:
     """A whole run in a folder: batches, records, checkpoint, evaluation of an unseen domain."""
-    data = _problem(domains=3)
+    data = problem(domains=3)
     config = configure(
         data,
         name,
@@ -188,19 +192,19 @@ def check_loop(name: str, hparams: Hparams = DEFAULTS) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         result = train(config, data, Path(folder))
-    _require(result.status == "finished", f"the run {result.status} at step {result.step}")
-    _require("loss" in result.final, "the records hold no loss")
+    require(result.status == "finished", f"the run {result.status} at step {result.step}")
+    require("loss" in result.final, "the records hold no loss")
 
 
 @contract("lower its training risk on separable data")
 def check_learning(name: str, hparams: Hparams = DEFAULTS) -> None:
     """The mean risk, without penalties, of what it trained on falls by a fifth at least."""
-    data = _problem()
-    algorithm = _build(name, data, {"lr": 0.01, **hparams})
-    before = _mean_risk(algorithm, data)
-    _take_steps(algorithm, data, steps=LEARNING_STEPS)
-    after = _mean_risk(algorithm, data)
-    _require(
+    data = problem()
+    algorithm = build(name, data, {"lr": 0.01, **hparams})
+    before = mean_risk(algorithm, data)
+    take_steps(algorithm, data, steps=LEARNING_STEPS)
+    after = mean_risk(algorithm, data)
+    require(
         after < (1 - LEARNED_SHARE) * before,
         f"the risk went from {before:.4f} to {after:.4f} in {LEARNING_STEPS} steps",
     )
@@ -212,7 +216,7 @@ def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
     for domains in range(2, 7):
         for classes in (2, 3, 65):
             for nonlinear_head in (False, True):
-                data = _problem(domains=domains, classes=classes)
+                data = problem(domains=domains, classes=classes)
                 try:
                     _check_steps(name, data, hparams, steps=3, nonlinear_head=nonlinear_head)
                 except Exception as error:
@@ -227,57 +231,57 @@ def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
 @contract("continue bit for bit from a checkpoint")
 def check_resuming(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Saved after any step and loaded over other weights, it goes on as if nothing had been."""
-    data = _problem()
-    whole = _build(name, data, hparams)
+    data = problem()
+    whole = build(name, data, hparams)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, f"{step}.safetensors") for step in range(STEPS)]
         measured = []
         for step, path in enumerate(paths):
             save_state(path, whole.training_state())
-            measured += _take_steps(whole, data, steps=1, start=step)
+            measured += take_steps(whole, data, steps=1, start=step)
         for step, path in enumerate(paths):
-            resumed = _build(name, data, hparams, seed=1)
+            resumed = build(name, data, hparams, seed=1)
             resumed.load_training_state(load_state(path) or {})
-            again = _take_steps(resumed, data, steps=STEPS - step, start=step)
-            difference = _difference(
+            again = take_steps(resumed, data, steps=STEPS - step, start=step)
+            difference = first_difference(
                 {"measured": measured[step:], "state": whole.training_state()},
                 {"measured": again, "state": resumed.training_state()},
             )
-            _require(difference is None, f"saved after step {step}, {difference} is not the same")
+            require(difference is None, f"saved after step {step}, {difference} is not the same")
 
 
 @contract("give the same weights for the same seed, and use no chance but its generator")
 def check_determinism(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Whatever state the global generators are in, they are neither read nor moved."""
-    data = _problem()
+    data = problem()
     states = []
     for global_seed in (0, 1):
-        algorithm = _build(name, data, hparams)
+        algorithm = build(name, data, hparams)
         torch.manual_seed(global_seed)
-        with _global_chance_untouched("update()"):
-            _take_steps(algorithm, data)
+        with global_chance_untouched("update()"):
+            take_steps(algorithm, data)
         states.append(algorithm.training_state())
-    difference = _difference(*states)
-    _require(difference is None, f"{difference} differs between two equal runs")
+    difference = first_difference(*states)
+    require(difference is None, f"{difference} differs between two equal runs")
 
 
 @contract("predict without changing anything")
 def check_predictions(name: str, hparams: Hparams = DEFAULTS) -> None:
     """In evaluation mode predict() returns [batch, classes], the same each time."""
-    data = _problem()
-    algorithm = _build(name, data, hparams, dropout=0.5)
-    _take_steps(algorithm, data)
+    data = problem()
+    algorithm = build(name, data, hparams, dropout=0.5)
+    take_steps(algorithm, data)
     algorithm.eval()
     before = copy.deepcopy(algorithm.training_state())
     x = data.domains[0].x
-    with torch.no_grad(), _global_chance_untouched("predict()"):
+    with torch.no_grad(), global_chance_untouched("predict()"):
         first, second, one = algorithm.predict(x), algorithm.predict(x), algorithm.predict(x[:1])
-    _require(torch.equal(first, second), "two predictions of one batch differ")
+    require(torch.equal(first, second), "two predictions of one batch differ")
     expected = (len(x), len(data.classes))
-    _require(first.shape == expected, f"logits are {tuple(first.shape)}, not {expected}")
-    _require(len(one) == 1, f"one sample has logits {tuple(one.shape)}")
-    difference = _difference(before, algorithm.training_state())
-    _require(difference is None, f"{difference} changed")
+    require(first.shape == expected, f"logits are {tuple(first.shape)}, not {expected}")
+    require(len(one) == 1, f"one sample has logits {tuple(one.shape)}")
+    difference = first_difference(before, algorithm.training_state())
+    require(difference is None, f"{difference} changed")
 
 
 @contract("never wait for the device in update()")
@@ -291,12 +295,12 @@ def check_no_waiting(name: str, hparams: Hparams = DEFAULTS) -> None:
     ``torch.cuda.synchronize()``.  An operation that torch has not defined on meta tensors is
     reported as if it waited; most of those do.
     """
-    data = _problem()
-    algorithm = _on_meta(_build(name, data, hparams))
+    data = problem()
+    algorithm = _on_meta(build(name, data, hparams))
     algorithm.train()
     with mock.patch.object(torch, "autocast", _autocast_on_meta):
         for step in range(STEPS):
-            x, y = _batch(data, step)
+            x, y = batch_of(data, step)
             algorithm.update(Batch(x.to("meta"), y.to("meta")))
 
 
@@ -326,56 +330,6 @@ def _told(error: Exception) -> str:
     return str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
 
 
-def _require(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise AssertionError(otherwise)
-
-
-def _problem(
-    *,
-    domains: int = 3,
-    classes: int = 3,
-    shape: tuple[int, ...] = (6,),
-    backbone: str = "mlp",
-) -> DomainDataset:
-    """Return data whose classes lie around far corners of a cube, a little moved per domain."""
-    generator = torch.Generator().manual_seed(0)
-    corners = torch.randint(2, (classes, *shape), generator=generator) * 2.0 - 1
-    parts = []
-    for index in range(domains):
-        y = torch.randint(classes, (PER_DOMAIN,), generator=generator)
-        noise = torch.randn(PER_DOMAIN, *shape, generator=generator)
-        x = corners[y] + 0.2 * noise + 0.1 * index
-        if len(shape) == 3:
-            x = (x * 50 + 127).clamp(0, 255).to(torch.uint8)
-        parts.append(Domain(f"domain {index}", x, y))
-    regime: Regime = "small-image" if len(shape) == 3 else "table"
-    names = tuple(map(str, range(classes)))
-    return DomainDataset("contract", tuple(parts), names, regime, backbone, eval_every=0)
-
-
-def _build(
-    name: str, data: DomainDataset, hparams: Hparams, *, seed: int = 0, **model: Any
-) -> Algorithm:
-    """Return the untrained algorithm, built as the loop does."""
-    if data.backbone == "mlp":
-        model = {"hidden": 32, **model}
-    config = configure(data, name, hparams={**model, **hparams}, seed=seed, device="cpu")
-    return build_algorithm(config, data)
-
-
-def _batch(data: DomainDataset, step: int, size: int = BATCH) -> Batch:
-    everything = [np.arange(len(domain)) for domain in data.domains]
-    return BatchSampler(data.domains, everything, size, seed=0).batch(step)
-
-
-def _take_steps(
-    algorithm: Algorithm, data: DomainDataset, *, steps: int = STEPS, start: int = 0
-) -> list[dict[str, Tensor]]:
-    algorithm.train()
-    return [algorithm.update(_batch(data, step)) for step in range(start, start + steps)]
-
-
 def _check_steps(
     name: str,
     data: DomainDataset,
@@ -386,68 +340,23 @@ def _check_steps(
     **model: Any,
 ) -> None:
     """Take a few steps, and require that they moved the network and measured a finite loss."""
-    algorithm = _build(name, data, hparams, **model)
+    algorithm = build(name, data, hparams, **model)
     start = copy.deepcopy(algorithm.state_dict())
     algorithm.train()
     for step in range(1, steps + 1):
-        batch = _batch(data, step, batch_size)
+        batch = batch_of(data, step, batch_size)
         measured = algorithm.update(Batch(*batch))
-        same = _difference(list(batch), list(_batch(data, step, batch_size))) is None
-        _require(same, "update() changes the batch it is given")
-        _require(algorithm.updates == step, f"{algorithm.updates} updates counted after {step}")
-        _require("loss" in measured, f"update() measures {sorted(measured)}, and no 'loss'")
+        same = first_difference(list(batch), list(batch_of(data, step, batch_size))) is None
+        require(same, "update() changes the batch it is given")
+        require(algorithm.updates == step, f"{algorithm.updates} updates counted after {step}")
+        require("loss" in measured, f"update() measures {sorted(measured)}, and no 'loss'")
         for key, value in measured.items():
             scalar = isinstance(value, Tensor) and value.dim() == 0 and not value.requires_grad
-            _require(scalar, f"{key!r} is measured as {value!r}, not as a detached 0-dim tensor")
-            _require(bool(value.isfinite()), f"{key!r} is {value.item()} at step {step}")
+            require(scalar, f"{key!r} is measured as {value!r}, not as a detached 0-dim tensor")
+            require(bool(value.isfinite()), f"{key!r} is {value.item()} at step {step}")
     for part, module in (("featurizer", algorithm.featurizer), ("head", algorithm.head)):
-        _require(_moved(start, part, module), f"the {part} has not moved in {steps} steps")
+        require(_moved(start, part, module), f"the {part} has not moved in {steps} steps")
 
 
 def _moved(start: dict[str, Tensor], part: str, module: nn.Module) -> bool:
     return any(not torch.equal(start[f"{part}.{k}"], p) for k, p in module.named_parameters())
-
-
-def _mean_risk(algorithm: Algorithm, data: DomainDataset) -> float:
-    parts = [EvaluationSet(d.name, d, np.arange(len(d))) for d in data.domains]
-    return float(np.mean([evaluate(algorithm, part).risk for part in parts]))
-
-
-@contextmanager
-def _global_chance_untouched(who: str) -> Iterator[None]:
-    def states() -> dict[str, object]:
-        numpy_state = np.random.get_state(legacy=False)
-        return {
-            "torch": torch.get_rng_state(),
-            "random": random.getstate(),
-            "numpy": {**numpy_state, "state": {k: str(v) for k, v in numpy_state["state"].items()}},
-        }
-
-    before = states()
-    yield
-    difference = _difference(before, states())
-    if difference is not None:
-        library = difference.partition("/")[0]
-        raise AssertionError(f"{who} draws from the global generator of {library}")
-
-
-def _difference(first: Any, second: Any) -> str | None:
-    """Return the path to the first value, of nested ones, that is not equal to the last bit."""
-    if isinstance(first, Tensor) and isinstance(second, Tensor):
-        same = first.dtype == second.dtype and torch.equal(first, second)
-        return None if same else ""
-    if isinstance(first, dict) and isinstance(second, dict):
-        if first.keys() != second.keys():
-            return "/".join(sorted(map(str, first.keys() ^ second.keys())))
-        pairs = [(key, first[key], second[key]) for key in first]
-    elif isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        if len(first) != len(second):
-            return "length"
-        pairs = [(i, *pair) for i, pair in enumerate(zip(first, second, strict=True))]
-    else:
-        return None if first == second else ""
-    for key, one, other in pairs:
-        inner = _difference(one, other)
-        if inner is not None:
-            return f"{key}/{inner}".rstrip("/")
-    return None

@@ -106,17 +106,17 @@ class Trainer:
     pending: dict[str, list[Tensor]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        config, device = self.config, torch.device(self.config.device)
-        domains = [domain.to(device) for domain in self.dataset.domains]
+        config = self.config
+        dataset = self.dataset.to(torch.device(config.device))
         splits = [
             split_domain(len(domain), config.holdout, config.data_seed, index)
-            for index, domain in enumerate(domains)
+            for index, domain in enumerate(dataset.domains)
         ]
         self.algorithm = build_algorithm(config, self.dataset)
         self.average = AVERAGES[config.average](self.algorithm)
         training = [
             (domain, split.in_)
-            for domain, split in zip(domains, splits, strict=True)
+            for domain, split in zip(dataset.domains, splits, strict=True)
             if domain.name not in config.test_domains
         ]
         self.sampler = BatchSampler(
@@ -125,7 +125,7 @@ class Trainer:
             self.algorithm.hparams.batch_size,
             stream_seed(config.seed, "sampler"),
         )
-        self.evaluation = plan_evaluation(config, self.dataset, splits)
+        self.evaluation = plan_evaluation(config, dataset, splits)
         torch.manual_seed(stream_seed(config.seed, "noise"))
         self.algorithm.train()
 
@@ -260,11 +260,12 @@ def _run(
             else:
                 diverged_at = trainer.step
         finished = trainer.step == config.steps
-        if diverged_at is None and (clock.checkpoint_due() or stop_asked() or finished):
+        stopping = stop_asked()
+        if diverged_at is None and (clock.checkpoint_due() or stopping or finished):
             clock.read()
             with clock.checkpointing():
                 run.save(trainer.state())
-        if stop_asked() and not finished:
+        if stopping and not finished and diverged_at is None:
             return {"status": "stopped", "step": trainer.step, "seconds": clock.read()}
     status = "finished"
     if diverged_at is not None:

@@ -1,0 +1,128 @@
+"""What the contract's checks are made of: an easy problem, steps on it, exact comparison."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.algorithms import Algorithm
+from shiftproof.data import Domain, DomainDataset
+from shiftproof.data.sampling import BatchSampler
+from shiftproof.space import Regime
+from shiftproof.training.config import configure
+from shiftproof.training.evaluate import EvaluationSet, evaluate
+from shiftproof.training.loop import build_algorithm
+from shiftproof.types import Batch
+
+STEPS = 6
+BATCH = 8
+PER_DOMAIN = 24
+
+Hparams = Mapping[str, object]
+
+
+def require(condition: bool, otherwise: str) -> None:
+    """Raise AssertionError with what is the case otherwise."""
+    if not condition:
+        raise AssertionError(otherwise)
+
+
+def problem(
+    *,
+    domains: int = 3,
+    classes: int = 3,
+    shape: tuple[int, ...] = (6,),
+    backbone: str = "mlp",
+) -> DomainDataset:
+    """Return data whose classes lie around far corners of a cube, a little moved per domain."""
+    generator = torch.Generator().manual_seed(0)
+    corners = torch.randint(2, (classes, *shape), generator=generator) * 2.0 - 1
+    parts = []
+    for index in range(domains):
+        y = torch.randint(classes, (PER_DOMAIN,), generator=generator)
+        noise = torch.randn(PER_DOMAIN, *shape, generator=generator)
+        x = corners[y] + 0.2 * noise + 0.1 * index
+        if len(shape) == 3:
+            x = (x * 50 + 127).clamp(0, 255).to(torch.uint8)
+        parts.append(Domain(f"domain {index}", x, y))
+    regime: Regime = "small-image" if len(shape) == 3 else "table"
+    names = tuple(map(str, range(classes)))
+    return DomainDataset("contract", tuple(parts), names, regime, backbone, eval_every=0)
+
+
+def build(
+    name: str, data: DomainDataset, hparams: Hparams, *, seed: int = 0, **model: Any
+) -> Algorithm:
+    """Return the untrained algorithm, built as the loop does."""
+    if data.backbone == "mlp":
+        model = {"hidden": 32, **model}
+    config = configure(data, name, hparams={**model, **hparams}, seed=seed, device="cpu")
+    return build_algorithm(config, data)
+
+
+def batch_of(data: DomainDataset, step: int, size: int = BATCH) -> Batch:
+    """Return the batch of one step, drawn as the loop does."""
+    everything = [np.arange(len(domain)) for domain in data.domains]
+    return BatchSampler(data.domains, everything, size, seed=0).batch(step)
+
+
+def take_steps(
+    algorithm: Algorithm, data: DomainDataset, *, steps: int = STEPS, start: int = 0
+) -> list[dict[str, Tensor]]:
+    """Train for some steps and return what each measured."""
+    algorithm.train()
+    return [algorithm.update(batch_of(data, step)) for step in range(start, start + steps)]
+
+
+def mean_risk(algorithm: Algorithm, data: DomainDataset) -> float:
+    """Return the risk on all data, without penalties, each domain alike."""
+    parts = [EvaluationSet(d.name, d, np.arange(len(d))) for d in data.domains]
+    return float(np.mean([evaluate(algorithm, part).risk for part in parts]))
+
+
+@contextmanager
+def global_chance_untouched(who: str) -> Iterator[None]:
+    """Raise if what runs within moves a global random state."""
+
+    def states() -> dict[str, object]:
+        numpy_state = np.random.get_state(legacy=False)
+        return {
+            "torch": torch.get_rng_state(),
+            "random": random.getstate(),
+            "numpy": {**numpy_state, "state": {k: str(v) for k, v in numpy_state["state"].items()}},
+        }
+
+    before = states()
+    yield
+    difference = first_difference(before, states())
+    if difference is not None:
+        library = difference.partition("/")[0]
+        raise AssertionError(f"{who} draws from the global generator of {library}")
+
+
+def first_difference(first: Any, second: Any) -> str | None:
+    """Return the path to the first value, of nested ones, that is not equal to the last bit."""
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        same = first.dtype == second.dtype and torch.equal(first, second)
+        return None if same else ""
+    if isinstance(first, dict) and isinstance(second, dict):
+        if first.keys() != second.keys():
+            return "/".join(sorted(map(str, first.keys() ^ second.keys())))
+        pairs = [(key, first[key], second[key]) for key in first]
+    elif isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        if len(first) != len(second):
+            return "length"
+        pairs = [(i, *pair) for i, pair in enumerate(zip(first, second, strict=True))]
+    else:
+        return None if first == second else ""
+    for key, one, other in pairs:
+        inner = first_difference(one, other)
+        if inner is not None:
+            return f"{key}/{inner}".rstrip("/")
+    return None
