@@ -61,24 +61,22 @@ def algorithm_table(algorithms: Mapping[str, type[Algorithm]]) -> Table:
     return table
 
 
-def algorithm_description(
-    name: str, algorithm: type[Algorithm], relative_cost: float
-) -> Iterator[RenderableType]:
-    """Yield an algorithm's maths, what a step costs, and its hyper-parameters."""
+def algorithm_description(name: str, algorithm: type[Algorithm]) -> Iterator[RenderableType]:
+    """Yield an algorithm's maths and hyper-parameters."""
     yield Text(f"{name} ({algorithm.family}), {algorithm.paper}", style="bold")
     yield from _paragraphs(algorithm)
-    yield Text(
-        f"\nA step costs {relative_cost:.2f} × one of ERM (measured just now, MNIST network)."
-    )
     yield hparam_table(specs(algorithm.Hparams))
 
 
 def _paragraphs(documented: type) -> Iterator[Text]:
     """Yield a docstring for the terminal: prose to be wrapped anew, formulas and tables as set."""
     for block in (inspect.getdoc(documented) or "").split("\n\n"):
-        plain = re.sub(r":\w+:`~?([^`]+)`", r"\1", block).replace("``", "")
-        set_out = block.startswith((" ", "=", "1. ", "- "))
-        yield Text("\n" + (plain if set_out else " ".join(plain.split())))
+        plain = re.sub(r":\w+:`~?([^`]+)`", r"\1", block)
+        if block.startswith((" ", "=", "1. ", "- ")):
+            # Columns stay in line if what takes the place of a word is as wide.
+            yield Text("\n" + re.sub(r"``(.*?)``", r"\1    ", plain))
+        else:
+            yield Text("\n" + " ".join(plain.replace("``", "").split()))
 
 
 def hparam_table(declared: Mapping[str, HparamSpec]) -> Table:
