@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -14,6 +15,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 from torch import Tensor
 
 from shiftproof.training.config import RunConfig
@@ -21,29 +23,43 @@ from shiftproof.training.loop import Observer
 from shiftproof.training.records import Record
 
 REFRESH_SECONDS = 0.5
+LINE_SECONDS = 2.0
+
+
+class _ProgressWithNote(Progress):
+    """Bars with a line of their own below for what does not fit beside them."""
+
+    note = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if self.note:
+            yield Text(self.note, style="cyan")
 
 
 class ProgressBar(Observer):
     """Shows a run on standard error, which leaves standard output to results.
 
-    Without a terminal, one line per evaluation is printed in place of a bar.
+    Without a terminal, evaluations are printed as lines in place of a bar, one in two seconds.
     """
 
     def __init__(self, title: str, *, quiet: bool = False) -> None:
         self._title = title
         self._quiet = quiet
         self._console = Console(stderr=True)
-        self._progress = Progress(
+        self._progress = _ProgressWithNote(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
+            TextColumn("time left"),
             TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[loss]}[cyan]{task.fields[accuracy]}"),
+            TextColumn("{task.fields[loss]}"),
             console=self._console,
             disable=quiet or not self._console.is_terminal,
         )
         self._task: TaskID | None = None
-        self._looked = 0.0
+        self._steps = 0
+        self._looked = self._printed = 0.0
 
     def __enter__(self) -> ProgressBar:
         self._progress.start()
@@ -59,8 +75,9 @@ class ProgressBar(Observer):
 
     def begin(self, config: RunConfig, step: int) -> None:
         """Show the bar at ``step``."""
+        self._steps = config.steps
         self._task = self._progress.add_task(
-            self._title, total=config.steps, completed=step, loss="", accuracy=""
+            self._title, total=config.steps, completed=step, loss=""
         )
         if step and not self._quiet:
             self._console.print(f"{self._title}: going on after step {step}")
@@ -71,14 +88,19 @@ class ProgressBar(Observer):
         if self._task is None or now - self._looked < REFRESH_SECONDS:
             return
         self._looked = now
-        self._progress.update(self._task, completed=step, loss=f"loss {measured['loss']:.4g}  ")
+        self._progress.update(self._task, completed=step, loss=f"loss {measured['loss']:.4g}")
 
     def record(self, record: Record) -> None:
         """Show the accuracies."""
         accuracy = "  ".join(f"{k} {100 * v:.1f}%" for k, v in record["accuracy"].items())
+        self._progress.note = f"  step {record['step']}: {accuracy}"
         if self._task is not None:
-            self._progress.update(self._task, completed=record["step"], accuracy=accuracy)
-        if not self._quiet and not self._console.is_terminal:
+            self._progress.update(self._task, completed=record["step"])
+        if self._quiet or self._console.is_terminal:
+            return
+        now = time.monotonic()
+        if now - self._printed >= LINE_SECONDS or record["step"] == self._steps:
+            self._printed = now
             self._console.print(
                 f"{self._title}: step {record['step']}  loss {record['loss']:.4g}  {accuracy}",
                 soft_wrap=True,

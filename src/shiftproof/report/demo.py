@@ -27,7 +27,7 @@ def demo_table(
     """Return train, test and gray accuracy of each algorithm, and the limit."""
     table = Table(
         title="Colored MNIST",
-        caption=f"one run each, seed {seed}, last step; training domains, reversed colours, gray",
+        caption=f"one run each, seed {seed}, scored at the last step",
         title_justify="left",
         caption_justify="left",
     )
@@ -52,8 +52,8 @@ def demo_sentence(accuracies: Mapping[str, Accuracies]) -> str:
     return (
         f"ERM learnt the colour, which predicts the label better than the digit in training, and"
         f" {lost} {100 * erm.test:.0f}% where the colours are reversed; IDM matched the gradients"
-        f" of the two training domains, in which colour disagrees, had to read the digit, and"
-        f" {kept} {100 * idm.test:.0f}%."
+        f" of the two training domains, which differ only in how far the colour can be trusted,"
+        f" so it had to read the digit and {kept} {100 * idm.test:.0f}%."
     )
 
 
