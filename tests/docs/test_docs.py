@@ -1,4 +1,4 @@
-"""The documentation is true: every Python block of docs/*.md runs, and every command.
+"""The documentation is true: every Python block of README and docs/*.md runs, every command too.
 
 The blocks of a file run from top to bottom, in an empty folder, and share one module, so that a
 later one may use what an earlier one defined.
@@ -26,8 +26,9 @@ from shiftproof.cli import main
 from shiftproof.data import DATASETS
 from shiftproof.models import MODELS
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 FENCE = re.compile(r"^ *```+ *(\w*)[^\n]*\n(.*?)^ *```+ *$", re.MULTILINE | re.DOTALL)
 PROMPT = "$ "
 COMMAND = "shiftproof"

@@ -49,6 +49,15 @@ def test_contract(name: str, check: contract.Check) -> None:
     check(name, settings(name))
 
 
+UPSTREAM = [name for name in NAMES if "match_upstream" in specs(ALGORITHMS.get(name).Hparams)]
+
+
+@pytest.mark.parametrize("name", UPSTREAM)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_contract_with_the_defects_of_upstream(name: str, check: contract.Check) -> None:
+    check(name, settings(name) | {"match_upstream": True})
+
+
 def test_no_setting_is_left_behind() -> None:
     assert set(SETTINGS) <= set(NAMES)
     assert len(NAMES) >= 29

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from shiftproof.algorithms.base import ALGORITHMS, Losses
 from shiftproof.algorithms.erm import ERM
 from shiftproof.penalties.coral import coral
@@ -38,6 +40,10 @@ class CORAL(ERM):
         """Return the mean risk plus the weighted distance of the domains' representations."""
         representations = self.features(batch)
         risk = per_sample_risk(self.head(representations), batch.y).mean()
-        penalty = coral(representations.flatten(2))
+        penalty = self.distance(representations.flatten(2))
         total = risk + self.hparams.penalty_weight * penalty
         return Losses(total, {"risk": risk, "penalty": penalty})
+
+    def distance(self, representations: Tensor) -> Tensor:
+        """Return the distance of the domains in representations [domains, batch, k]."""
+        return coral(representations)
