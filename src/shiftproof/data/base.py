@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -34,6 +34,20 @@ class DatasetCard:
     eval_every: int
     publication: str
     licence: str
+
+    def dataset(
+        self, name: str, domains: Sequence[Domain], extras: Sequence[Domain] = ()
+    ) -> DomainDataset:
+        """Return loaded domains as the dataset that this card describes."""
+        return DomainDataset(
+            name,
+            tuple(domains),
+            self.classes,
+            self.regime,
+            self.backbone,
+            self.eval_every,
+            tuple(extras),
+        )
 
 
 @dataclass(frozen=True)

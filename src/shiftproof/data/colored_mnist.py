@@ -64,10 +64,10 @@ class ColoredMNIST(DatasetSource):
         mnist = load_mnist()
         order = rng.permutation(len(mnist.labels))
         domains = [
-            colour(name, _take(mnist, order[position :: len(AGREEMENT)]), agreement, rng)
+            colour(name, mnist.take(order[position :: len(AGREEMENT)]), agreement, rng)
             for position, (name, agreement) in enumerate(AGREEMENT.items())
         ]
-        return _dataset("colored-mnist", self.card, domains)
+        return self.card.dataset("colored-mnist", domains)
 
 
 @DATASETS.register("colored-mnist-irm")
@@ -105,27 +105,14 @@ class ColoredMNISTForIRM(DatasetSource):
         reversed_digits = np.arange(50_000, 60_000)
         parts = [order[0::2], order[1::2], reversed_digits]
         domains = [
-            colour(name, _take(small, part[: self.per_domain]), agreement, rng)
+            colour(name, small.take(part[: self.per_domain]), agreement, rng)
             for part, (name, agreement) in zip(parts, AGREEMENT.items(), strict=True)
         ]
         reversed_domain = domains[-1]
         gray = Domain("gray", _uncoloured(reversed_domain.x), reversed_domain.y)
-        return _dataset("colored-mnist-irm", self.card, domains, extras=(gray,))
-
-
-def _take(digits: Digits, index: np.ndarray) -> Digits:
-    chosen = torch.from_numpy(index)
-    return Digits(digits.images[chosen], digits.labels[chosen])
+        return self.card.dataset("colored-mnist-irm", domains, extras=[gray])
 
 
 def _uncoloured(x: Tensor) -> Tensor:
     """Fill both channels with the image: [n, 2, h, w] → the same."""
     return x.amax(dim=1, keepdim=True).expand_as(x).contiguous()
-
-
-def _dataset(
-    name: str, card: DatasetCard, domains: list[Domain], extras: tuple[Domain, ...] = ()
-) -> DomainDataset:
-    return DomainDataset(
-        name, tuple(domains), card.classes, card.regime, card.backbone, card.eval_every, extras
-    )

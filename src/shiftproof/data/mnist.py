@@ -8,6 +8,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +25,11 @@ class Digits(NamedTuple):
 
     images: Tensor
     labels: Tensor
+
+    def take(self, index: np.ndarray) -> Digits:
+        """Return the digits at some positions."""
+        chosen = torch.from_numpy(index)
+        return Digits(self.images[chosen], self.labels[chosen])
 
 
 @lru_cache(maxsize=1)
