@@ -170,6 +170,27 @@ def test_a_folder_of_another_run_is_refused(shiftproof, tmp_path):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["config.json", "records.jsonl", "done.json"])
+@pytest.mark.parametrize("damage", [b"{oops\n", b"[]\n", b"{}\n"])
+def test_a_damaged_run_folder_is_one_line(shiftproof, tmp_path, name, damage):
+    assert shiftproof(*QUICK, "--out", tmp_path)[0] == 0
+    (tmp_path / name).write_bytes(damage)
+    code, _, err = shiftproof(*QUICK, "--out", tmp_path)
+    assert code == 2
+    assert name in err or "holds another run" in err
+    assert err.count("\n") == 1
+
+
+def test_a_terminal_without_greek_letters_is_no_reason_to_fail():
+    out = subprocess.run(
+        [sys.executable, "-m", "shiftproof", "algorithms", "erm"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert b"L_E = (1/m)" in out
+
+
 def test_a_place_that_cannot_be_written_is_one_line(shiftproof, tmp_path):
     (tmp_path / "file").write_text("")
     code, _, err = shiftproof(*QUICK, "--out", tmp_path / "file" / "run")

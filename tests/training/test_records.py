@@ -1,5 +1,6 @@
 import pytest
 
+from shiftproof.errors import RunConflict
 from shiftproof.training.records import append_record, read_records, rewind_records
 
 
@@ -42,3 +43,11 @@ def test_a_value_that_json_cannot_hold_is_refused(path):
 def test_no_file_no_records(tmp_path):
     assert read_records(tmp_path / "none") == []
     assert rewind_records(tmp_path / "none", 5) == []
+
+
+@pytest.mark.parametrize("damage", [b"{not json}\n", b"7\n", b"{}\n"])
+def test_a_damaged_line_is_named(path, damage):
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], damage, *lines[1:]]))
+    with pytest.raises(RunConflict, match="damaged in line 2"):
+        read_records(path)

@@ -5,6 +5,7 @@ Nothing heavy is imported before a command needs it: ``shiftproof --help`` must 
 
 from __future__ import annotations
 
+import io
 import sys
 
 import typer
@@ -45,6 +46,9 @@ def shiftproof(
 
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # λ on a terminal without it is a question mark
     try:
         app(prog_name="shiftproof")
     except ShiftproofError as error:

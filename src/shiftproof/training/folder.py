@@ -47,7 +47,9 @@ class RunFolder:
         """Return how the run ended, or None if it has not."""
         if not self._done.exists():
             return None
-        ended: dict[str, Any] = json.loads(self._done.read_bytes())
+        ended = _read(self._done)
+        if not {"status", "step", "seconds"} <= ended.keys():
+            raise RunConflict(f"{self._done} does not say how the run ended; delete it to go on")
         return ended
 
     def finish(self, ended: dict[str, Any]) -> None:
@@ -80,10 +82,7 @@ class RunFolder:
         if not path.exists():
             write_atomically(path, _pretty(wanted))
             return
-        try:
-            found = json.loads(path.read_bytes())
-        except ValueError:
-            raise RunConflict(f"{path} is not readable; choose another --out") from None
+        found = _read(path)
         if found != wanted:
             raise RunConflict(
                 f"{self.path} holds another run ({_changes(found, wanted)});"
@@ -91,10 +90,18 @@ class RunFolder:
             )
 
 
-def _changes(found: Any, wanted: dict[str, Any]) -> str:
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise RunConflict(f"{path} is damaged; delete the run to start over")
+    return value
+
+
+def _changes(found: dict[str, Any], wanted: dict[str, Any]) -> str:
     """Name the first few settings that differ, the hyper-parameters among them."""
-    if not isinstance(found, dict):
-        return "config.json is no configuration"
     old, new = ({**config, **config.get("hparams", {})} for config in (found, wanted))
     keys = sorted((old.keys() | new.keys()) - {"hparams"})
     changes = [f"{k} {old.get(k)!r} → {new.get(k)!r}" for k in keys if old.get(k) != new.get(k)]

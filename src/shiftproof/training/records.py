@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from shiftproof.errors import RunConflict
 from shiftproof.training.checkpoint import write_atomically
 
 Record = dict[str, Any]
@@ -46,6 +47,13 @@ def _line(record: Record) -> bytes:
 def _whole_lines(path: Path) -> Iterator[Record]:
     if not path.exists():
         return
-    for line in path.read_bytes().splitlines(keepends=True):
-        if line.endswith(b"\n"):
-            yield json.loads(line)
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict) or "step" not in record:
+            raise RunConflict(f"{path} is damaged in line {number}; delete the run to start over")
+        yield record
