@@ -131,6 +131,11 @@ def test_without_out_the_run_is_named_after_its_content(shiftproof, tmp_path, mo
         ([*QUICK, "--holdout", "0"], "has none in its 'out' part"),
         ([*QUICK, "--backbone", "mlpp"], "did you mean 'mlp'"),
         ([*QUICK, "--device", "cuda"], "no cuda device"),
+        ([*QUICK, "--weights", "nowhere.pt"], "mlp has no weights to start from"),
+        (
+            ["train", "colored-mnist-irm", "--backbone", "resnet18", "--weights", "nowhere.pt"],
+            "there is no file 'nowhere.pt'",
+        ),
         (["algorithms", "idn"], "did you mean 'idm'"),
         (["datasets", "colored"], "did you mean 'colored-mnist"),
     ],

@@ -4,7 +4,7 @@ from torch import nn
 
 from shiftproof.errors import InvalidValue
 from shiftproof.models import MODELS
-from shiftproof.space import resolve
+from shiftproof.space import resolve, specs
 from shiftproof.types import Task
 
 IMAGES = Task((2, 28, 28), num_classes=2, num_domains=2, regime="small-image")
@@ -13,7 +13,10 @@ TABLE = Task((7,), num_classes=5, num_domains=3, regime="table")
 
 def build(name, task, **given):
     torch.manual_seed(0)
-    return resolve(MODELS.get(name), task.regime, given).build(task)
+    model = MODELS.get(name)
+    if "weights" in specs(model):
+        given["weights"] = "random"  # nothing is downloaded in tests
+    return resolve(model, task.regime, given).build(task)
 
 
 @pytest.mark.parametrize("name", list(MODELS))

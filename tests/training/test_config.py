@@ -104,3 +104,82 @@ def test_no_algorithm_and_model_share_a_hyperparameter_name():
     for algorithm in map(ALGORITHMS.get, ALGORITHMS):
         for model in map(MODELS.get, MODELS):
             assert not specs(algorithm.Hparams).keys() & specs(model).keys()
+
+
+# --- starting weights -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def images():
+    domains = tuple(Domain(n, torch.zeros(4, 3, 32, 32), torch.arange(4) % 2) for n in "abc")
+    return DomainDataset("toy", domains, ("x", "y"), "large-image", "resnet18", 10)
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """Return a function that writes a ResNet-18 of some seed somewhere."""
+
+    def write(name, seed=0):
+        import torchvision
+        from safetensors.torch import save_file
+
+        torch.manual_seed(seed)
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        save_file(torchvision.models.resnet18(num_classes=3).state_dict(), path)
+        return str(path)
+
+    return write
+
+
+def test_a_run_depends_on_the_content_of_its_weights_and_not_on_their_place(images, weights):
+    here, there, other = (
+        configure(images, "erm", hparams={"weights": path})
+        for path in (weights("a/one"), weights("b/two.bin"), weights("other", seed=1))
+    )
+    assert here == there
+    assert here.run_id == there.run_id
+    assert other.run_id != here.run_id
+    assert here.hparams["weights"].startswith("sha256:")
+    written = json.dumps(here.to_json())
+    assert "a/one" not in written
+    assert "weights_file" not in written
+    assert RunConfig.from_json(json.loads(written)) == here
+    named = (configure(images, "erm", hparams={"weights": w}) for w in ("random", "pretrained"))
+    assert len({here.run_id, *(config.run_id for config in named)}) == 3
+
+
+def test_the_model_of_a_run_starts_from_the_file(images, weights, monkeypatch, tmp_path):
+    from safetensors.torch import load_file
+
+    path = weights("a/one", seed=3)
+    monkeypatch.chdir(tmp_path / "a")
+    config = configure(images, "erm", hparams={"weights": "one"})
+    monkeypatch.chdir(tmp_path)  # a relative path is one from where the run was configured
+    network = config.model(images).build(config.task(images)).featurizer[0]
+    assert torch.equal(network.conv1.weight, load_file(path)["conv1.weight"])
+
+
+def test_weights_that_changed_or_are_elsewhere_are_not_taken_for_the_run_s(images, weights):
+    path = weights("one")
+    config = configure(images, "erm", hparams={"weights": path})
+    weights("one", seed=1)
+    with pytest.raises(InvalidValue, match="has changed since the run was configured"):
+        config.model(images)
+    read = RunConfig.from_json(config.to_json())
+    with pytest.raises(InvalidValue, match="--weights must name their file"):
+        read.model(images).build(read.task(images))
+
+
+def test_weights_are_for_networks_that_start_from_some(dataset):
+    with pytest.raises(InvalidValue, match="mlp has no weights to start from; --weights is for"):
+        configure(dataset, "erm", hparams={"weights": "x"})
+
+
+def test_timm_s_networks_are_kept_by_their_full_name(images):
+    short, full = (
+        configure(images, "erm", backbone=name, hparams={"weights": "random"})
+        for name in ("tf_efficientnet_lite0", "tf_efficientnet_lite0.in1k")
+    )
+    assert short == full
+    assert short.backbone == "tf_efficientnet_lite0.in1k"

@@ -204,6 +204,13 @@ def test_another_configuration_does_not_get_the_folder(dataset, tmp_path):
     assert weights(tmp_path) == before
 
 
+def test_a_folder_in_which_nothing_was_begun_is_free(dataset, tmp_path):
+    with pytest.raises(DataError, match="has none"):
+        train(make_config(dataset, holdout=0.0), dataset, tmp_path)
+    assert (tmp_path / "config.json").exists()
+    assert train(make_config(dataset), dataset, tmp_path).status == "finished"
+
+
 def test_another_process_does_not_get_the_folder(dataset, tmp_path):
     config = make_config(dataset)
     with FileLock(tmp_path / "lock"), pytest.raises(RunConflict, match="another process"):

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from shiftproof.cli.options import parse_assignments
+from shiftproof.errors import InvalidValue
 
 EXAMPLE = (
     "Example: [bold]shiftproof train colored-mnist-irm --algorithm idm --test-domain 10%"
@@ -40,7 +41,19 @@ def train(
         typer.Option(help="Folder of the run; by default one under runs/, named after it."),
     ] = None,
     backbone: Annotated[
-        str | None, typer.Option(help="The network; the dataset's own by default.")
+        str | None,
+        typer.Option(
+            help="The network: mlp, mnist-cnn, resnet18, resnet50 or any of timm's;"
+            " the dataset's own by default."
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Starting weights of resnet18, resnet50 or timm's: a file (safetensors or torch),"
+            " pretrained (downloaded; the default) or random.",
+        ),
     ] = None,
     data_option: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of the dataset; repeatable.")
@@ -73,6 +86,12 @@ def train(
     from shiftproof.training.config import configure
     from shiftproof.training.loop import train as run
 
+    hparams = parse_assignments("--hparam", hparam or [])
+    if weights is not None:
+        if "weights" in hparams:
+            raise InvalidValue("--weights and --hparam give weights twice")
+        hparams["weights"] = weights
+
     source = DATASETS.get(data)
     options = parse_assignments("--data-option", data_option or [])
     chosen = resolve(source, source.card.regime, options)
@@ -82,7 +101,7 @@ def train(
         algorithm,
         test_domains=test_domain or [],
         backbone=backbone,
-        hparams=parse_assignments("--hparam", hparam or []),
+        hparams=hparams,
         steps=steps,
         eval_every=eval_every,
         evaluate=[name for name in evaluate.split(",") if name],

@@ -55,4 +55,27 @@ class Model(ABC):
         )
 
 
-MODELS: Registry[type[Model]] = Registry("backbone", package="shiftproof.models")
+class ModelRegistry(Registry[type[Model]]):
+    """Our models by name; any other name is asked of timm, which is imported only then.
+
+    Iterating lists ours alone: timm has a thousand more.
+    """
+
+    def get(self, name: str) -> type[Model]:
+        """Return our model of this name, or timm's; raise with the nearest names of both."""
+        if name in self:
+            return super().get(name)
+        from shiftproof.models.timm import timm_model
+
+        return timm_model(self.full_name(name))
+
+    def full_name(self, name: str) -> str:
+        """Return the name that tells a model apart for good: timm's with its tag."""
+        if name in self:
+            return name
+        from shiftproof.models.timm import full_name
+
+        return full_name(name, ours=self)
+
+
+MODELS = ModelRegistry("backbone", package="shiftproof.models")

@@ -7,7 +7,8 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from shiftproof.algorithms import ALGORITHMS, Algorithm
 from shiftproof.data import DomainDataset
 from shiftproof.errors import DataError, InvalidValue, UnknownName
 from shiftproof.models import MODELS, Model
+from shiftproof.models.weights import RANDOM, content_hash, names_a_file
 from shiftproof.space import Scalar, resolve, specs
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.types import Task
@@ -33,6 +35,9 @@ class RunConfig:
 
     ``hparams`` holds the algorithm's and the backbone's; ``data_seed`` decides colouring and
     splits, ``seed`` starting weights, batches and noise.
+
+    Where ``weights`` is a file, ``hparams`` names its content; ``weights_file`` says where it lies
+    on this machine and is no part of the run: not compared, not written, not in the id.
     """
 
     dataset: str
@@ -50,6 +55,7 @@ class RunConfig:
     device: str
     precision: str
     average: str = "none"
+    weights_file: str = field(default="", compare=False)
 
     @property
     def run_id(self) -> str:
@@ -65,7 +71,7 @@ class RunConfig:
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in dataclasses.asdict(self).items()
-            if (key, value) != ("average", "none")
+            if (key, value) != ("average", "none") and key != "weights_file"
         }
 
     @classmethod
@@ -93,7 +99,16 @@ class RunConfig:
     def model(self, dataset: DomainDataset) -> Model:
         """Return the backbone with its share of the hyper-parameters."""
         declared = MODELS.get(self.backbone)
-        return resolve(declared, dataset.regime, _share(declared, self.hparams))
+        hparams = dict(self.hparams)
+        if self.weights_file:
+            found = content_hash(self.weights_file)
+            if found != hparams["weights"]:
+                raise InvalidValue(
+                    f"{self.weights_file} has changed since the run was configured:"
+                    f" {found}, not {hparams['weights']}"
+                )
+            hparams["weights"] = self.weights_file
+        return resolve(declared, dataset.regime, _share(declared, hparams))
 
 
 def configure(
@@ -119,8 +134,10 @@ def configure(
         dataset: the loaded data, made with ``data_seed``.
         algorithm: a name of :data:`~shiftproof.algorithms.ALGORITHMS`.
         test_domains: domains kept out of training; none trains on all of them.
-        backbone: a name of :data:`~shiftproof.models.MODELS`; the dataset's own by default.
-        hparams: values in place of the defaults, of the algorithm or the backbone.
+        backbone: a name of :data:`~shiftproof.models.MODELS` or of timm; the dataset's own by
+            default.
+        hparams: values in place of the defaults, of the algorithm or the backbone; ``weights``
+            may be the path of a file.
         steps: number of updates.
         eval_every: evaluate after update 1, 1 + eval_every, … and the last; 0 for the last alone.
         evaluate: which of :data:`EVALUATION_SETS`.
@@ -132,16 +149,25 @@ def configure(
         average: which weights to score, of :data:`~shiftproof.training.averaging.AVERAGES`: the
             last ones, their moving average, or SWAD's mean over the valley of the validation risk.
     """
-    backbone = backbone or dataset.backbone
+    backbone = MODELS.full_name(backbone or dataset.backbone)
     declared = (ALGORITHMS.get(algorithm).Hparams, MODELS.get(backbone))
     known = [name for part in declared for name in specs(part)]
     for name in hparams or {}:
+        if name == "weights" and name not in known:
+            raise InvalidValue(
+                f"{backbone} has no weights to start from;"
+                " --weights is for resnet18, resnet50 and timm's networks"
+            )
         if name not in known:
             raise UnknownName(f"hyper-parameter of {algorithm} on {backbone}", name, known)
     resolved: dict[str, Scalar] = {}
     for part in declared:
         values = resolve(part, dataset.regime, _share(part, hparams or {}))
         resolved |= {name: getattr(values, name) for name in specs(part)}
+    weights_file = ""
+    if names_a_file(weights := str(resolved.get("weights", RANDOM))):
+        resolved["weights"] = content_hash(weights)
+        weights_file = str(Path(weights).expanduser().absolute())
     for name in evaluate:
         if name not in EVALUATION_SETS:
             raise UnknownName("evaluation set", name, EVALUATION_SETS)
@@ -177,6 +203,7 @@ def configure(
         device=_device(device),
         precision=precision,
         average=average,
+        weights_file=weights_file,
     )
 
 

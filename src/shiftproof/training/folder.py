@@ -79,7 +79,8 @@ class RunFolder:
     def _claim_config(self, config: RunConfig) -> None:
         path = self.path / "config.json"
         wanted = config.to_json()
-        if not path.exists():
+        begun = any(file.exists() for file in (self._records, self._checkpoint, self._done))
+        if not path.exists() or not begun:  # what failed before its first step holds nothing
             write_atomically(path, _pretty(wanted))
             return
         found = _read(path)

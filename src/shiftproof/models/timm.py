@@ -1,0 +1,114 @@
+"""Any image network of timm (Wightman, 2019), by its name there.
+
+Our own names come first; every other name is timm's, with or without the tag that says how its
+weights were trained.  So timm's own ``resnet50`` goes by its full name, ``resnet50.a1_in1k``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from shiftproof.errors import UnknownName
+from shiftproof.models.pretrained import PretrainedModel, downloading
+from shiftproof.models.weights import (
+    CLASSIFIERS,
+    PRETRAINED,
+    load_weights,
+    names_a_file,
+    read_weights,
+)
+
+
+@dataclass(frozen=True)
+class TimmModel(PretrainedModel):
+    """A network of timm, its classifier removed.
+
+    ``weights=pretrained`` are those that timm downloads under the network's tag.  A file has
+    timm's names.
+
+    For images of c ≠ 3 channels timm repeats the first convolution's channels and scales them by
+    3/c (sums them, for c = 1).
+    """
+
+    def network(self, channels: int) -> nn.Module:
+        """Return the network with its starting weights."""
+        import timm
+
+        # The classifier is removed afterwards, for without it timm's own loading is not strict.
+        if self.weights == PRETRAINED:
+            with downloading(self.name):
+                network = timm.create_model(self.name, pretrained=True, in_chans=channels)
+        else:
+            network = timm.create_model(self.name, in_chans=channels)
+        network.reset_classifier(0)  # type: ignore[operator]
+        if names_a_file(self.weights):
+            self._load_file(network, channels)
+        return network
+
+    def _load_file(self, network: nn.Module, channels: int) -> None:
+        published: dict[str, Any] = network.pretrained_cfg  # type: ignore[assignment]
+        tensors = read_weights(self.weights)
+        own = network.state_dict()
+        for layer in _names(published.get("first_conv")):
+            key = f"{layer}.weight"
+            if key in tensors and key in own and tensors[key].shape != own[key].shape:
+                tensors[key] = self._with_channels(tensors[key], channels)
+        load_weights(
+            network,
+            tensors,
+            source=self.weights,
+            architecture=self.name,
+            classifiers=[*CLASSIFIERS, *_names(published.get("classifier"))],
+        )
+
+    def _with_channels(self, weight: Tensor, channels: int) -> Tensor:
+        from timm.models import adapt_input_conv
+
+        if channels == 3 or weight.ndim != 4 or weight.shape[1] != 3:
+            return weight  # of another architecture, which is load_weights' to say
+        adapted: Tensor = adapt_input_conv(channels, weight)
+        return adapted
+
+
+def full_name(name: str, ours: Iterable[str] = ()) -> str:
+    """Return timm's name with its tag, or raise with the nearest of ``ours`` and of timm's.
+
+    timm moves the default tag of a name from time to time; a full name stays what it is.
+
+    >>> full_name("tf_efficientnet_lite0")
+    'tf_efficientnet_lite0.in1k'
+    """
+    import timm
+
+    tagged = timm.list_pretrained()
+    names = timm.list_models()
+    if name in tagged:
+        return name
+    if name not in names:
+        close = difflib.get_close_matches(name, [*names, *tagged], n=2)
+        raise UnknownName("backbone", name, [*ours, *close, "any of timm.list_models()"])
+    published = timm.get_pretrained_cfg(name)
+    with_tag = f"{name}.{published.tag}" if published else name
+    return with_tag if with_tag in tagged else name
+
+
+@functools.cache
+def timm_model(name: str) -> type[TimmModel]:
+    """Return the model of a full name."""
+
+    class Named(TimmModel):
+        __doc__ = TimmModel.__doc__
+
+    Named.name = name
+    return Named
+
+
+def _names(value: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return what timm gives as one name, several or none."""
+    return (value,) if isinstance(value, str) else tuple(value or ())

@@ -1,0 +1,125 @@
+"""Starting weights from a file: safetensors or a torch file; reading one never runs code."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from shiftproof.errors import CheckpointError, InvalidValue
+
+# What ``weights`` may say other than the name of a file.
+PRETRAINED = "pretrained"
+RANDOM = "random"
+# How a run names the content of a file.
+CONTENT = "sha256:"
+# What the file may hold beyond the network, whose classifier is ours.
+CLASSIFIERS = ("fc", "classifier", "head")
+
+
+def names_a_file(weights: str) -> bool:
+    """Whether ``weights`` stands for a file."""
+    return weights not in (PRETRAINED, RANDOM)
+
+
+def content_hash(path: str) -> str:
+    """Return the name of a file's content, the same wherever the file lies."""
+    with _existing(path).open("rb") as file:
+        return CONTENT + hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def read_weights(path: str) -> dict[str, Tensor]:
+    """Return the tensors of a file by name, on the CPU.
+
+    A torch file may hold them under ``state_dict`` or ``model``.
+    """
+    data = _existing(path).read_bytes()
+    found: object
+    # Both libraries raise errors of many kinds on a damaged file, hence Exception.
+    if data[8:9] == b"{":  # safetensors: eight bytes of length, then JSON
+        try:
+            found = safetensors.torch.load(data)
+        except Exception as error:
+            raise CheckpointError(
+                f"{path} is a damaged safetensors file ({reason(error)})"
+            ) from error
+    else:
+        try:
+            found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        except Exception as error:  # torch's own text advises to read the file unsafely
+            raise CheckpointError(
+                f"{path} is neither a safetensors file nor a torch file of tensors alone: it is"
+                " damaged, of another kind, or holds code or objects (none was run)"
+            ) from error
+    for wrapper in ("state_dict", "model"):
+        if isinstance(found, Mapping) and isinstance(found.get(wrapper), Mapping):
+            found = found[wrapper]
+    if not isinstance(found, Mapping) or not found:
+        raise CheckpointError(f"{path} holds no tensors by name")
+    for name, value in found.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise CheckpointError(f"{path} holds {name!r}, which is no tensor, among its weights")
+    return dict(found)
+
+
+def load_weights(
+    network: nn.Module,
+    tensors: Mapping[str, Tensor],
+    *,
+    source: str,
+    architecture: str,
+    classifiers: Sequence[str] = CLASSIFIERS,
+) -> None:
+    """Copy ``tensors`` into a network without classifier: all of them fit, or none is taken.
+
+    What the file holds of a classifier is left out.  A missing ``num_batches_tracked`` (old torch
+    files have none) is no fault: nothing reads that count.
+    """
+    own = network.state_dict()
+    left_out = tuple(f"{name}." for name in classifiers)
+    counter = "num_batches_tracked"
+    faults = {
+        "missing": [key for key in own if key not in tensors and not key.endswith(counter)],
+        "unexpected": [k for k in sorted(tensors) if k not in own and not k.startswith(left_out)],
+        "misshapen": [
+            f"{key} {_form(tensors[key])} for {_form(value)}"
+            for key, value in own.items()
+            if key in tensors and _form(tensors[key]) != _form(value)
+        ],
+    }
+    if any(faults.values()):
+        told = "; ".join(f"{len(k)} {fault}: {_first(k)}" for fault, k in faults.items() if k)
+        raise CheckpointError(f"{source} does not fit {architecture}: {told}")
+    fitting = {key: value for key, value in tensors.items() if key in own}
+    network.load_state_dict(fitting, strict=False)
+
+
+def reason(error: Exception) -> str:
+    """Return an error of another library as one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:200]}{'…' if len(text) > 200 else ''}"
+
+
+def _existing(path: str) -> Path:
+    if path.startswith(CONTENT):
+        raise InvalidValue(f"{path} names the content of weights; --weights must name their file")
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise InvalidValue(
+            f"weights must be {PRETRAINED}, {RANDOM} or a file; there is no file {path!r}"
+        )
+    return file
+
+
+def _form(tensor: Tensor) -> str:
+    """Say what must agree: the shape, and numbers against counts (half precision is as good)."""
+    return f"{list(tensor.shape)}{'' if tensor.is_floating_point() else ' of whole numbers'}"
+
+
+def _first(keys: Sequence[str], shown: int = 3) -> str:
+    return ", ".join(keys[:shown]) + (", …" if len(keys) > shown else "")
