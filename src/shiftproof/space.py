@@ -178,13 +178,21 @@ def specs(hparams: type) -> dict[str, HparamSpec]:
     }
 
 
-def resolve(hparams: type[H], regime: Regime, given: Mapping[str, object] | None = None) -> H:
-    """Return the regime's defaults with ``given`` values in their place, all checked."""
+def resolve(
+    hparams: type[H],
+    regime: Regime,
+    given: Mapping[str, object] | None = None,
+    kind: str = "hyper-parameter",
+) -> H:
+    """Return the regime's defaults with ``given`` values in their place, all checked.
+
+    ``kind`` is what an unknown one is called.
+    """
     declared = specs(hparams)
     given = dict(given or {})
     for name in given:
         if name not in declared:
-            raise UnknownName("hyper-parameter", name, declared)
+            raise UnknownName(kind, name, declared)
     return hparams(
         **{
             name: spec.parse(given.get(name, spec.at(regime).default))

@@ -126,6 +126,8 @@ def test_without_out_the_run_is_named_after_its_content(shiftproof, tmp_path, mo
         ([*QUICK, "--hparam", "variant=papr"], "one of authors, paper"),
         ([*QUICK, "--data-option", "per_domian=5"], "did you mean 'per_domain'"),
         ([*QUICK, "--evaluate", "test"], "did you mean"),
+        ([*QUICK, "--evaluate", ""], "unknown evaluation set ''"),
+        ([*QUICK, "--data-option", "foo=1"], "unknown option of colored-mnist-irm 'foo'"),
         ([*QUICK, "--steps", "0"], "steps must be at least 1"),
         ([*QUICK, "--holdout", "1.5"], "holdout must lie in [0, 1)"),
         ([*QUICK, "--holdout", "0"], "has none in its 'out' part"),
@@ -165,6 +167,54 @@ def test_a_mistake_in_the_command_itself_exits_2_without_traceback(shiftproof, a
     assert code == 2
     assert words in " ".join(err.split())
     assert "Traceback" not in err
+
+
+def test_a_folder_of_other_things_is_left_alone(shiftproof, tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    code, _, err = shiftproof(*QUICK, "--out", tmp_path)
+    assert code == 2
+    assert "thesis.txt but no config.json" in err
+    assert err.count("\n") == 1
+
+
+def test_a_run_without_its_configuration_is_never_taken_for_another(shiftproof, tmp_path):
+    assert shiftproof(*QUICK, "--out", tmp_path)[0] == 0
+    (tmp_path / "config.json").unlink()
+    code, out, err = shiftproof(*QUICK, "--algorithm", "erm", "--out", tmp_path)
+    assert (code, out) == (2, "")
+    assert "no config.json" in err
+
+
+@pytest.mark.parametrize("also_lost", [[], ["done.json"]])
+def test_lost_records_are_noticed(shiftproof, tmp_path, also_lost):
+    assert shiftproof(*QUICK, "--out", tmp_path)[0] == 0
+    records = tmp_path / "records.jsonl"
+    for damaged in (records.read_bytes()[:-20], b""):
+        records.write_bytes(damaged)
+        for name in also_lost:
+            (tmp_path / name).unlink(missing_ok=True)
+        code, out, err = shiftproof(*QUICK, "--out", tmp_path)
+        assert (code, out) == (2, "")
+        assert "has lost records" in err
+
+
+def test_a_penalty_that_never_acts_is_noted(shiftproof, tmp_path):
+    late = shiftproof(*QUICK, "--out", tmp_path / "a")[2]
+    assert "waits for step 1500 and never acts in 12 steps" in late
+    early = shiftproof(*QUICK, "--hparam", "gradient_warmup=3", "--out", tmp_path / "b")[2]
+    assert "note:" not in early
+
+
+def test_too_large_a_network_is_one_line(shiftproof, tmp_path, monkeypatch):
+    from shiftproof.models.mlp import MLP
+
+    def build(self, task):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(MLP, "build", build)
+    code, _, err = shiftproof(*QUICK, "--out", tmp_path / "run")
+    assert code == 2
+    assert err.startswith("error: not enough memory")
 
 
 def test_a_folder_of_another_run_is_refused(shiftproof, tmp_path):

@@ -14,6 +14,8 @@ from shiftproof import __version__
 from shiftproof.cli import algorithms, datasets, demo, train
 from shiftproof.errors import ShiftproofError
 
+OUT_OF_MEMORY = "not enough memory; use a smaller batch_size or a smaller network"
+
 app = typer.Typer(
     name="shiftproof",
     no_args_is_help=True,
@@ -59,7 +61,11 @@ def main() -> None:
     except OSError as error:
         _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
     except MemoryError:
-        _fail("not enough memory; use a smaller batch_size")
+        _fail(OUT_OF_MEMORY)
+    except RuntimeError as error:
+        if "memory" not in str(error):
+            raise
+        _fail(OUT_OF_MEMORY)
 
 
 def _fail(message: str) -> None:

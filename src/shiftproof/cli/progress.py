@@ -82,6 +82,11 @@ class ProgressBar(Observer):
         if step and not self._quiet:
             self._console.print(f"{self._title}: going on after step {step}")
 
+    def note(self, text: str) -> None:
+        """Print it above the bar."""
+        if not self._quiet:
+            self._console.print(f"note: {text}", soft_wrap=True, highlight=False)
+
     def step(self, step: int, measured: dict[str, Tensor]) -> None:
         """Move the bar; look at the loss now and then."""
         now = time.monotonic()

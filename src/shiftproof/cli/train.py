@@ -14,7 +14,7 @@ from shiftproof.errors import InvalidValue
 
 EXAMPLE = (
     "Example: [bold]shiftproof train colored-mnist-irm --algorithm idm --test-domain 10%"
-    " --hparam batch_size=512 --steps 1000 --seed 0 --out runs/first[/]"
+    " --hparam batch_size=512 --hparam gradient_warmup=300 --steps 1000 --out runs/first[/]"
 )
 
 
@@ -63,7 +63,11 @@ def train(
         int | None, typer.Option(help="Steps between evaluations; 0 for the last step alone.")
     ] = None,
     evaluate: Annotated[
-        str, typer.Option(help="Which of train-in, train-out, test-in, test-out, extra.")
+        str,
+        typer.Option(
+            help="Some of train-in, train-out, test-in, test-out, extra, separated by commas:"
+            " the parts of the domains trained on (in) and held out (out)."
+        ),
     ] = "train-out,test-in,test-out,extra",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
@@ -86,6 +90,8 @@ def train(
     from shiftproof.training.config import configure
     from shiftproof.training.loop import train as run
 
+    if out == Path():
+        raise InvalidValue("--out must name a folder")
     hparams = parse_assignments("--hparam", hparam or [])
     if weights is not None:
         if "weights" in hparams:
@@ -94,7 +100,7 @@ def train(
 
     source = DATASETS.get(data)
     options = parse_assignments("--data-option", data_option or [])
-    chosen = resolve(source, source.card.regime, options)
+    chosen = resolve(source, source.card.regime, options, kind=f"option of {data}")
     dataset = chosen.load(seed if data_seed is None else data_seed)
     config = configure(
         dataset,
@@ -104,7 +110,7 @@ def train(
         hparams=hparams,
         steps=steps,
         eval_every=eval_every,
-        evaluate=[name for name in evaluate.split(",") if name],
+        evaluate=[name.strip() for name in evaluate.split(",")],
         holdout=holdout,
         seed=seed,
         data_seed=data_seed,

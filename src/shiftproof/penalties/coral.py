@@ -30,7 +30,9 @@ def coral(groups: Tensor | Sequence[Tensor]) -> Tensor:
     if len(groups) < 2:
         raise InvalidValue(f"CORAL compares at least two groups, not {len(groups)}")
     if min(len(group) for group in groups) < 2:
-        raise InvalidValue("a covariance needs at least 2 samples per group, not 1")
+        raise InvalidValue(
+            "a covariance needs at least 2 samples per group, not 1; raise batch_size"
+        )
     means = torch.stack([group.mean(dim=0) for group in groups])
     covariances = torch.stack([_covariance(group).view(-1) for group in groups])
     return 2 * (means.var(dim=0).mean() + covariances.var(dim=0).mean())

@@ -25,6 +25,8 @@ def irm_penalty(logits: Tensor, labels: Tensor) -> Tensor:
     logits [domains, batch, c] (or [..., 1]), labels [domains, batch], batch ≥ 2.
     """
     if logits.shape[1] < 2:
-        raise InvalidValue("the penalty of IRM needs at least 2 samples per domain, not 1")
+        raise InvalidValue(
+            "the penalty of IRM needs at least 2 samples per domain, not 1; raise batch_size"
+        )
     slope = (logits * logit_residual(logits, labels)).sum(dim=-1)
     return (slope[:, ::2].mean(dim=1) * slope[:, 1::2].mean(dim=1)).mean()

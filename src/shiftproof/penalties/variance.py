@@ -32,7 +32,9 @@ def variance_within_domains(x: Tensor) -> Tensor:
     tensor(1.)
     """
     if x.shape[1] < 2:
-        raise InvalidValue("a variance needs at least 2 samples per domain, not 1")
+        raise InvalidValue(
+            "a variance needs at least 2 samples per domain, not 1; raise batch_size"
+        )
     return x.var(dim=1).mean()
 
 

@@ -82,6 +82,11 @@ class RunConfig:
         }
         return cls(**fields)
 
+    def evaluates_after(self, step: int) -> bool:
+        """Whether an evaluation follows this update: 1, 1 + every, …, and the last."""
+        every = self.eval_every
+        return step == self.steps or (every > 0 and (step - 1) % every == 0)
+
     def task(self, dataset: DomainDataset) -> Task:
         """Return what the model is to learn from the training domains of ``dataset``."""
         return Task(

@@ -57,7 +57,7 @@ def plan_evaluation(
             if len(index) == 0:
                 raise DataError(
                     f"domain {domain.name!r} ({len(domain)} samples) has none in its {part!r} part"
-                    f" at --holdout {config.holdout:g}, but {kind} is to be evaluated"
+                    f" at --holdout {config.holdout:g}; leave {kind} out of --evaluate"
                 )
             sets.append(EvaluationSet(f"{domain.name}/{part}", domain, index, kind))
     if "extra" in config.evaluate:

@@ -31,6 +31,8 @@ class RunFolder:
 
         The lock is the operating system's and goes with the process, however it ends.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise RunConflict(f"{self.path} is a file; --out takes a folder")
         self.path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path / "lock", blocking=False)
         try:
@@ -79,10 +81,16 @@ class RunFolder:
     def _claim_config(self, config: RunConfig) -> None:
         path = self.path / "config.json"
         wanted = config.to_json()
-        begun = any(file.exists() for file in (self._records, self._checkpoint, self._done))
-        if not path.exists() or not begun:  # what failed before its first step holds nothing
+        ours = {"lock", path.name}
+        others = [f.name for f in self.path.iterdir() if f.name not in ours and f.suffix != ".new"]
+        if not others:  # new, or failed before its first step
             write_atomically(path, _pretty(wanted))
             return
+        if not path.exists():
+            raise RunConflict(
+                f"{self.path} has {min(others)} but no config.json: not a run to go on with;"
+                " choose another --out"
+            )
         found = _read(path)
         if found != wanted:
             raise RunConflict(

@@ -18,7 +18,7 @@ from shiftproof.algorithms import ALGORITHMS, Algorithm
 from shiftproof.data import DomainDataset
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.data.splits import split_domain
-from shiftproof.errors import CheckpointError, DataError
+from shiftproof.errors import CheckpointError, DataError, RunConflict
 from shiftproof.seeding import stream_seed, torch_generator
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State
@@ -46,6 +46,9 @@ class Observer:
 
     def record(self, record: Record) -> None:
         """An evaluation was recorded."""
+
+    def note(self, text: str) -> None:
+        """Something the user may not expect, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,17 @@ def train(
                 trainer = Trainer(config, dataset)
                 _restore(trainer, run)
                 observer.begin(config, trainer.step)
+                for start in trainer.algorithm.optimizer_restarts:
+                    if start >= config.steps:
+                        observer.note(
+                            f"a part of {config.algorithm} waits for step {start} and never acts in"
+                            f" {config.steps} steps; shorten its warm-up or take more steps"
+                        )
                 ended = _run(trainer, run, observer, stop_asked, checkpoint_seconds)
-        return RunResult(records=run.records(), folder=folder, **_standing(ended))
+        records = run.records()
+        if ended["status"] != "stopped" and (not records or records[-1]["step"] != ended["step"]):
+            raise RunConflict(f"the run in {folder} has lost records; delete it to start over")
+        return RunResult(records=records, folder=folder, **_standing(ended))
 
 
 @dataclass
@@ -141,8 +153,7 @@ class Trainer:
 
     def evaluation_due(self) -> bool:
         """Whether the protocol evaluates after this many updates: 1, 1 + every, …, the last."""
-        every = self.config.eval_every
-        return self.step == self.config.steps or (every > 0 and (self.step - 1) % every == 0)
+        return self.config.evaluates_after(self.step)
 
     def divergence(self) -> int | None:
         """Return the step whose loss was the first not finite, of those pending, or None."""
@@ -236,7 +247,11 @@ def _restore(trainer: Trainer, run: RunFolder) -> None:
                 f"the checkpoint in {run.path} does not fit this version ({error});"
                 " delete it to start over"
             ) from error
-    run.rewind(trainer.step)
+    kept = [record["step"] for record in run.rewind(trainer.step)]
+    if kept != [
+        step for step in range(1, trainer.step + 1) if trainer.config.evaluates_after(step)
+    ]:
+        raise RunConflict(f"the run in {run.path} has lost records; delete it to start over")
 
 
 def _run(
