@@ -19,7 +19,7 @@ from shiftproof.training.config import configure
 from shiftproof.training.loop import build_algorithm, train
 from shiftproof.types import Batch, Task
 
-EFFICIENTNET = Path("/work/shared/data/weights/tf_efficientnet_lite0.safetensors")
+EFFICIENTNET = Path(__file__).parents[3] / "shared/data/weights/tf_efficientnet_lite0.safetensors"
 needs_efficientnet = pytest.mark.skipif(not EFFICIENTNET.exists(), reason="no shared data here")
 SMALL = "test_resnet"  # timm's own smallest with batch norm
 

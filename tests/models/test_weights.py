@@ -19,7 +19,7 @@ from shiftproof.space import resolve
 from shiftproof.types import Task
 
 IMAGES = Task((3, 64, 64), 4, 2, "large-image")
-EFFICIENTNET = Path("/work/shared/data/weights/tf_efficientnet_lite0.safetensors")
+EFFICIENTNET = Path(__file__).parents[3] / "shared/data/weights/tf_efficientnet_lite0.safetensors"
 
 
 def build(name, weights):
