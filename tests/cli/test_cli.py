@@ -51,11 +51,14 @@ def test_help_answers_within_half_a_second_and_without_torch():
         "print('SECONDS', time.process_time())\n"
         "print('HEAVY', sorted({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
     )
-    out = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    ).stdout
-    assert "HEAVY []" in out
-    assert float(out.split("SECONDS ")[1].split()[0]) < 0.5
+    seconds = []
+    for _ in range(5):  # the fastest: a busy machine slows the others
+        out = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout
+        assert "HEAVY []" in out
+        seconds.append(float(out.split("SECONDS ")[1].split()[0]))
+    assert min(seconds) < 0.5
 
 
 def test_version(shiftproof):
