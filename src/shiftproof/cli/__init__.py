@@ -63,7 +63,7 @@ def main() -> None:
     except MemoryError:
         _fail(OUT_OF_MEMORY)
     except RuntimeError as error:
-        if "memory" not in str(error):
+        if not any(words in str(error) for words in ("allocate memory", "out of memory")):
             raise
         _fail(OUT_OF_MEMORY)
 
