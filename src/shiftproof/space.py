@@ -27,10 +27,10 @@ from shiftproof.errors import InvalidValue, UnknownName
 from shiftproof.seeding import seed_hash
 
 Scalar = bool | int | float | str
-Regime = Literal["small-image", "large-image", "huge-image", "table"]
+Regime = Literal["small-image", "large-image", "huge-image", "table", "features"]
 
 # A regime without values of its own takes those of its parent, then the plain default.
-PARENT_REGIME: dict[Regime, Regime] = {"huge-image": "large-image"}
+PARENT_REGIME: dict[Regime, Regime] = {"huge-image": "large-image", "features": "table"}
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def shiftproof(monkeypatch, capfd):
     return run
 
 
-@pytest.mark.parametrize("command", ["", "demo", "train", "algorithms", "datasets"])
+@pytest.mark.parametrize("command", ["", "demo", "train", "algorithms", "data"])
 def test_help_shows_an_example(shiftproof, command):
     code, out, _ = shiftproof(*command.split(), "--help")
     assert code == 0
@@ -75,10 +75,10 @@ def test_algorithms_and_datasets_list_and_explain(shiftproof):
     assert code == 0
     assert "λ₁ L_G" in out
     assert "10^U(1, 5)" in out
-    code, out, _ = shiftproof("datasets")
+    code, out, _ = shiftproof("data", "list")
     assert code == 0
     assert {"colored-mnist", "colored-mnist-irm"} <= set(out.split())
-    code, out, _ = shiftproof("datasets", "colored-mnist-irm")
+    code, out, _ = shiftproof("data", "show", "colored-mnist-irm")
     assert code == 0
     assert "CC BY-SA 3.0" in out
     assert "per_domain" in out
@@ -142,7 +142,7 @@ def test_without_out_the_run_is_named_after_its_content(shiftproof, tmp_path, mo
             "there is no file 'nowhere.pt'",
         ),
         (["algorithms", "idn"], "did you mean 'idm'"),
-        (["datasets", "colored"], "did you mean 'colored-mnist"),
+        (["data", "show", "colored"], "did you mean 'colored-mnist"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(shiftproof, tmp_path, arguments, words):

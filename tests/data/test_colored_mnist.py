@@ -80,6 +80,6 @@ def test_only_the_seed_decides():
 
 def test_inputs_are_numbers_between_zero_and_one():
     domain = ColoredMNISTForIRM(per_domain=50).load(0).domains[0]
-    x = domain.inputs(torch.arange(50))
+    x = domain.inputs(np.arange(50))
     assert x.dtype == torch.float32
     assert torch.equal((x * 255).round().to(torch.uint8), domain.x)

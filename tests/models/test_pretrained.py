@@ -10,6 +10,7 @@ import torch
 import torchvision
 from safetensors.torch import load_file
 from torch import nn
+from torchvision.transforms.v2.functional import normalize
 
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.errors import CheckpointError, InvalidValue, UnknownName
@@ -213,6 +214,10 @@ def test_resnet_downloads_the_protocol_s_weights_and_reuses_their_channels(
     as_three = torch.zeros(2, 3, 64, 64)
     for channel in range(channels):
         as_three[:, channel % 3] += x[:, channel]
+    if channels == 3:  # and pictures are normalised, which the published network leaves to us
+        weights = torchvision.models.get_model_weights(name)["IMAGENET1K_V1"]
+        published_view = weights.transforms()
+        as_three = normalize(as_three, published_view.mean, published_view.std)
     published.fc = nn.Identity()
     with torch.no_grad():
         ours, theirs = featurizer(x), published.eval()(as_three)
@@ -253,10 +258,19 @@ def test_features_of_the_loaded_network_are_timm_s_own():
     ours = build("tf_efficientnet_lite0", images(), weights=str(EFFICIENTNET)).featurizer.eval()
     theirs = timm.create_model("tf_efficientnet_lite0", checkpoint_path=str(EFFICIENTNET)).eval()
     x = torch.rand(2, 3, 64, 64)
+    normalised = normalize(x, theirs.pretrained_cfg["mean"], theirs.pretrained_cfg["std"])
+    assert normalised.min() < -0.99  # ×2 − 1, which is not what other networks take
     with torch.no_grad():
-        expected = theirs.forward_head(theirs.forward_features(x), pre_logits=True)
+        expected = theirs.forward_head(theirs.forward_features(normalised), pre_logits=True)
         assert expected.std() > 0.1
         torch.testing.assert_close(ours(x), expected, atol=1e-6, rtol=0)
+
+
+def test_normalisation_is_no_state_and_pictures_of_other_channels_have_none():
+    pictures, others = (build("resnet18", images(channels)).featurizer for channels in (3, 2))
+    ours, plain = (list(featurizer.state_dict()) for featurizer in (pictures, others))
+    assert [name.partition(".")[2] for name in ours] == [name.partition(".")[2] for name in plain]
+    assert (len(pictures), len(others)) == (2, 1)
 
 
 @needs_efficientnet

@@ -79,7 +79,7 @@ def test_old_files_count_no_batches_and_half_precision_is_as_good(trained, tmp_p
         if not name.endswith("num_batches_tracked")
     }
     save_file(state, tmp_path / "w")
-    loaded = build("resnet18", tmp_path / "w").featurizer[0].state_dict()
+    loaded = build("resnet18", tmp_path / "w").featurizer[1].state_dict()
     for name, value in state.items():
         if not name.startswith("fc."):
             assert torch.equal(loaded[name], value.float())
@@ -92,7 +92,7 @@ def test_of_a_head_only_the_classifier_is_left_out(tmp_path):
     assert {"head.norm.weight", "head.fc.weight"} <= state.keys()
     state["head.norm.weight"] += 1
     save_file(state, tmp_path / "w")
-    loaded = build("test_convnext", tmp_path / "w").featurizer[0].state_dict()
+    loaded = build("test_convnext", tmp_path / "w").featurizer[1].state_dict()
     assert torch.equal(loaded["head.norm.weight"], state["head.norm.weight"])
     del state["head.norm.weight"]
     save_file(state, tmp_path / "w")

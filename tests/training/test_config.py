@@ -156,7 +156,7 @@ def test_the_model_of_a_run_starts_from_the_file(images, weights, monkeypatch, t
     monkeypatch.chdir(tmp_path / "a")
     config = configure(images, "erm", hparams={"weights": "one"})
     monkeypatch.chdir(tmp_path)  # a relative path is one from where the run was configured
-    network = config.model(images).build(config.task(images)).featurizer[0]
+    network = config.model(images).build(config.task(images)).featurizer[1]
     assert torch.equal(network.conv1.weight, load_file(path)["conv1.weight"])
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 
 import typer
 
 from shiftproof import __version__
-from shiftproof.cli import algorithms, datasets, demo, train
+from shiftproof.cli import algorithms, data, demo, train
 from shiftproof.errors import ShiftproofError
 
 OUT_OF_MEMORY = "not enough memory; use a smaller batch_size or a smaller network"
@@ -28,7 +29,7 @@ app = typer.Typer(
 app.command(epilog=demo.EXAMPLE)(demo.demo)
 app.command(epilog=train.EXAMPLE)(train.train)
 app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)
-app.command(epilog=datasets.EXAMPLE)(datasets.datasets)
+app.add_typer(data.app, name="data", epilog=data.EXAMPLE)
 
 
 def _print_version(asked: bool) -> None:
@@ -51,6 +52,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # λ on a terminal without it is a question mark
+    # Pillow warns of damaged pictures that it can read all the same; what it cannot, we report.
+    warnings.filterwarnings("ignore", module="PIL")
     try:
         app(prog_name="shiftproof")
     except ShiftproofError as error:

@@ -111,3 +111,37 @@ class ProgressBar(Observer):
                 soft_wrap=True,
                 highlight=False,
             )
+
+
+class LoadingBar:
+    """Shows on standard error how far the reading of data is; gone when it is done.
+
+    It is a :data:`~shiftproof.data.base.Progress`.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("time left"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> LoadingBar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show how much of ``what`` is done."""
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(what, total=total)
+        self._progress.update(self._tasks[what], completed=done, total=total)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from shiftproof.cli.options import parse_assignments
 from shiftproof.errors import InvalidValue
 
+if TYPE_CHECKING:
+    from shiftproof.data import DomainDataset
+    from shiftproof.training.config import RunConfig
+    from shiftproof.training.loop import RunResult
+
+# What --test-domain says to hold out every domain in turn.
+EACH = "each"
 EXAMPLE = (
     "Example: [bold]shiftproof train colored-mnist-irm --algorithm idm --test-domain 10%"
     " --hparam batch_size=512 --hparam gradient_warmup=300 --steps 1000 --out runs/first[/]"
@@ -19,13 +27,42 @@ EXAMPLE = (
 
 
 def train(
-    data: Annotated[str, typer.Argument(help="A dataset; see [bold]shiftproof datasets[/].")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A folder of images (DIR/domain/class/*.jpg), a table (CSV or Parquet), or a"
+            " dataset by name (see [bold]shiftproof data list[/])."
+        ),
+    ],
     algorithm: Annotated[
         str, typer.Option("--algorithm", "-a", help="See [bold]shiftproof algorithms[/].")
     ] = "idm",
     test_domain: Annotated[
         list[str] | None,
-        typer.Option(help="Domain kept out of training; repeat for several, or leave out."),
+        typer.Option(
+            help="Domain kept out of training; repeat for several, leave out to train on all, or"
+            " [bold]each[/] for one run per domain."
+        ),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of a table: what to predict.")
+    ] = None,
+    domain: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of a table: which domain a row is from.")
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of a manifest: the paths of image files."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Of a table: not to be used; repeatable."),
+    ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="Of a table: numbers that are codes of categories; repeatable."
+        ),
     ] = None,
     hparam: Annotated[
         list[str] | None,
@@ -55,6 +92,15 @@ def train(
             " pretrained (downloaded; the default) or random.",
         ),
     ] = None,
+    freeze: Annotated[
+        bool,
+        typer.Option(
+            "--freeze", help="Run the backbone over the images once, and train on its features."
+        ),
+    ] = False,
+    image_size: Annotated[
+        int | None, typer.Option(help="Height and width of the images; 224 by default.")
+    ] = None,
     data_option: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of the dataset; repeatable.")
     ] = None,
@@ -74,78 +120,166 @@ def train(
     average: Annotated[
         str, typer.Option(help="Weights to score: the last (none), or averaged by ema or swad.")
     ] = "none",
+    augment_validation: Annotated[
+        bool,
+        typer.Option(
+            "--augment-validation",
+            help="Evaluate training domains on random views, as DomainBed does.",
+        ),
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Threads that read images ahead; by default one a core.")
+    ] = None,
     checkpoint_seconds: Annotated[
         float, typer.Option(help="Shortest time between checkpoints.")
     ] = 5.0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The outcome for programs.")] = False,
 ) -> None:
-    """Train one model; the same command again goes on where it stopped."""
-    from rich.console import Console
-
-    from shiftproof.cli.progress import ProgressBar
-    from shiftproof.data import DATASETS
-    from shiftproof.report.tables import accuracy_table
-    from shiftproof.space import resolve
+    """Train a model; the same command again goes on where it stopped."""
+    from shiftproof.cli.loading import load_data
+    from shiftproof.cli.progress import LoadingBar, ProgressBar
     from shiftproof.training.config import configure
+    from shiftproof.training.features import freeze as freeze_backbone
     from shiftproof.training.loop import train as run
 
     if out == Path():
         raise InvalidValue("--out must name a folder")
+    if not checkpoint_seconds >= 0:
+        raise InvalidValue(f"--checkpoint-seconds must be at least 0, not {checkpoint_seconds}")
     hparams = parse_assignments("--hparam", hparam or [])
     if weights is not None:
         if "weights" in hparams:
             raise InvalidValue("--weights and --hparam give weights twice")
         hparams["weights"] = weights
-
-    source = DATASETS.get(data)
     options = parse_assignments("--data-option", data_option or [])
-    chosen = resolve(source, source.card.regime, options, kind=f"option of {data}")
-    dataset = chosen.load(seed if data_seed is None else data_seed)
-    config = configure(
-        dataset,
-        algorithm,
-        test_domains=test_domain or [],
-        backbone=backbone,
-        hparams=hparams,
-        steps=steps,
-        eval_every=eval_every,
-        evaluate=[name.strip() for name in evaluate.split(",")],
-        holdout=holdout,
-        seed=seed,
-        data_seed=data_seed,
-        device=device,
-        precision=precision,
-        average=average,
-    )
-    folder = out or Path("runs") / f"{dataset.name}-{algorithm}-{config.run_id[:8]}"
-    with ProgressBar(algorithm, quiet=quiet) as progress:
-        result = run(config, dataset, folder, progress, checkpoint_seconds)
+    if image_size is not None:
+        if "image_size" in options:
+            raise InvalidValue("--image-size and --data-option give image_size twice")
+        options["image_size"] = str(image_size)
+
+    with LoadingBar(quiet=quiet or as_json) as progress:
+        dataset = load_data(
+            data,
+            options,
+            label=label,
+            domain=domain,
+            image=image,
+            drop=drop or [],
+            categorical=categorical or [],
+            seed=seed if data_seed is None else data_seed,
+            progress=progress,
+        )
+        if freeze:
+            dataset = freeze_backbone(
+                dataset,
+                backbone or dataset.backbone,
+                hparams.pop("weights", "pretrained"),
+                device=device,
+                precision=precision,
+                workers=workers,
+                progress=progress,
+            )
+            backbone = None
+
+    def configuration(held_out: Sequence[str]) -> RunConfig:
+        return configure(
+            dataset,
+            algorithm,
+            test_domains=held_out,
+            backbone=backbone,
+            hparams=hparams,
+            steps=steps,
+            eval_every=eval_every,
+            evaluate=[name.strip() for name in evaluate.split(",")],
+            holdout=holdout,
+            seed=seed,
+            data_seed=data_seed,
+            device=device,
+            precision=precision,
+            average=average,
+            augment_validation=augment_validation,
+        )
+
+    each = test_domain == [EACH]
+    held_out = [[name] for name in dataset.domain_names] if each else [test_domain or []]
+    runs = []
+    for config in [configuration(domains) for domains in held_out]:
+        folder = _folder(config, out, within=each)
+        title = f"{algorithm} without {config.test_domains[0]}" if each else algorithm
+        with ProgressBar(title, quiet=quiet) as bar:
+            result = run(config, dataset, folder, bar, checkpoint_seconds, workers)
+        runs.append(FinishedRun(config, result))
+        if result.status == "stopped":
+            break
+    _show(runs, dataset, each=each, as_json=as_json)
+
+
+class FinishedRun(NamedTuple):
+    """A run and how it ended."""
+
+    config: RunConfig
+    result: RunResult
+
+
+def _folder(config: RunConfig, out: Path | None, *, within: bool) -> Path:
+    """Return the folder of a run: ``out``, or one in it named after the domain held out."""
+    if out is None:
+        return Path("runs") / f"{config.dataset}-{config.algorithm}-{config.run_id[:8]}"
+    if not within:
+        return out
+    plain = re.sub(r"[^\w.%-]+", "_", config.test_domains[0])
+    # Two names that become one when made fit for a folder are told apart by what they were.
+    return out / (plain if plain == config.test_domains[0] else f"{plain}-{config.run_id[:8]}")
+
+
+def _show(runs: list[FinishedRun], dataset: DomainDataset, *, each: bool, as_json: bool) -> None:
+    """Print the outcome, and leave with a code that says whether all is well."""
+    from rich.console import Console
+
+    from shiftproof.report.tables import accuracy_table, leave_one_out_table
 
     if as_json:
-        outcome = {
-            "status": result.status,
-            "step": result.step,
-            "seconds": round(result.seconds, 3),
-            "folder": str(folder),
-            "final": result.records[-1] if result.records else None,
-        }
-        print(json.dumps(outcome, ensure_ascii=False))
-    elif result.status == "finished":
-        Console().print(accuracy_table(config, result.final))
-        if "scored" in result.final:
-            print(f"scored: {_weights(**result.final['scored'])}")
-        print(f"{result.step} steps in {result.seconds:.1f} s; the run is in {folder}")
+        outcomes = [_outcome(run) for run in runs]
+        print(json.dumps({"runs": outcomes} if each else outcomes[0], ensure_ascii=False))
+    config, result = runs[-1]
+    if all(run.result.status == "finished" for run in runs) and not as_json:
+        if each:
+            Console().print(
+                leave_one_out_table([(r.config, r.result.final) for r in runs], dataset)
+            )
+            print(f"{len(runs)} runs; they are in {result.folder.parent}")
+        else:
+            Console().print(accuracy_table(config, result.final))
+            if "scored" in result.final:
+                print(f"scored: {_weights(**result.final['scored'])}")
+            print(f"{result.step} steps in {result.seconds:.1f} s; the run is in {result.folder}")
     if result.status == "stopped":
         typer.echo(
             f"stopped after step {result.step}; the same command goes on from there", err=True
         )
         raise typer.Exit(130)
-    if result.status == "diverged":
+    diverged = [run for run in runs if run.result.status == "diverged"]
+    for run in diverged:
+        where = f" without {run.config.test_domains[0]}" if each else ""
         typer.echo(
-            f"diverged: the loss of step {result.step} is not finite; try a smaller lr", err=True
+            f"diverged{where}: the loss of step {run.result.step} is not finite; try a smaller lr",
+            err=True,
         )
+    if diverged:
         raise typer.Exit(1)
+
+
+def _outcome(run: FinishedRun) -> dict[str, Any]:
+    """Return a run's outcome as JSON values."""
+    return {
+        "test_domains": list(run.config.test_domains),
+        "status": run.result.status,
+        "step": run.result.step,
+        "seconds": round(run.result.seconds, 3),
+        "folder": str(run.result.folder),
+        "final": run.result.records[-1] if run.result.records else None,
+    }
 
 
 def _weights(weights: str, steps: Sequence[int] = (), valley: str | None = None) -> str:

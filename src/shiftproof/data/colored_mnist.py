@@ -14,7 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shiftproof.data.base import DATASETS, DatasetCard, DatasetSource, Domain, DomainDataset
+from shiftproof.data.base import (
+    DATASETS,
+    DatasetCard,
+    DatasetSource,
+    Domain,
+    DomainDataset,
+    Progress,
+    silent,
+)
 from shiftproof.data.mnist import LICENCE, Digits, load_mnist
 from shiftproof.seeding import stream_seed
 from shiftproof.space import hparam
@@ -58,7 +66,7 @@ class ColoredMNIST(DatasetSource):
         licence=LICENCE,
     )
 
-    def load(self, seed: int) -> DomainDataset:
+    def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the three domains."""
         rng = np.random.default_rng(stream_seed(seed, "data"))
         mnist = load_mnist()
@@ -96,7 +104,7 @@ class ColoredMNISTForIRM(DatasetSource):
         licence=LICENCE,
     )
 
-    def load(self, seed: int) -> DomainDataset:
+    def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the three domains and, as an extra, ``gray``."""
         rng = np.random.default_rng(stream_seed(seed, "data"))
         images, labels = load_mnist()
@@ -109,7 +117,11 @@ class ColoredMNISTForIRM(DatasetSource):
             for part, (name, agreement) in zip(parts, AGREEMENT.items(), strict=True)
         ]
         reversed_domain = domains[-1]
-        gray = Domain("gray", _uncoloured(reversed_domain.x), reversed_domain.y)
+        gray = Domain(
+            "gray",
+            _uncoloured(reversed_domain.stored(np.arange(len(reversed_domain)))),
+            reversed_domain.y,
+        )
         return self.card.dataset("colored-mnist-irm", domains, extras=[gray])
 
 

@@ -11,7 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from shiftproof.data.base import DATASETS, DatasetCard, DatasetSource, Domain, DomainDataset
+from shiftproof.data.base import (
+    DATASETS,
+    DatasetCard,
+    DatasetSource,
+    Domain,
+    DomainDataset,
+    Progress,
+    silent,
+)
 from shiftproof.data.mnist import LICENCE, load_mnist
 from shiftproof.seeding import stream_seed
 
@@ -51,7 +59,7 @@ class RotatedMNIST(DatasetSource):
         licence=LICENCE,
     )
 
-    def load(self, seed: int) -> DomainDataset:
+    def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the six domains, named by their angle in degrees."""
         rng = np.random.default_rng(stream_seed(seed, "data"))
         mnist = load_mnist()

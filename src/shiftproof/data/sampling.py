@@ -1,6 +1,7 @@
-"""Batches from domains in memory: the batch of a step is a function of the seed and the step.
+"""Batches: that of a step is a function of the seed and the step.
 
-Counting the steps is therefore all there is to save and restore, and no worker is needed.
+Counting the steps is therefore all there is to save and restore, and any worker may make any
+step's batch.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from shiftproof.data.base import Domain
+from shiftproof.data.base import Domain, as_numbers
 from shiftproof.errors import DataError
 from shiftproof.types import Batch
 
@@ -34,25 +36,36 @@ class BatchSampler:
                 f"full batches need domains of equal size, and these have {sizes} samples;"
                 " set batch_size"
             )
+        if batch_size == 0 and any(domain.is_lazy for domain in domains):
+            raise DataError("full batches of image files would not fit into memory; set batch_size")
         self._domains = domains
         self._parts = parts
         self._batch_size = batch_size
         self._seed = seed
-        self._everything = self._gather(parts) if batch_size == 0 else None
+        self._everything: Batch | None = None
+        if batch_size == 0:
+            pairs = zip(domains, parts, strict=True)
+            x = torch.stack([domain.inputs(part) for domain, part in pairs])
+            self._everything = Batch(x, self._labels(parts))
 
-    def batch(self, step: int) -> Batch:
-        """Return the batch of one step: x [domains, batch, …], y [domains, batch]."""
+    def stored(self, step: int) -> Batch:
+        """Return the batch of one step in the form the data is kept in."""
         if self._everything is not None:
             return self._everything
         # Philox is a function of key and counter: any step's draws, without those before it.
         rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, 0, 0, step]))
-        return self._gather(
-            [part[rng.integers(len(part), size=self._batch_size)] for part in self._parts]
-        )
+        chosen = [part[rng.integers(len(part), size=self._batch_size)] for part in self._parts]
+        x = [
+            domain.stored(index, rng.integers(2**63, size=len(index)) if domain.is_lazy else None)
+            for domain, index in zip(self._domains, chosen, strict=True)
+        ]
+        return Batch(torch.stack(x), self._labels(chosen))
 
-    def _gather(self, chosen: Sequence[np.ndarray]) -> Batch:
-        pairs = list(zip(self._domains, map(torch.from_numpy, chosen), strict=True))
-        return Batch(
-            torch.stack([domain.inputs(index.to(domain.x.device)) for domain, index in pairs]),
-            torch.stack([domain.y[index.to(domain.y.device)] for domain, index in pairs]),
-        )
+    def batch(self, step: int) -> Batch:
+        """Return the batch of one step: x [domains, batch, …] of float32, y [domains, batch]."""
+        x, y = self.stored(step)
+        return Batch(as_numbers(x), y)
+
+    def _labels(self, chosen: Sequence[np.ndarray]) -> Tensor:
+        pairs = zip(self._domains, chosen, strict=True)
+        return torch.stack([domain.labels(index) for domain, index in pairs])

@@ -23,7 +23,13 @@ class MLP(Model):
     """
 
     hidden: int = hparam(256, Int(6, 9, base=2), within=(1, 1e6), help="width of each layer")
-    depth: int = hparam(2, within=(1, 100), help="number of hidden layers")
+    depth: int = hparam(
+        2,
+        # Features need little more; and none would leave representations nothing to match.
+        regimes={"features": (1, None)},
+        within=(0, 100),
+        help="number of hidden layers; 0 for the head alone",
+    )
 
     def build(self, task: Task) -> Network:
         """Build the network."""
@@ -33,7 +39,7 @@ class MLP(Model):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
         if self.dropout:
             layers.append(nn.Dropout(self.dropout))
-        network = Network(nn.Sequential(*layers), self.build_head(self.hidden, task))
+        network = Network(nn.Sequential(*layers), self.build_head(widths[-1], task))
         for module in itertools.chain(network.featurizer.modules(), network.head.modules()):
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)

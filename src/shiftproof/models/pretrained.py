@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from shiftproof.errors import CheckpointError, InvalidValue, ShiftproofError
@@ -17,6 +17,16 @@ from shiftproof.models.base import Model, Network
 from shiftproof.models.weights import PRETRAINED, reason
 from shiftproof.space import hparam
 from shiftproof.types import Task
+
+
+class PixelStatistics(NamedTuple):
+    """Mean and standard deviation of each channel of the images that weights were trained on."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+IMAGENET = PixelStatistics((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class FrozenNorms(nn.Sequential):
@@ -34,9 +44,31 @@ class FrozenNorms(nn.Sequential):
         return self
 
 
+class Normalise(nn.Module):
+    """(x − mean) / std by channel: from [0, 1], which data come in, to what the weights expect.
+
+    It holds no state: the numbers go with the architecture.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, statistics: PixelStatistics) -> None:
+        super().__init__()
+        for name, values in statistics._asdict().items():
+            self.register_buffer(name, torch.tensor(values).view(-1, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise images [batch, 3, h, w]."""
+        return (x - self.mean) / self.std
+
+
 @dataclass(frozen=True)
 class PretrainedModel(Model):
-    """A network without its last layer, all batch norms frozen → dropout.
+    """Normalisation → a network without its last layer, all batch norms frozen → dropout.
+
+    Images of three channels, in [0, 1], are normalised as the weights were trained; others are
+    taken as they are.
 
     Under ``weights=random`` the frozen norms do nothing: that is for tests, not for results.
     """
@@ -52,6 +84,10 @@ class PretrainedModel(Model):
     def network(self, channels: int) -> nn.Module:
         """Return the network with its starting weights: [batch, channels, h, w] → [batch, k]."""
 
+    def pixel_statistics(self) -> PixelStatistics:
+        """Return what images of three channels are normalised by."""
+        return IMAGENET
+
     def build(self, task: Task) -> Network:
         """Build the network."""
         if len(task.input_shape) != 3:
@@ -59,7 +95,9 @@ class PretrainedModel(Model):
                 f"{self.name} takes images [channels, height, width], not {task.input_shape};"
                 " use --backbone mlp"
             )
-        layers = [self.network(task.input_shape[0])]
+        channels = task.input_shape[0]
+        layers: list[nn.Module] = [Normalise(self.pixel_statistics())] if channels == 3 else []
+        layers.append(self.network(channels))
         if self.dropout:
             layers.append(nn.Dropout(self.dropout))
         featurizer = FrozenNorms(*layers).eval()

@@ -15,7 +15,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from shiftproof.errors import UnknownName
-from shiftproof.models.pretrained import PretrainedModel, downloading
+from shiftproof.models.pretrained import (
+    IMAGENET,
+    PixelStatistics,
+    PretrainedModel,
+    downloading,
+)
 from shiftproof.models.weights import (
     CLASSIFIERS,
     PRETRAINED,
@@ -50,6 +55,15 @@ class TimmModel(PretrainedModel):
         if names_a_file(self.weights):
             self._load_file(network, channels)
         return network
+
+    def pixel_statistics(self) -> PixelStatistics:
+        """Return what timm publishes for the network; ImageNet's where it says nothing."""
+        import timm
+
+        published = timm.get_pretrained_cfg(self.name)
+        if published is None:
+            return IMAGENET
+        return PixelStatistics(tuple(published.mean), tuple(published.std))
 
     def _load_file(self, network: nn.Module, channels: int) -> None:
         published: dict[str, Any] = network.pretrained_cfg  # type: ignore[assignment]

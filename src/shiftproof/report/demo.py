@@ -81,6 +81,6 @@ def _sample_images(domain: Domain, count: int = 18) -> np.ndarray:
     """Return the first images, class by class, in red and green: [count, h, w, 3] in [0, 1]."""
     half = count // 2
     index = np.concatenate([(domain.y == label).nonzero()[:half, 0].numpy() for label in (0, 1)])
-    red_green = domain.x[index].numpy().transpose(0, 2, 3, 1) / 255.0
+    red_green = domain.stored(index).numpy().transpose(0, 2, 3, 1) / 255.0
     blue = np.where(domain.name == "gray", red_green[..., :1], 0.0)
     return np.concatenate([red_green, blue], axis=-1)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 
 from rich import box
 from rich.console import RenderableType
@@ -12,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftproof.algorithms import Algorithm
-from shiftproof.data import DatasetSource
+from shiftproof.data import DomainDataset
+from shiftproof.data.splits import split_domain
 from shiftproof.space import HparamSpec, specs
 from shiftproof.training.config import RunConfig
 from shiftproof.training.records import Record
@@ -45,6 +48,59 @@ def accuracy_table(config: RunConfig, record: Record) -> Table:
     return table
 
 
+def leave_one_out_table(runs: Sequence[tuple[RunConfig, Record]], dataset: DomainDataset) -> Table:
+    """Return one row a held-out domain: accuracy there and on the domains trained on.
+
+    A held-out domain's accuracy is over all of its samples that were evaluated; that of the
+    training domains is the mean over domains of their held-out parts.
+    """
+    config = runs[0][0]
+    table = Table(
+        title=f"{config.algorithm} on {config.dataset}, each domain held out in turn",
+        caption=f"one run each, seed {config.seed}, last step (no model selection)",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("held out")
+    for name in ("samples", "accuracy there", "training domains"):
+        table.add_column(name, justify="right")
+    unseen, seen = [], []
+    for config, record in runs:
+        (held_out,) = config.test_domains
+        count, accuracy = held_out_accuracy(config, record, dataset)
+        within = [
+            value
+            for name, value in record["accuracy"].items()
+            if name.endswith("/out") and name.rpartition("/")[0] != held_out
+        ]
+        unseen.append(accuracy)
+        seen.append(fmean(within) if within else math.nan)
+        table.add_row(Text(held_out), f"{count:,}", _percent(accuracy), _percent(seen[-1]))
+    table.add_section()
+    table.add_row("mean", "", _percent(fmean(unseen)), _percent(fmean(seen)), style="bold")
+    table.add_row("worst", "", _percent(min(unseen)), _percent(min(seen)))
+    return table
+
+
+def held_out_accuracy(
+    config: RunConfig, record: Record, dataset: DomainDataset
+) -> tuple[int, float]:
+    """Return how many samples of the held-out domain were evaluated, and the share right."""
+    (held_out,) = config.test_domains
+    position = dataset.index_of(held_out)
+    size = len(dataset.domains[position])
+    split = split_domain(size, config.holdout, config.data_seed, position)
+    counts = {f"{held_out}/in": len(split.in_), f"{held_out}/out": len(split.out)}
+    evaluated = {name: n for name, n in counts.items() if name in record["accuracy"]}
+    total = sum(evaluated.values())
+    right = sum(n * record["accuracy"][name] for name, n in evaluated.items())
+    return total, right / total if total else math.nan
+
+
+def _percent(share: float) -> str:
+    return "–" if math.isnan(share) else f"{100 * share:.1f}%"
+
+
 def algorithm_table(algorithms: Mapping[str, type[Algorithm]]) -> Table:
     """Return one row an algorithm: its family, paper and hyper-parameters."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -64,11 +120,11 @@ def algorithm_table(algorithms: Mapping[str, type[Algorithm]]) -> Table:
 def algorithm_description(name: str, algorithm: type[Algorithm]) -> Iterator[RenderableType]:
     """Yield an algorithm's maths and hyper-parameters."""
     yield Text(f"{name} ({algorithm.family}), {algorithm.paper}", style="bold")
-    yield from _paragraphs(algorithm)
+    yield from paragraphs(algorithm)
     yield hparam_table(specs(algorithm.Hparams))
 
 
-def _paragraphs(documented: type) -> Iterator[Text]:
+def paragraphs(documented: type) -> Iterator[Text]:
     """Yield a docstring for the terminal: prose to be wrapped anew, formulas and tables as set."""
     for block in (inspect.getdoc(documented) or "").split("\n\n"):
         plain = re.sub(r":\w+:`~?([^`]+)`", r"\1", block)
@@ -94,41 +150,3 @@ def hparam_table(declared: Mapping[str, HparamSpec]) -> Table:
             Text(spec.help),
         )
     return table
-
-
-def dataset_table(datasets: Mapping[str, type[DatasetSource]]) -> Table:
-    """Return one row a dataset."""
-    table = Table("name", "domains", "classes", "samples", "what it is", box=box.SIMPLE_HEAD)
-    for name, source in datasets.items():
-        card = source.card
-        table.add_row(
-            Text(name, style="bold"),
-            ", ".join(card.counts),
-            str(len(card.classes)),
-            f"{sum(card.counts.values()):,}",
-            card.summary,
-        )
-    return table
-
-
-def dataset_description(name: str, source: type[DatasetSource]) -> Iterator[RenderableType]:
-    """Yield a dataset's card and options."""
-    card = source.card
-    yield Text(f"{name}: {card.summary}", style="bold")
-    yield from _paragraphs(source)
-    table = Table(show_header=False)
-    domains = ", ".join(f"{domain} ({count:,})" for domain, count in card.counts.items())
-    for key, value in [
-        ("domains", domains),
-        ("classes", ", ".join(card.classes)),
-        ("input", " × ".join(map(str, card.input_shape))),
-        ("regime", card.regime),
-        ("backbone", card.backbone),
-        ("evaluated every", f"{card.eval_every} steps"),
-        ("publication", card.publication),
-        ("licence", card.licence),
-    ]:
-        table.add_row(key, Text(value))
-    yield table
-    if options := specs(source):
-        yield hparam_table(options)

@@ -27,6 +27,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 from unittest import mock
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -39,6 +40,7 @@ from shiftproof.models import MODELS
 from shiftproof.space import Regime, draw, resolve, specs
 from shiftproof.testing.harness import (
     BATCH,
+    PER_DOMAIN,
     STEPS,
     Hparams,
     batch_of,
@@ -273,7 +275,7 @@ def check_predictions(name: str, hparams: Hparams = DEFAULTS) -> None:
     take_steps(algorithm, data)
     algorithm.eval()
     before = copy.deepcopy(algorithm.training_state())
-    x = data.domains[0].x
+    x = data.domains[0].inputs(np.arange(PER_DOMAIN))
     with torch.no_grad(), global_chance_untouched("predict()"):
         first, second, one = algorithm.predict(x), algorithm.predict(x), algorithm.predict(x[:1])
     require(torch.equal(first, second), "two predictions of one batch differ")

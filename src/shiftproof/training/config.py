@@ -36,6 +36,10 @@ class RunConfig:
     ``hparams`` holds the algorithm's and the backbone's; ``data_seed`` decides colouring and
     splits, ``seed`` starting weights, batches and noise.
 
+    ``frozen`` says which network made the features, if ``backbone`` is trained on features (see
+    :mod:`~shiftproof.training.features`).  With ``augment_validation`` the training domains are
+    evaluated on random views, as the original protocol does.
+
     Where ``weights`` is a file, ``hparams`` names its content; ``weights_file`` says where it lies
     on this machine and is no part of the run: not compared, not written, not in the id.
     """
@@ -55,6 +59,8 @@ class RunConfig:
     device: str
     precision: str
     average: str = "none"
+    frozen: Mapping[str, str] = field(default_factory=dict)
+    augment_validation: bool = False
     weights_file: str = field(default="", compare=False)
 
     @property
@@ -66,12 +72,13 @@ class RunConfig:
     def to_json(self) -> dict[str, Any]:
         """Return the configuration as JSON values.
 
-        Averaging came later and is left out where there is none: older runs keep their ids.
+        What came later is left out where it is not used: older runs keep their ids.
         """
+        unused = {"average": "none", "frozen": {}, "augment_validation": False}
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in dataclasses.asdict(self).items()
-            if (key, value) != ("average", "none") and key != "weights_file"
+            if key != "weights_file" and not (key in unused and value == unused[key])
         }
 
     @classmethod
@@ -132,6 +139,7 @@ def configure(
     device: str = "auto",
     precision: str = "fp32",
     average: str = "none",
+    augment_validation: bool = False,
 ) -> RunConfig:
     """Return the configuration of a run, with every name and value checked and filled in.
 
@@ -153,7 +161,13 @@ def configure(
         precision: fp32 or bf16 (autocast).
         average: which weights to score, of :data:`~shiftproof.training.averaging.AVERAGES`: the
             last ones, their moving average, or SWAD's mean over the valley of the validation risk.
+        augment_validation: evaluate the training domains on random views of their images, as
+            DomainBed does, in place of whole images.
     """
+    if len(dataset.classes) < 2:
+        raise DataError(
+            f"{dataset.name} has one class only ({', '.join(dataset.classes)}): nothing to learn"
+        )
     backbone = MODELS.full_name(backbone or dataset.backbone)
     declared = (ALGORITHMS.get(algorithm).Hparams, MODELS.get(backbone))
     known = [name for part in declared for name in specs(part)]
@@ -205,9 +219,11 @@ def configure(
         holdout=holdout,
         data_seed=seed if data_seed is None else data_seed,
         seed=seed,
-        device=_device(device),
+        device=choose_device(device),
         precision=precision,
         average=average,
+        frozen=dict(dataset.frozen),
+        augment_validation=augment_validation,
         weights_file=weights_file,
     )
 
@@ -222,13 +238,15 @@ def _test_domains(dataset: DomainDataset, asked: Sequence[str]) -> tuple[str, ..
     left = [name for index, name in enumerate(dataset.domain_names) if index not in chosen]
     if len(left) < 2:
         raise DataError(
-            f"{dataset.name} has {len(dataset.domains)} domains, and {len(left)} remain for"
-            " training; at least two must"
+            f"{dataset.name} has {len(dataset.domains)} domains"
+            f" ({', '.join(dataset.domain_names)}), and {len(left)} remain for training;"
+            " at least two must"
         )
     return tuple(dataset.domain_names[index] for index in sorted(chosen))
 
 
-def _device(asked: str) -> str:
+def choose_device(asked: str) -> str:
+    """Return ``asked``, or the best device there is for ``auto``; raise if it is not there."""
     available = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,25 +13,31 @@ from torch import Tensor
 
 from shiftproof.algorithms import Algorithm
 from shiftproof.data import Domain, DomainDataset
+from shiftproof.data.base import as_numbers
+from shiftproof.data.prefetch import prefetch
 from shiftproof.data.splits import Split
-from shiftproof.errors import DataError
+from shiftproof.errors import DataError, InvalidValue
 from shiftproof.penalties.risk import per_sample_risk, predicted_class
 from shiftproof.training.config import RunConfig
 
-BATCH = 1024
+# At once, counted as float32.
+MOST_SAMPLES = 1024
+MOST_BYTES = 40 * 1024**2
 
 
 @dataclass(frozen=True)
 class EvaluationSet:
     """Some samples of a domain, under the name their accuracy is recorded by.
 
-    ``kind`` is one of :data:`~shiftproof.training.config.EVALUATION_SETS`.
+    ``kind`` is one of :data:`~shiftproof.training.config.EVALUATION_SETS`; an ``augmented`` set is
+    evaluated on random views of its images.
     """
 
     name: str
     domain: Domain
     index: np.ndarray
     kind: str = "extra"
+    augmented: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,36 +65,70 @@ def plan_evaluation(
                 continue
             if len(index) == 0:
                 raise DataError(
-                    f"domain {domain.name!r} ({len(domain)} samples) has none in its {part!r} part"
-                    f" at --holdout {config.holdout:g}; leave {kind} out of --evaluate"
+                    f"domain {domain.name!r} has {len(domain)} samples, too few for its {part!r}"
+                    f" part at --holdout {config.holdout:g}; change --holdout, leave {kind} out of"
+                    " --evaluate, or remove the domain"
                 )
-            sets.append(EvaluationSet(f"{domain.name}/{part}", domain, index, kind))
+            augmented = config.augment_validation and role == "train"
+            name = f"{domain.name}/{part}"
+            sets.append(EvaluationSet(name, domain, index, kind, augmented))
     if "extra" in config.evaluate:
         sets += [EvaluationSet(d.name, d, np.arange(len(d))) for d in dataset.extras]
     return sets
 
 
 @torch.no_grad()
-def evaluate(algorithm: Algorithm, subset: EvaluationSet) -> Score:
+def evaluate(
+    algorithm: Algorithm, subset: EvaluationSet, workers: int = 0, view_seed: int = 0
+) -> Score:
     """Return accuracy and mean risk; the algorithm is left in the mode it was in.
 
-    The risk is not finite if the model's outputs are not.
+    The risk is not finite if the model's outputs are not.  ``workers`` threads read lazy inputs;
+    ``view_seed`` decides the random views of an augmented set.
     """
     device = subset.domain.y.device
-    index = torch.from_numpy(subset.index).to(device)
     correct = torch.zeros((), dtype=torch.int64, device=device)
     risk = torch.zeros((), dtype=torch.float64 if device.type != "mps" else None, device=device)
     was_training = algorithm.training
     algorithm.eval()
-    for part in _chunks(index):
-        logits = algorithm.predict(subset.domain.inputs(part)).float()
-        labels = subset.domain.y[part]
+    for x, labels in read_in_order(subset, workers, view_seed):
+        logits = algorithm.predict(as_numbers(x.to(device))).float()
         correct += (predicted_class(logits) == labels).sum()
         risk += per_sample_risk(logits, labels).sum()
     algorithm.train(was_training)
-    n = len(index)
+    n = len(subset.index)
     return Score(correct.item() / n, risk.item() / n)
 
 
-def _chunks(index: Tensor) -> tuple[Tensor, ...]:
-    return torch.split(index, BATCH)
+def read_in_order(
+    subset: EvaluationSet, workers: int = 0, view_seed: int = 0
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the stored inputs and the labels of a set, batch by batch."""
+    domain = subset.domain
+    size = batch_size(domain)
+    starts = range(0, len(subset.index), size)
+    seeds = None
+    if subset.augmented and domain.is_lazy:
+        seeds = np.random.default_rng(view_seed).integers(2**63, size=len(subset.index))
+
+    def read(start: int) -> tuple[Tensor, Tensor]:
+        part = slice(start, start + size)
+        x = domain.stored(subset.index[part], None if seeds is None else seeds[part])
+        return x, domain.labels(subset.index[part])
+
+    return prefetch(read, starts, workers if domain.is_lazy else 0)
+
+
+def batch_size(domain: Domain) -> int:
+    """Return how many samples to take at once: no more than a bounded number of bytes."""
+    per_sample = 4 * math.prod(domain.x.shape[1:])
+    return max(1, min(MOST_SAMPLES, MOST_BYTES // per_sample))
+
+
+def reading_threads(asked: int | None) -> int:
+    """Return how many threads read image files: as asked, or one a core and eight at most."""
+    if asked is None:
+        return min(os.cpu_count() or 1, 8)
+    if asked < 0:
+        raise InvalidValue(f"workers must be at least 0, not {asked}")
+    return asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import time
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -16,17 +17,28 @@ from torch import Tensor
 import shiftproof
 from shiftproof.algorithms import ALGORITHMS, Algorithm
 from shiftproof.data import DomainDataset
+from shiftproof.data.base import as_numbers
+from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.data.splits import split_domain
 from shiftproof.errors import CheckpointError, DataError, RunConflict
-from shiftproof.seeding import stream_seed, torch_generator
+from shiftproof.seeding import seed_hash, stream_seed, torch_generator
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State
+from shiftproof.training.concerns import concerns
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_evaluation
+from shiftproof.training.evaluate import (
+    EvaluationSet,
+    Score,
+    evaluate,
+    plan_evaluation,
+    reading_threads,
+)
 from shiftproof.training.folder import RunFolder
 from shiftproof.training.interrupt import stop_on_signal
 from shiftproof.training.records import Record
+from shiftproof.training.series import Series
+from shiftproof.types import Batch
 
 # How often the losses are looked at for a value that is not finite; between, nothing waits for
 # the device.
@@ -76,12 +88,17 @@ def train(
     folder: Path,
     observer: Observer | None = None,
     checkpoint_seconds: float = 5.0,
+    workers: int | None = None,
 ) -> RunResult:
     """Train as ``config`` says, in ``folder``; called again, go on where it stopped.
 
     A run that was killed at any moment ends with the same records and weights as one that was
     not.  The first SIGINT or SIGTERM stops it after the current step with a checkpoint.
+
+    ``workers`` threads read image files ahead; by default as many as the machine has cores, up to
+    eight.  The outcome does not depend on their number.
     """
+    workers = reading_threads(workers)
     if dataset.fingerprint != config.fingerprint:
         raise DataError(f"the run was configured for other data than this {dataset.name}")
     run = RunFolder(folder)
@@ -91,16 +108,13 @@ def train(
         if ended is None:
             # Dropout draws from torch's global generators: ours for the while, the caller's after.
             with torch.random.fork_rng(), stop_on_signal() as stop_asked:
-                trainer = Trainer(config, dataset)
+                trainer = Trainer(config, dataset, workers)
                 _restore(trainer, run)
                 observer.begin(config, trainer.step)
-                for start in trainer.algorithm.optimizer_restarts:
-                    if start >= config.steps:
-                        observer.note(
-                            f"a part of {config.algorithm} waits for step {start} and never acts in"
-                            f" {config.steps} steps; shorten its warm-up or take more steps"
-                        )
-                ended = _run(trainer, run, observer, stop_asked, checkpoint_seconds)
+                for concern in concerns(config, trainer.dataset, trainer.splits, trainer.algorithm):
+                    observer.note(concern)
+                with contextlib.closing(trainer):
+                    ended = _run(trainer, run, observer, stop_asked, checkpoint_seconds)
         records = run.records()
         if ended["status"] != "stopped" and (not records or records[-1]["step"] != ended["step"]):
             raise RunConflict(f"the run in {folder} has lost records; delete it to start over")
@@ -113,43 +127,62 @@ class Trainer:
 
     config: RunConfig
     dataset: DomainDataset
+    workers: int = 0
     step: int = 0
     seconds: float = 0.0
-    pending: dict[str, list[Tensor]] = field(default_factory=dict)
+    pending: dict[str, Series] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         config = self.config
-        dataset = self.dataset.to(torch.device(config.device))
-        splits = [
+        self.splits = [
             split_domain(len(domain), config.holdout, config.data_seed, index)
-            for index, domain in enumerate(dataset.domains)
+            for index, domain in enumerate(self.dataset.domains)
         ]
+        trained_on = {
+            domain.name: split.in_
+            for domain, split in zip(self.dataset.domains, self.splits, strict=True)
+            if domain.name not in config.test_domains
+        }
+        self.dataset = self.dataset.prepared(trained_on).in_memory()
         self.algorithm = build_algorithm(config, self.dataset)
         self.average = AVERAGES[config.average](self.algorithm)
-        training = [
-            (domain, split.in_)
-            for domain, split in zip(dataset.domains, splits, strict=True)
-            if domain.name not in config.test_domains
-        ]
+        dataset = self.dataset.to(torch.device(config.device))
         self.sampler = BatchSampler(
-            [domain for domain, _ in training],
-            [part for _, part in training],
+            [domain for domain in dataset.domains if domain.name in trained_on],
+            list(trained_on.values()),
             self.algorithm.hparams.batch_size,
             stream_seed(config.seed, "sampler"),
         )
-        self.evaluation = plan_evaluation(config, dataset, splits)
+        self.evaluation = plan_evaluation(config, dataset, self.splits)
+        self._batches: Generator[Batch, None, None] | None = None
         torch.manual_seed(stream_seed(config.seed, "noise"))
         self.algorithm.train()
 
     def advance(self) -> dict[str, Tensor]:
         """Take one step; return what it measured, still on the device."""
+        batch = self._next_batch()
         with self._autocast():
-            measured = self.algorithm.update(self.sampler.batch(self.step))
+            measured = self.algorithm.update(batch)
         self.step += 1
         self.average.follow(self.step)
         for name, value in measured.items():
-            self.pending.setdefault(name, []).append(value)
+            self.pending.setdefault(name, Series()).append(value)
         return measured
+
+    def _next_batch(self) -> Batch:
+        if self._batches is None:
+            steps = range(self.step, self.config.steps)
+            lazy = any(domain.is_lazy for domain in self.dataset.domains)
+            self._batches = prefetch(self.sampler.stored, steps, self.workers if lazy else 0)
+        x, y = next(self._batches)
+        device = torch.device(self.config.device)
+        return Batch(as_numbers(x.to(device)), y.to(device))
+
+    def close(self) -> None:
+        """End the reading ahead."""
+        if self._batches is not None:
+            self._batches.close()
+            self._batches = None
 
     def evaluation_due(self) -> bool:
         """Whether the protocol evaluates after this many updates: 1, 1 + every, …, the last."""
@@ -160,7 +193,7 @@ class Trainer:
         losses = self.pending.get("loss")
         if not losses:
             return None
-        bad = (~torch.stack(losses).isfinite()).nonzero()
+        bad = (~losses.values().isfinite()).nonzero()
         return None if len(bad) == 0 else self.step - len(losses) + int(bad[0]) + 1
 
     def measure(self) -> Record:
@@ -170,7 +203,7 @@ class Trainer:
         ``scored`` says so; ``validation_risk`` is what an average judged the raw weights by.
         """
         record: Record = {"step": self.step}
-        record |= {name: torch.stack(values).mean().item() for name, values in self.pending.items()}
+        record |= {name: series.values().mean().item() for name, series in self.pending.items()}
         self.pending.clear()
         if self.average.judges:
             record["validation_risk"] = self._validation_risk()
@@ -186,7 +219,7 @@ class Trainer:
         return {
             "step": self.step,
             "seconds": self.seconds,
-            "pending": {name: torch.stack(values) for name, values in self.pending.items()},
+            "pending": {name: series.values() for name, series in self.pending.items()},
             "algorithm": self.algorithm.training_state(),
             "rng": torch.get_rng_state(),
             "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
@@ -195,9 +228,10 @@ class Trainer:
 
     def load(self, state: State) -> None:
         """Take up a state."""
+        self.close()
         self.step, self.seconds = state["step"], state["seconds"]
         device = torch.device(self.config.device)
-        self.pending = {k: list(v.to(device).unbind()) for k, v in state["pending"].items()}
+        self.pending = {k: Series(v.to(device)) for k, v in state["pending"].items()}
         self.algorithm.load_training_state(state["algorithm"])
         self.average.load(state)
         torch.set_rng_state(state["rng"])
@@ -212,7 +246,11 @@ class Trainer:
     def _scores(self, subsets: list[EvaluationSet]) -> dict[str, Score]:
         # Autocast remembers the weights that it has cast: entered anew for each set of weights.
         with self._autocast():
-            return {subset.name: evaluate(self.algorithm, subset) for subset in subsets}
+            return {subset.name: self._score(subset) for subset in subsets}
+
+    def _score(self, subset: EvaluationSet) -> Score:
+        view_seed = seed_hash("views", self.config.seed, self.step, subset.name)
+        return evaluate(self.algorithm, subset, self.workers, view_seed)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.config.precision == "fp32":

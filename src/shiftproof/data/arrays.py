@@ -1,0 +1,169 @@
+"""The user's own arrays: NumPy, PyTorch, pandas or lists."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.data.base import DomainDataset
+from shiftproof.data.columns import Column, Columns, counted
+from shiftproof.data.table import EVAL_EVERY, Groups, frame_dataset, grouped
+from shiftproof.errors import DataError, InvalidValue
+from shiftproof.space import Regime
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# Images of more pixels a side are taken for photographs.
+_LARGEST_SMALL = 64
+
+
+def from_arrays(
+    x: Any,
+    y: Any,
+    domain: Any,
+    *,
+    name: str = "arrays",
+    regime: Regime | None = None,
+    backbone: str | None = None,
+) -> DomainDataset:
+    """Return samples ``x`` with labels ``y`` and domains ``domain``, one each, as a dataset.
+
+    ``x`` is a table [n, features], where NaN is a missing value, or images
+    [n, channels, height, width], uint8 or floating point in [0, 1].  Labels and domains are
+    numbers, texts or booleans; a sample without one is left out with a note.  What goes together
+    stands at the same position: the index of a pandas object is not looked at.
+
+    A table is treated as one in a file is (see :func:`~shiftproof.data.table.table_dataset`):
+    imputed and standardised by what is trained on.  Images up to 64 pixels a side are of the
+    regime ``small-image`` and trained with ``mnist-cnn``; larger ones are of ``large-image``,
+    with ``resnet18``.
+    """
+    import pandas as pd
+
+    if regime is not None and regime not in typing.get_args(Regime):
+        known = ", ".join(typing.get_args(Regime))
+        raise InvalidValue(f"regime must be one of {known}, not {regime!r}")
+    is_frame = isinstance(x, pd.DataFrame)
+    inputs = x.reset_index(drop=True) if is_frame else _inputs(x)
+    labels, domains = _series(y, "y"), _series(domain, "domain")
+    if not len(inputs) == len(labels) == len(domains):
+        raise DataError(
+            f"x, y and domain have {len(inputs)}, {len(labels)} and {len(domains)} entries;"
+            " they need one each for every sample"
+        )
+    if len(inputs) == 0:
+        raise DataError("x is empty")
+    if is_frame:
+        made = frame_dataset(inputs, labels, domains, name)
+    else:
+        make = _table if inputs.ndim == 2 else _images
+        made = make(inputs, grouped(labels, domains, name), name)
+    return replace(made, regime=regime or made.regime, backbone=backbone or made.backbone)
+
+
+def _series(given: Any, what: str) -> pd.Series:
+    """Return labels or domains as one column."""
+    import pandas as pd
+
+    if isinstance(given, Tensor):
+        given = given.detach().cpu().numpy()
+    if getattr(given, "ndim", 1) != 1:
+        raise DataError(f"{what} must be [n], one entry a sample, not of shape {given.shape}")
+    if isinstance(given, list | tuple):
+        # As they are, for NumPy would make [1, "a"] two texts; a tensor stands for its number.
+        entries = [entry.item() if isinstance(entry, Tensor) else entry for entry in given]
+        given = pd.Series(entries, dtype=object)
+    try:
+        return pd.Series(given).reset_index(drop=True).rename(what)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be a list or array, not {type(given).__name__}") from error
+
+
+def _inputs(given: Any) -> Tensor:
+    """Return x as a tensor of numbers, [n, features] or [n, channels, height, width]."""
+    if isinstance(given, Tensor):
+        x = given.detach().cpu()
+    else:
+        if isinstance(given, np.ma.MaskedArray):
+            given = np.ma.filled(given.astype(np.float64), np.nan)
+        try:
+            array = np.asarray(given)
+        except ValueError as error:
+            raise DataError("x must be an array, and its rows are of different lengths") from error
+        if array.dtype.kind not in "biuf":
+            raise DataError(
+                f"x must hold numbers, not {array.dtype}; give columns of texts or of mixed types"
+                " as a pandas DataFrame"
+            )
+        kept = array.dtype in (np.uint8, np.float16, np.float32)
+        array = array if kept else array.astype(np.float64)
+        x = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    if x.is_complex():
+        raise DataError(f"x must hold numbers, not {x.dtype}")
+    if x.numel() == 0:
+        raise DataError(f"x is empty, of shape {tuple(x.shape)}")
+    if x.ndim not in (2, 4):
+        raise DataError(
+            f"x must be [n, features] or images [n, channels, height, width], not of shape"
+            f" {tuple(x.shape)}" + ("; give grey images as x[:, None]" if x.ndim == 3 else "")
+        )
+    return x
+
+
+def _table(x: Tensor, groups: Groups, name: str) -> DomainDataset:
+    # Float32 is kept, for features are many; whole numbers need more, and bytes are no pixels.
+    x = x if x.dtype == torch.float32 else x.double()
+    _refuse(x.isinf(), "infinite value")
+    return DomainDataset(
+        name,
+        groups.domains_of(x),
+        groups.classes,
+        regime="table",
+        backbone="mlp",
+        eval_every=EVAL_EVERY,
+        preparation=Columns(tuple(Column(str(i), "number") for i in range(x.shape[1]))),
+        notes=groups.notes,
+    )
+
+
+def _images(x: Tensor, groups: Groups, name: str) -> DomainDataset:
+    _, channels, height, width = x.shape
+    if channels > 4 and width <= 4:
+        raise DataError(
+            f"x of shape {tuple(x.shape)} seems to have its channels last; give"
+            " x.transpose(0, 3, 1, 2)"
+        )
+    notes = groups.notes
+    if x.dtype != torch.uint8:
+        x = x.float()
+        _refuse(~x.isfinite(), "missing or infinite value")
+        low, high = float(x.min()), float(x.max())
+        if high > 2:
+            notes += (
+                f"images are expected in [0, 1], and these go from {low:g} to {high:g}; divide"
+                " them, or give them as uint8",
+            )
+    small = max(height, width) <= _LARGEST_SMALL
+    return DomainDataset(
+        name,
+        groups.domains_of(x),
+        groups.classes,
+        regime="small-image" if small else "large-image",
+        backbone="mnist-cnn" if small else "resnet18",
+        eval_every=100 if small else 300,
+        notes=notes,
+    )
+
+
+def _refuse(wrong: Tensor, what: str) -> None:
+    samples = wrong.flatten(1).any(1).nonzero()
+    if len(samples):
+        raise DataError(
+            f"x has {counted(int(wrong.sum()), what)}, the first in x[{int(samples[0])}]"
+        )

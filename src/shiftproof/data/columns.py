@@ -1,0 +1,412 @@
+"""The columns of a table: how their values are read, and how they are made ready for a network.
+
+A table is kept raw, one number a cell, so that nothing is learnt before it is known which samples
+are trained on: numbers as they are, categories by their position among the column's values,
+missing values as NaN.  :class:`Columns` says which is which, and learns the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import numbers
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.data.base import FittedPreparation, Preparation
+from shiftproof.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# Texts that stand for no value, whatever their case.
+MISSING = frozenset(["", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "?"])
+# Texts that do so in a column of numbers; among other texts they may well be a category.
+MISSING_AMONG_NUMBERS = frozenset(["none", "-", ".", "missing"])
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+INFINITE = r"[+-]?(?i:inf|infinity)"
+# 007 is a name, not seven.
+ZERO_PADDED = r"[+-]?0[0-9].*"
+FLAGS = {"false": 0.0, "true": 1.0}
+
+_NUMBER = re.compile(f"{NUMBER}|{INFINITE}")
+_ZERO_PADDED = re.compile(ZERO_PADDED, re.DOTALL)
+_DATE = re.compile(
+    r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}([T ].*)?|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{4}( .*)?"
+)
+# The code of a category that the table the columns were made from does not hold.
+_UNKNOWN = -1.0
+# Standardised values are kept within ± this many standard deviations: what lies so far off tells
+# no more than that, and a network in float32 stays finite.
+_FARTHEST = 1e6
+
+Kind = Literal["number", "category"]
+SeenKind = Literal["number", "category", "date", "empty", "other"]
+
+
+def text_of(value: object) -> str | None:
+    """Return a cell as text, or None if it stands for no value.
+
+    Runs of white space count as one space, and a number has one spelling.
+
+    >>> [text_of(value) for value in (1.0, "1.0", " north  wing", "007", True, "?")]
+    ['1', '1', 'north wing', '007', 'True', None]
+    """
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        if value != value:
+            return None
+        number = float(value)
+        return str(int(number)) if abs(number) < 1e16 and number.is_integer() else str(value)
+    text = " ".join(str(value).split())
+    if text.lower() in MISSING:
+        return None
+    if len(text) > 300 or not _NUMBER.fullmatch(text) or _ZERO_PADDED.fullmatch(text):
+        return text
+    if text.lstrip("+-").isdigit():
+        return str(int(text))
+    return text_of(float(text)) if np.isfinite(float(text)) else text
+
+
+def texts(series: pd.Series) -> tuple[np.ndarray, list[str]]:
+    """Return the different texts of a column, and which of them each row has (−1: none)."""
+    import pandas as pd
+
+    codes, seen = pd.factorize(series)
+    found: dict[str, int] = {}
+    # The last entry, which the code −1 picks, is that of a missing value.
+    position = np.full(len(seen) + 1, -1)
+    for code, value in enumerate(seen):
+        if (text := text_of(value)) is not None:
+            position[code] = found.setdefault(text, len(found))
+    return position[codes], list(found)
+
+
+def values(series: pd.Series, where: str) -> np.ndarray:
+    """Return a column of numbers as float64, missing ones as NaN; ``where`` is for errors.
+
+    An infinite number is an error: it is left by a computation that failed, so that neither it
+    nor the mean of the others says what the value was.
+    """
+    if _holds_numbers(series.dtype):
+        found: np.ndarray = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        codes, names = texts(series)
+        parsed = np.full(len(names) + 1, np.nan)
+        for code, name in enumerate(names):
+            if name.lower() in FLAGS:
+                parsed[code] = FLAGS[name.lower()]
+            elif _NUMBER.fullmatch(name):
+                parsed[code] = float(name)
+            elif name.lower() not in MISSING_AMONG_NUMBERS:
+                row = int(np.flatnonzero(codes == code)[0]) + 1
+                raise DataError(f"{where} holds {shortened(name)} in row {row}, not a number")
+        found = parsed[codes]
+    infinite = np.flatnonzero(np.isinf(found))
+    if len(infinite):
+        raise DataError(
+            f"{where} has {counted(len(infinite), 'infinite value')}, the first in row"
+            f" {infinite[0] + 1}; replace them, leave them empty or drop the column"
+        )
+    return found
+
+
+def kind_of(series: pd.Series) -> SeenKind:
+    """Return what a column holds.
+
+    Text is a category, even where it spells numbers, unless it is all true and false (numbers 1
+    and 0) or dates.
+    """
+    import pandas as pd
+    from pandas.api import types  # type: ignore[import-untyped]
+
+    dtype = series.dtype
+    if series.isna().all():
+        return "empty"
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "category"
+    if _holds_numbers(dtype):
+        return "number"
+    inferred = types.infer_dtype(series, skipna=True)
+    if inferred in ("boolean", "integer", "floating", "mixed-integer-float", "decimal"):
+        return "number"
+    if inferred.startswith(("date", "time", "period")):
+        return "date"
+    if inferred not in ("string", "mixed", "mixed-integer"):
+        return "other"
+    if inferred != "string" and not all(
+        isinstance(value, str | numbers.Real | np.bool_) for value in series.dropna()
+    ):
+        return "other"
+    _, names = texts(series)
+    if not names:
+        return "empty"
+    if all(name.lower() in FLAGS for name in names):
+        return "number"
+    return "date" if all(map(_DATE.fullmatch, names)) else "category"
+
+
+def _holds_numbers(dtype: Any) -> bool:
+    import pandas as pd
+    from pandas.api import types
+
+    if isinstance(dtype, pd.CategoricalDtype) or types.is_complex_dtype(dtype):
+        return False
+    return bool(types.is_bool_dtype(dtype) or types.is_numeric_dtype(dtype))
+
+
+def named(frame: pd.DataFrame, table: str) -> pd.DataFrame:
+    """Return the frame with its columns named by one line of text each, all different."""
+    names = [" ".join(str(name).split()) for name in frame.columns]
+    names = [name or f"unnamed {position}" for position, name in enumerate(names, 1)]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"{table} has two columns named {shortened(twice[0])}; rename one")
+    return frame.set_axis(names, axis=1)
+
+
+def shortened(text: str) -> str:
+    """Return text in quotes, on one line, and not too long for a message."""
+    return repr(text if len(text) <= 60 else text[:59] + "…")
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names as a list for a message; of very many, the first."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(shortened, names[:most])) + more
+
+
+def counted(count: int, thing: str) -> str:
+    """Return a number of things: ``1 row``, ``2 rows``."""
+    return f"{count} {thing}" + ("" if count == 1 else "s")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, its kind and, of a category, the values it may have.
+
+    The values are sorted as text: so the order of those that are trained on does not depend on
+    which others there are.
+    """
+
+    name: str
+    kind: Kind
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A column of numbers: missing ones are ``median``, then (x − ``mean``) / ``std``."""
+
+    column: int
+    median: float
+    mean: float
+    std: float
+
+    def names(self, column: Column) -> list[str]:
+        """Return the names of what it makes."""
+        return [column.name]
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Standardise [n] to [n, 1]."""
+        x = np.where(np.isnan(x), self.median, x)
+        # Halved, so that the difference of two very large numbers is still a number; dividing by
+        # a very small one may leave the range, which the bound then mends.
+        with np.errstate(over="ignore"):
+            scaled = (x / 2 - self.mean / 2) / (self.std / 2)
+        bounded: np.ndarray = scaled.clip(-_FARTHEST, _FARTHEST)[:, None]
+        return bounded
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """A column of categories, as 1 in the place of the one it is and 0 elsewhere."""
+
+    column: int
+    codes: tuple[int, ...]
+
+    def names(self, column: Column) -> list[str]:
+        """Return the names of what it makes."""
+        return [f"{column.name}={column.values[code]}" for code in self.codes]
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Spread [n] to [n, categories]; any other category, or none, is all zeros."""
+        hot: np.ndarray = x[:, None] == np.array(self.codes)
+        return hot
+
+
+@dataclass(frozen=True)
+class IsMissing:
+    """1 where a column has no value."""
+
+    column: int
+
+    def names(self, column: Column) -> list[str]:
+        """Return the names of what it makes."""
+        return [f"{column.name} is missing"]
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Mark [n] as [n, 1]."""
+        marks: np.ndarray = np.isnan(x)[:, None]
+        return marks
+
+
+Part = Scaled | OneHot | IsMissing
+_PARTS: dict[str, type[Part]] = {"scaled": Scaled, "one-hot": OneHot, "is-missing": IsMissing}
+
+
+@dataclass(frozen=True)
+class Columns(Preparation):
+    """What the columns of a table hold, and how they are made ready for a network.
+
+    ``missing_indicators`` adds, for each column with missing values among the training samples,
+    one that says so.  It is off by default: a whole column that a hospital does not measure tells
+    the hospital, not the patient, and that is what a model must not learn.
+    """
+
+    columns: tuple[Column, ...]
+    missing_indicators: bool = False
+
+    def encode(self, frame: pd.DataFrame, table: str = "the table") -> Tensor:
+        """Return a table's cells as numbers, [rows, columns] of float64.
+
+        The table may have more columns.  A category that is not among the column's values is
+        unknown, which differs from missing.  Float64 keeps whole numbers apart up to 2⁵³, and
+        values that float32 would call infinite.  ``table`` is what an error calls it.
+        """
+        frame = named(frame, table)
+        absent = [column.name for column in self.columns if column.name not in frame]
+        if absent:
+            raise DataError(f"{table} lacks columns that are needed: {listed(absent)}")
+        x = np.empty((len(frame), len(self.columns)))
+        for position, column in enumerate(self.columns):
+            series = frame[column.name]
+            if column.kind == "number":
+                x[:, position] = values(series, f"column {shortened(column.name)} of {table}")
+            else:
+                known = {value: float(code) for code, value in enumerate(column.values)}
+                codes, names = texts(series)
+                x[:, position] = np.array([*(known.get(n, _UNKNOWN) for n in names), np.nan])[codes]
+        return torch.from_numpy(x)
+
+    def fit(self, x: Tensor) -> FittedColumns:
+        """Learn from the samples that a run trains on: [n, columns], as :meth:`encode` gives them.
+
+        Of a column of numbers, the median, mean and standard deviation of the values that are
+        there; so its scale does not depend on how many are missing.  Of a category, which of its
+        values occur.  A column without two different values among these samples is left out.
+        """
+        cells = self._cells(x)
+        if np.isinf(cells).any():
+            raise DataError("infinite values among the training samples; replace them")
+        parts: list[Part] = []
+        without: dict[str, list[str]] = {"no value": [], "only one value": []}
+        for position, column in enumerate(self.columns):
+            cell = cells[:, position].astype(np.float64)
+            there = cell[~np.isnan(cell)]
+            if len(there) == 0:
+                without["no value"].append(column.name)
+            elif (there == there[0]).all():
+                without["only one value"].append(column.name)
+            elif column.kind == "number":
+                parts.append(Scaled(position, *_statistics(there)))
+            else:
+                seen = np.unique(there[there != _UNKNOWN]).astype(int)
+                parts.append(OneHot(position, tuple(seen.tolist())))
+            if self.missing_indicators and 0 < len(there) < len(cell):
+                parts.append(IsMissing(position))
+        if not parts:
+            raise DataError(
+                f"none of the {counted(len(self.columns), 'column')} has two different values among"
+                f" the {counted(len(cells), 'training sample')}: there is nothing to learn from"
+            )
+        notes = [
+            f"left out, with {what} among the training samples: {listed(names)}"
+            for what, names in without.items()
+            if names
+        ]
+        return FittedColumns(self, tuple(parts), tuple(notes))
+
+    def digest(self) -> bytes:
+        """Return a hash of the columns and how they are treated."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).digest()
+
+    def _cells(self, x: Tensor) -> np.ndarray:
+        cells: np.ndarray = x.cpu().numpy()
+        if cells.ndim != 2 or cells.shape[1] != len(self.columns):
+            raise DataError(
+                f"samples of shape {tuple(cells.shape)} do not fit a table of"
+                f" {counted(len(self.columns), 'column')}"
+            )
+        return cells
+
+
+@dataclass(frozen=True)
+class FittedColumns(FittedPreparation):
+    """Columns with all that was learnt from the training samples."""
+
+    columns: Columns
+    parts: tuple[Part, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of what :meth:`apply` returns, in order."""
+        made = [part.names(self.columns.columns[part.column]) for part in self.parts]
+        return tuple(name for names in made for name in names)
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Return cells [n, columns] as the network takes them, [n, features]; all are finite."""
+        cells = self.columns._cells(x)
+        ready = np.empty((len(cells), len(self.feature_names)), dtype=np.float32)
+        start = 0
+        for part in self.parts:
+            made = part.apply(cells[:, part.column].astype(np.float64))
+            ready[:, start : start + made.shape[1]] = made
+            start += made.shape[1]
+        return torch.from_numpy(ready)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values from which :meth:`from_json` rebuilds the fitted columns."""
+        kinds = {cls: kind for kind, cls in _PARTS.items()}
+        return {
+            **asdict(self.columns),
+            "parts": [{"kind": kinds[type(part)], **asdict(part)} for part in self.parts],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> FittedColumns:
+        """Rebuild fitted columns, to the last bit."""
+        columns = tuple(
+            Column(column["name"], column["kind"], tuple(column["values"]))
+            for column in value["columns"]
+        )
+        parts = []
+        for part in value["parts"]:
+            given: dict[str, Any] = {
+                key: tuple(item) if isinstance(item, list) else item
+                for key, item in part.items()
+                if key != "kind"
+            }
+            parts.append(_PARTS[part["kind"]](**given))
+        return cls(Columns(columns, value["missing_indicators"]), tuple(parts))
+
+
+def _statistics(there: np.ndarray) -> tuple[float, float, float]:
+    """Return median, mean and standard deviation; no sum or square on the way overflows."""
+    exponent = int(np.frexp(np.abs(there).max())[1]) - 1
+    small = np.ldexp(there, -exponent)  # within ±2, by a power of two: exact
+    found = (np.median(small), small.mean(), small.std())
+    median, mean, std = (float(np.ldexp(value, exponent)) for value in found)
+    # Numbers at the very bottom of the range may differ by less than the range can tell.
+    return median, mean, max(std, float(np.finfo(np.float64).tiny))

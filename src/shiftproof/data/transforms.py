@@ -1,0 +1,84 @@
+"""How an image file becomes an input: the DomainBed protocol's views, on torchvision's kernels.
+
+Both views give uint8 pixels; the network scales them, because what it expects goes with its
+weights.  The kernels are those of torchvision's v2 transforms; the chance is ours, because theirs
+comes from one generator for the whole process, and here any thread may make any image.
+
+torchvision takes seconds to import and is imported by the first image.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+# The protocol's settings (see training_view).
+AREA = (0.7, 1.0)
+ASPECT = (3 / 4, 4 / 3)
+JITTER = 0.3
+GREY = 0.1
+
+
+def evaluation_view(image: Image.Image, size: int) -> Image.Image:
+    """Return the whole image as ``size`` × ``size``, bilinear."""
+    from torchvision.transforms.v2 import functional as F  # type: ignore[import-untyped]
+
+    resized: Image.Image = F.resize(image, [size, size])
+    return resized
+
+
+def training_view(image: Image.Image, size: int, rng: np.random.Generator) -> Image.Image:
+    """Return a random view of the image, as ``size`` × ``size``.
+
+    A crop of 70–100% of the area at an aspect ratio from 3:4 to 4:3; mirrored half the time;
+    brightness, contrast, saturation by a factor in [0.7, 1.3] and hue by a turn in [−0.3, 0.3], in
+    random order; grey one time in ten.
+    """
+    from torchvision.transforms.v2 import functional as F
+
+    top, left, height, width = random_crop(image.height, image.width, rng)
+    view = F.resized_crop(image, top, left, height, width, [size, size])
+    if rng.random() < 0.5:
+        view = F.horizontal_flip(view)
+    factors = rng.uniform(1 - JITTER, 1 + JITTER, size=3)
+    turn = rng.uniform(-JITTER, JITTER)
+    changes = [
+        lambda picture: F.adjust_brightness(picture, factors[0]),
+        lambda picture: F.adjust_contrast(picture, factors[1]),
+        lambda picture: F.adjust_saturation(picture, factors[2]),
+        lambda picture: F.adjust_hue(picture, turn),
+    ]
+    for position in rng.permutation(len(changes)):
+        view = changes[position](view)
+    if rng.random() < GREY:
+        view = F.rgb_to_grayscale(view, num_output_channels=3)
+    jittered: Image.Image = view
+    return jittered
+
+
+def random_crop(height: int, width: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
+    """Draw (top, left, height, width) of a crop, by Inception's rule (Szegedy et al., 2015).
+
+    Area U(AREA) of the whole and aspect ratio exp U(log ASPECT), both independent; where ten draws
+    do not fit into the image, the largest middle part whose aspect ratio is allowed.
+    """
+    for _ in range(10):
+        area = height * width * rng.uniform(*AREA)
+        ratio = math.exp(rng.uniform(math.log(ASPECT[0]), math.log(ASPECT[1])))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            top, left = rng.integers(height - h + 1), rng.integers(width - w + 1)
+            return int(top), int(left), h, w
+    ratio = min(max(width / height, ASPECT[0]), ASPECT[1])
+    w, h = min(width, round(height * ratio)), min(height, round(width / ratio))
+    w, h = max(w, 1), max(h, 1)
+    return (height - h) // 2, (width - w) // 2, h, w
+
+
+def to_pixels(image: Image.Image) -> Tensor:
+    """Return an RGB image as uint8 [3, height, width]."""
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
