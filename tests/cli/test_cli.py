@@ -117,7 +117,10 @@ def test_without_out_the_run_is_named_after_its_content(shiftproof, tmp_path, mo
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["train", "colored-mnst"], "unknown dataset 'colored-mnst'; did you mean 'colored-mnist'"),
+        (
+            ["train", "colored-mnst"],
+            "unknown dataset, file or folder 'colored-mnst'; did you mean 'colored-mnist'",
+        ),
         (["train", "colored-mnist-irm", "-a", "imd"], "did you mean 'idm'"),
         ([*QUICK, "--test-domain", "10"], "did you mean '10%'"),
         ([*QUICK, "--test-domain", "80%"], "at least two"),

@@ -205,7 +205,7 @@ def test_another_configuration_does_not_get_the_folder(dataset, tmp_path):
 
 
 def test_a_folder_in_which_nothing_was_begun_is_free(dataset, tmp_path):
-    with pytest.raises(DataError, match="too few for its"):
+    with pytest.raises(DataError, match="has none"):
         train(make_config(dataset, holdout=0.0), dataset, tmp_path)
     assert (tmp_path / "config.json").exists()
     assert train(make_config(dataset), dataset, tmp_path).status == "finished"
@@ -235,7 +235,7 @@ def test_a_damaged_checkpoint_is_named(dataset, tmp_path):
 
 def test_an_empty_held_out_part_is_named(dataset, tmp_path):
     config = make_config(dataset, holdout=0.0)
-    with pytest.raises(DataError, match=r"'north' has 60 samples, too few for its 'out' part"):
+    with pytest.raises(DataError, match=r"'north' \(60 samples\) has none in its 'out' part"):
         train(config, dataset, tmp_path)
 
 

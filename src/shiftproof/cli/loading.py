@@ -65,7 +65,7 @@ def load_data(
     if not path.exists():
         if len(path.parts) > 1 or path.suffix:
             raise DataError(f"there is no file or folder {data}")
-        raise UnknownName("dataset (nor is there such a file or folder)", data, DATASETS)
+        raise UnknownName("dataset, file or folder", data, DATASETS)
     if image is not None:
         view = resolve(ImageView, "large-image", options, kind="option of an image manifest")
         return load_manifest(path, view, image=image, label=label, domain=domain, progress=progress)

@@ -65,8 +65,8 @@ def plan_evaluation(
                 continue
             if len(index) == 0:
                 raise DataError(
-                    f"domain {domain.name!r} has {len(domain)} samples, too few for its {part!r}"
-                    f" part at --holdout {config.holdout:g}; change --holdout, leave {kind} out of"
+                    f"domain {domain.name!r} ({len(domain)} samples) has none in its {part!r} part"
+                    f" at --holdout {config.holdout:g}; change --holdout, leave {kind} out of"
                     " --evaluate, or remove the domain"
                 )
             augmented = config.augment_validation and role == "train"
