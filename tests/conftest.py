@@ -1,9 +1,38 @@
-"""One thread for every test and every process it starts.
+"""What all tests share.
 
-The tensors here are small, and two threads that wait for each other on a busy machine take many
-times as long as one.
+One thread for every test and every process it starts: the tensors here are small, and two threads
+that wait for each other on a busy machine take many times as long as one.
 """
 
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"
+
+import sys
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A place of its own for what outlives a command, and not the user's."""
+    monkeypatch.setenv("SHIFTPROOF_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def shiftproof(monkeypatch, capfd):
+    """Run the command in this process; returns (exit code, stdout, stderr)."""
+    from shiftproof.cli import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["shiftproof", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run

@@ -7,30 +7,11 @@ import time
 
 import pytest
 
-from shiftproof.cli import main
-
 QUICK = [
     "train", "colored-mnist-irm", "--algorithm", "idm", "--test-domain", "10%",
     "--data-option", "per_domain=60", "--hparam", "hidden=8", "--hparam", "batch_size=16",
     "--steps", "12", "--eval-every", "5",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def shiftproof(monkeypatch, capfd):
-    """Run the command in this process; returns (exit code, stdout, stderr)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["shiftproof", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as exit_:
-            code = exit_.code or 0
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.mark.parametrize("command", ["", "demo", "train", "algorithms", "data"])

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from shiftproof.cli import main
 from shiftproof.data import DATASETS
 from shiftproof.data.pacs import PACS
 
@@ -21,23 +20,6 @@ def library(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("SHIFTPROOF_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "80")
     return tmp_path / "home" / "datasets"
-
-
-@pytest.fixture
-def shiftproof(monkeypatch, capfd):
-    """Run the command in this process; returns (exit code, stdout, stderr)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["shiftproof", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as exit_:
-            code = exit_.code or 0
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture

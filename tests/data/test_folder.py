@@ -8,11 +8,6 @@ from shiftproof.data.images import ImageView
 from shiftproof.errors import DataError
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("SHIFTPROOF_HOME", str(tmp_path_factory.mktemp("home")))
-
-
 @pytest.fixture
 def root(tmp_path):
     folder = tmp_path / "birds"

@@ -14,11 +14,6 @@ from shiftproof.data.transforms import to_pixels, training_view
 from shiftproof.errors import DataError
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SHIFTPROOF_HOME", str(tmp_path / "home"))
-
-
 def paint(path: Path, seed: int, size=(40, 30)) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(256, size=(size[1], size[0], 3), dtype=np.uint8)

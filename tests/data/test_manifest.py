@@ -9,11 +9,6 @@ from shiftproof.errors import DataError, UnknownName
 VIEW = ImageView(image_size=8)
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SHIFTPROOF_HOME", str(tmp_path / "home"))
-
-
 @pytest.fixture
 def write(tmp_path):
     for n in range(6):

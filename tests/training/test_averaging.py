@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import sys
 from functools import partial
 
 import pytest
@@ -11,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftproof.cli import main
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.penalties.risk import per_sample_risk
 from shiftproof.training.averaging import LossValley, Span, averaged_tensors
@@ -389,21 +387,6 @@ QUICK = [
     "--data-option", "per_domain=60", "--hparam", "hidden=8", "--hparam", "batch_size=16",
     "--steps", "12", "--eval-every", "2", "--quiet",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def shiftproof(monkeypatch, capfd):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["shiftproof", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as exit_:
-            code = exit_.code or 0
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.mark.parametrize(

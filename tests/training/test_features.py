@@ -27,12 +27,6 @@ SIZE = 32
 BACKBONE = "test_resnet"  # timm's smallest
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SHIFTPROOF_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
 @pytest.fixture
 def folder(tmp_path):
     rng = np.random.default_rng(0)

@@ -16,11 +16,6 @@ from shiftproof.training.config import configure
 from shiftproof.training.loop import Observer, train
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SHIFTPROOF_HOME", str(tmp_path / "home"))
-
-
 def paint_folder(root: Path, per_class: int, size: int) -> Path:
     """Three domains of two classes: bright at the left or at the right."""
     rng = np.random.default_rng(0)

@@ -40,11 +40,11 @@ def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
     samples: list[LabelledPath] = []
     others: Counter[str] = Counter()
     empty: list[str] = []
-    domains = [entry for entry in _visible(folder) if entry.is_dir()]
+    domains = [entry for entry in _visible(folder) if _is_folder(entry)]
     loose = [entry.name for entry in _visible(folder) if _is_image(entry)]
     for domain in domains:
         for label in _visible(Path(domain)):
-            if not label.is_dir():
+            if not _is_folder(label):
                 if _is_image(label):
                     loose.append(f"{domain.name}/{label.name}")
                 else:
@@ -52,7 +52,7 @@ def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
                 continue
             before = len(samples)
             for entry in _visible(Path(label)):
-                if entry.is_dir():
+                if _is_folder(entry):
                     _refuse_deeper_images(folder, Path(entry))
                 elif _is_image(entry):
                     samples.append(LabelledPath(Path(entry), label.name, domain.name))
@@ -80,13 +80,20 @@ def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
 
 def _visible(folder: Path) -> Iterator[os.DirEntry[str]]:
     """Yield what is in a folder by name; hidden files and macOS's own are not."""
-    with os.scandir(folder) as entries:
-        ordered = sorted(entries, key=lambda entry: entry.name)
+    try:
+        with os.scandir(folder) as entries:
+            ordered = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        raise DataError(f"the folder {folder} cannot be read ({error.strerror})") from error
     return (entry for entry in ordered if not entry.name.startswith((".", "__MACOSX")))
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return os.path.isdir(entry.path)  # entry.is_dir() raises on a link to itself
+
+
 def _is_image(entry: os.DirEntry[str]) -> bool:
-    return not entry.is_dir() and _suffix(entry) in SUFFIXES
+    return not _is_folder(entry) and _suffix(entry) in SUFFIXES
 
 
 def _suffix(entry: os.DirEntry[str]) -> str:
