@@ -142,7 +142,7 @@ def strange_neighbours(paths: list[Path], rng: Rng) -> None:
     elif kind == 5:
         (place / ("ü" * 100 + ".png")).write_bytes(b"")
     elif kind == 6:
-        shutil.copy(paths[0], place / "stray.png")
+        shutil.copy(paths[0], folder.parent / "stray.png")  # of no class
     else:
         (place / "odd\udcff.png").write_bytes(b"\x89PNG")
 
