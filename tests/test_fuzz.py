@@ -19,11 +19,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shiftproof.cli.loading import load_data
 from shiftproof.data import DomainDataset
-from shiftproof.data.base import silent
 from shiftproof.data.library import import_set
 from shiftproof.data.pacs import PACS
+from shiftproof.data.requests import DataRequest
 from shiftproof.errors import ShiftproofError
 
 CLASSES = {"blue": (20, 20, 220), "green": (20, 220, 20), "red": (220, 20, 20)}
@@ -34,14 +33,7 @@ T = TypeVar("T")
 
 def load(data: Path, **columns: object) -> DomainDataset:
     options = {"image_size": "8"} if data.is_dir() or columns.get("image") else {}
-    given = {"label": None, "domain": None, "image": None, "drop": [], "categorical": []}
-    return load_data(
-        str(data),
-        options,
-        seed=0,
-        progress=silent,
-        **{**given, **columns},  # type: ignore[arg-type]
-    )
+    return DataRequest(str(data), options, **columns).load(seed=0)  # type: ignore[arg-type]
 
 
 def picture(colour: tuple[int, int, int], rng: Rng, kind: str) -> bytes:

@@ -137,8 +137,8 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="The outcome for programs.")] = False,
 ) -> None:
     """Train a model; the same command again goes on where it stopped."""
-    from shiftproof.cli.loading import load_data
     from shiftproof.cli.progress import LoadingBar, ProgressBar
+    from shiftproof.data.requests import DataRequest
     from shiftproof.training.config import configure
     from shiftproof.training.features import freeze as freeze_backbone
     from shiftproof.training.loop import train as run
@@ -158,18 +158,17 @@ def train(
             raise InvalidValue("--image-size and --data-option give image_size twice")
         options["image_size"] = str(image_size)
 
+    request = DataRequest(
+        data,
+        options,
+        label=label,
+        domain=domain,
+        image=image,
+        drop=tuple(drop or ()),
+        categorical=tuple(categorical or ()),
+    )
     with LoadingBar(quiet=quiet or as_json) as progress:
-        dataset = load_data(
-            data,
-            options,
-            label=label,
-            domain=domain,
-            image=image,
-            drop=drop or [],
-            categorical=categorical or [],
-            seed=seed if data_seed is None else data_seed,
-            progress=progress,
-        )
+        dataset = request.load(seed if data_seed is None else data_seed, progress)
         if freeze:
             dataset = freeze_backbone(
                 dataset,
