@@ -118,6 +118,7 @@ class HparamSpec:
     regimes: Mapping[Regime, Setting]
     within: tuple[float, float] | None
     choices: tuple[Scalar, ...] | None
+    unit: str
     help: str
 
     def at(self, regime: Regime) -> Setting:
@@ -152,14 +153,19 @@ def hparam(
     regimes: Mapping[Regime, tuple[T, Distribution | None]] | None = None,
     within: tuple[float, float] | None = None,
     choices: tuple[T, ...] | None = None,
+    unit: str = "",
     help: str = "",
 ) -> T:
-    """Declare a field of an ``Hparams`` dataclass (see the module docstring)."""
+    """Declare a field of an ``Hparams`` dataclass (see the module docstring).
+
+    ``unit="steps"`` says that a value counts updates: a shorter run scales it.
+    """
     declared = {
         "setting": Setting(default, distribution),
         "regimes": {regime: Setting(*setting) for regime, setting in (regimes or {}).items()},
         "within": within,
         "choices": choices,
+        "unit": unit,
         "help": help,
     }
     field: T = dataclasses.field(default=default, metadata=types.MappingProxyType(declared))

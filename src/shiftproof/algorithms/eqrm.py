@@ -35,7 +35,11 @@ class EQRM(ERM):
             0.75, Float(0.5, 0.99), within=(1e-6, 1 - 1e-6), help="α, the quantile of risks"
         )
         burn_in_steps: int = hparam(
-            2500, Int(2.5, 3.5, base=10), within=(0, 1e12), help="steps on the mean risk before"
+            2500,
+            Int(2.5, 3.5, base=10),
+            within=(0, 1e12),
+            unit="steps",
+            help="steps on the mean risk before",
         )
         burnt_in_lr: float = hparam(
             1e-6, Float(-7, -5, base=10), within=(1e-12, 1e3), help="learning rate thereafter"

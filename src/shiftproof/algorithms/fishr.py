@@ -40,7 +40,11 @@ class Fishr(ERM):
             1e3, Float(1, 4, base=10), within=(0, 1e15), help="λ, strength of the matching"
         )
         anneal_steps: int = hparam(
-            1500, Int(0, 5000), within=(0, 1e12), help="steps before variances are matched"
+            1500,
+            Int(0, 5000),
+            within=(0, 1e12),
+            unit="steps",
+            help="steps before variances are matched",
         )
         ema: float = hparam(
             0.95, Float(0.9, 0.99), within=(0, 0.999999), help="γ, memory of the variances"

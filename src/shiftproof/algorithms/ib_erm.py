@@ -35,7 +35,11 @@ class IBERM(ERM):
             1e2, Float(-1, 5, base=10), within=(0, 1e15), help="strength of the bottleneck"
         )
         bottleneck_anneal_steps: int = hparam(
-            500, Int(0, 4, base=10), within=(0, 1e12), help="steps without a bottleneck before"
+            500,
+            Int(0, 4, base=10),
+            within=(0, 1e12),
+            unit="steps",
+            help="steps without a bottleneck before",
         )
 
     hparams: Hparams

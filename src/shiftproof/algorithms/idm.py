@@ -61,10 +61,14 @@ class IDM(ERM):
             1.0, Float(-1, 1, base=10), within=(0, 1e15), help="λ₂, of representation matching"
         )
         gradient_warmup: int = hparam(
-            1500, Int(0, 5000), within=(0, 1e12), help="t₁, steps before gradients are matched"
+            1500,
+            Int(0, 5000),
+            within=(0, 1e12),
+            unit="steps",
+            help="t₁, steps before gradients are matched",
         )
         representation_warmup: int = hparam(
-            0, within=(0, 1e12), help="t₂, steps before representations are matched"
+            0, within=(0, 1e12), unit="steps", help="t₂, steps before representations are matched"
         )
         gradient_ema: float = hparam(
             0.95, Float(0.9, 0.99), within=(0, 0.999999), help="γ₁, memory of gradient matching"
@@ -75,7 +79,9 @@ class IDM(ERM):
         risk_weight: float = hparam(
             0.0, within=(0, 1e15), help="λ₃, of risk matching; 0 leaves it out"
         )
-        risk_warmup: int = hparam(1500, within=(0, 1e12), help="t₃, steps before risks are matched")
+        risk_warmup: int = hparam(
+            1500, within=(0, 1e12), unit="steps", help="t₃, steps before risks are matched"
+        )
         risk_ema: float = hparam(0.95, within=(0, 0.999999), help="γ₃, memory of risk matching")
         match_gradients: bool = hparam(True, help="whether to match gradients at all")
         match_representations: bool = hparam(True, help="whether to match representations at all")

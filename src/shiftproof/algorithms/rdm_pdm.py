@@ -41,7 +41,11 @@ class RDMPDM(ERM):
             1.0, Float(-1, 3, base=10), within=(0, 1e15), help="λ, strength of risk matching"
         )
         anneal_steps: int = hparam(
-            500, Int(0, 4, base=10), within=(0, 1e12), help="steps before risks are matched"
+            500,
+            Int(0, 4, base=10),
+            within=(0, 1e12),
+            unit="steps",
+            help="steps before risks are matched",
         )
         ema: float = hparam(
             0.95, Float(0.9, 0.99), within=(0, 0.999999), help="γ, memory of risk matching"

@@ -33,7 +33,7 @@ class VREx(ERM):
             1e1, Float(-1, 5, base=10), within=(0, 1e15), help="λ, strength of the penalty"
         )
         anneal_steps: int = hparam(
-            500, Int(0, 4, base=10), within=(0, 1e12), help="steps with λ = 1 before"
+            500, Int(0, 4, base=10), within=(0, 1e12), unit="steps", help="steps with λ = 1 before"
         )
 
     hparams: Hparams

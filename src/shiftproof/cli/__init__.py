@@ -12,7 +12,7 @@ import warnings
 import typer
 
 from shiftproof import __version__
-from shiftproof.cli import algorithms, data, demo, train
+from shiftproof.cli import algorithms, data, demo, report, sweep, train
 from shiftproof.errors import ShiftproofError
 
 OUT_OF_MEMORY = "not enough memory; use a smaller batch_size or a smaller network"
@@ -28,6 +28,8 @@ app = typer.Typer(
 )
 app.command(epilog=demo.EXAMPLE)(demo.demo)
 app.command(epilog=train.EXAMPLE)(train.train)
+app.command(epilog=sweep.EXAMPLE)(sweep.sweep)
+app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)
 app.add_typer(data.app, name="data", epilog=data.EXAMPLE)
 

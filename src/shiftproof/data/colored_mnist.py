@@ -53,6 +53,8 @@ def colour(name: str, digits: Digits, agreement: float, rng: np.random.Generator
 class ColoredMNIST(DatasetSource):
     """All 70,000 digits, shuffled and dealt to three domains in turn, as DomainBed does."""
 
+    side: int = hparam(28, choices=(28, 14), help="height and width; 14 takes every second pixel")
+
     card: ClassVar[DatasetCard] = DatasetCard(
         summary="digits below 5 or not, coloured; the colour's meaning turns (concept shift)",
         counts={"90%": 23_334, "80%": 23_333, "10%": 23_333},
@@ -69,7 +71,7 @@ class ColoredMNIST(DatasetSource):
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the three domains."""
         rng = np.random.default_rng(stream_seed(seed, "data"))
-        mnist = load_mnist()
+        mnist = load_mnist().thinned(self.side)
         order = rng.permutation(len(mnist.labels))
         domains = [
             colour(name, mnist.take(order[position :: len(AGREEMENT)]), agreement, rng)
@@ -107,8 +109,7 @@ class ColoredMNISTForIRM(DatasetSource):
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the three domains and, as an extra, ``gray``."""
         rng = np.random.default_rng(stream_seed(seed, "data"))
-        images, labels = load_mnist()
-        small = Digits(images[:, ::2, ::2], labels)
+        small = load_mnist().thinned(14)
         order = rng.permutation(50_000)
         reversed_digits = np.arange(50_000, 60_000)
         parts = [order[0::2], order[1::2], reversed_digits]

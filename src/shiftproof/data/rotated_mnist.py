@@ -20,8 +20,9 @@ from shiftproof.data.base import (
     Progress,
     silent,
 )
-from shiftproof.data.mnist import LICENCE, load_mnist
+from shiftproof.data.mnist import LICENCE, Digits, load_mnist
 from shiftproof.seeding import stream_seed
+from shiftproof.space import hparam
 
 ANGLES = (0, 15, 30, 45, 60, 75)
 
@@ -46,6 +47,8 @@ def rotate(images: Tensor, degrees: float) -> Tensor:
 class RotatedMNIST(DatasetSource):
     """All 70,000 digits, shuffled and dealt to six domains in turn; each has its angle."""
 
+    side: int = hparam(28, choices=(28, 14), help="height and width; 14 takes every second pixel")
+
     card: ClassVar[DatasetCard] = DatasetCard(
         summary="the ten digits, each domain turned by its own angle (covariate shift)",
         counts={str(angle): 11_667 if angle < 60 else 11_666 for angle in ANGLES},
@@ -67,6 +70,7 @@ class RotatedMNIST(DatasetSource):
         domains = []
         for position, angle in enumerate(ANGLES):
             digits = mnist.take(order[position :: len(ANGLES)])
-            x = rotate(digits.images, angle).unsqueeze(1)
+            turned = Digits(rotate(digits.images, angle), digits.labels).thinned(self.side)
+            x = turned.images.unsqueeze(1)
             domains.append(Domain(str(angle), x, digits.labels.long()))
         return self.card.dataset("rotated-mnist", domains)

@@ -81,7 +81,8 @@ class RunFolder:
     def _claim_config(self, config: RunConfig) -> None:
         path = self.path / "config.json"
         wanted = config.to_json()
-        ours = {"lock", path.name}
+        # The last two are a sweep's: what the run is to it.
+        ours = {"lock", path.name, "job.json", "failed.json"}
         others = [f.name for f in self.path.iterdir() if f.name not in ours and f.suffix != ".new"]
         if not others:  # new, or failed before its first step
             write_atomically(path, _pretty(wanted))

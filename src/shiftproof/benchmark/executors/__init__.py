@@ -1,0 +1,1 @@
+"""Ways to get jobs done: ``local`` processes."""

@@ -1,0 +1,89 @@
+"""The pieces of a sweep: its data, and one job for every run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from shiftproof.data import DomainDataset
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.requests import DataRequest
+from shiftproof.training.config import RunConfig
+from shiftproof.training.features import freeze
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The network whose features stand for the images."""
+
+    backbone: str
+    weights: str
+    precision: str = "fp32"
+
+
+@dataclass(frozen=True)
+class SweepData:
+    """One dataset of a sweep: what to load, under which name, and as whose features."""
+
+    name: str
+    request: DataRequest
+    frozen: Frozen | None = None
+
+    def load(self, trial_seed: int, progress: Progress = silent) -> DomainDataset:
+        """Return the data of a trial."""
+        dataset = self.request.load(trial_seed, progress)
+        if self.frozen is not None:
+            dataset = freeze(
+                dataset,
+                self.frozen.backbone,
+                self.frozen.weights,
+                precision=self.frozen.precision,
+                progress=progress,
+            )
+        return replace(dataset, name=self.name)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep: its configuration, and its place in the protocol."""
+
+    data: SweepData
+    config: RunConfig
+    domains: tuple[str, ...]
+    hparams_seed: int
+    trial_seed: int
+
+    @property
+    def id(self) -> str:
+        """A hash of the content: the same job has the same id, wherever it is planned."""
+        return self.config.run_id
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        held_out = "+".join(self.config.test_domains)
+        return (
+            f"{self.config.algorithm} on {self.data.name} without {held_out},"
+            f" hparams {self.hparams_seed}, trial {self.trial_seed}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the job's place in the protocol, as written beside its run."""
+        return {
+            "dataset": self.data.name,
+            "algorithm": self.config.algorithm,
+            "domains": list(self.domains),
+            "test_domains": list(self.config.test_domains),
+            "hparams_seed": self.hparams_seed,
+            "trial_seed": self.trial_seed,
+        }
+
+
+def described(data: SweepData) -> Mapping[str, Any]:
+    """Return a dataset of a sweep as JSON values."""
+    return {
+        "name": data.name,
+        "request": data.request.to_json(),
+        "frozen": None if data.frozen is None else asdict(data.frozen),
+    }

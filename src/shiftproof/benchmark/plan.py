@@ -1,0 +1,141 @@
+"""Which runs a sweep consists of: the DomainBed protocol's, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from shiftproof.algorithms import ALGORITHMS
+from shiftproof.benchmark.domainbed_logs import ALGORITHM_NAMES
+from shiftproof.benchmark.jobs import Job, SweepData
+from shiftproof.benchmark.presets import Preset
+from shiftproof.benchmark.selection.base import Needs
+from shiftproof.data import DomainDataset
+from shiftproof.errors import InvalidValue
+from shiftproof.models import MODELS
+from shiftproof.seeding import seed_hash
+from shiftproof.space import Regime, Scalar, draw, specs
+from shiftproof.training.config import configure
+
+# DomainBed's names of its datasets, which its seeds are made from.
+PUBLISHED_DATASETS = {
+    "colored-mnist": "ColoredMNIST",
+    "rotated-mnist": "RotatedMNIST",
+    "vlcs": "VLCS",
+    "pacs": "PACS",
+    "office-home": "OfficeHome",
+    "terra-incognita": "TerraIncognita",
+    "domain-net": "DomainNet",
+}
+PUBLISHED_ALGORITHMS = {published.ours: theirs for theirs, published in ALGORITHM_NAMES.items()}
+
+
+def plan(
+    data: SweepData,
+    trials: Mapping[int, DomainDataset],
+    algorithms: Sequence[str],
+    preset: Preset,
+    *,
+    hparams_seeds: Sequence[int],
+    needs: Needs,
+    hparams: Mapping[str, Mapping[str, object]] | None = None,
+    device: str = "auto",
+    precision: str = "fp32",
+) -> Iterator[Job]:
+    """Yield the jobs of one dataset, algorithm by algorithm.
+
+    ``trials`` gives the data of each trial seed, ``needs`` what the selectors read: nothing else
+    is run or evaluated.  ``hparams`` are values in place of the preset's, by algorithm.
+    """
+    for algorithm in algorithms:
+        ALGORITHMS.get(algorithm)
+        for trial_seed, dataset in trials.items():
+            every = preset.eval_every(dataset.eval_every) if needs.every_step else 0
+            for tests in test_sets(dataset, needs):
+                for hparams_seed in hparams_seeds:
+                    backbone = preset.backbones.get(dataset.regime, dataset.backbone)
+                    drawn = choose_hparams(
+                        algorithm, backbone, dataset.regime, preset, hparams_seed, trial_seed
+                    )
+                    config = configure(
+                        dataset,
+                        algorithm,
+                        test_domains=[dataset.domain_names[index] for index in tests],
+                        backbone=backbone,
+                        hparams={**drawn, **(hparams or {}).get(algorithm, {})},
+                        steps=preset.steps,
+                        eval_every=every,
+                        evaluate=needs.evaluate if len(tests) == 1 else needs.evaluate_pairs,
+                        seed=job_seed(data.name, algorithm, tests, hparams_seed, trial_seed),
+                        data_seed=trial_seed,
+                        device=device,
+                        precision=precision,
+                        augment_validation=preset.augment_validation and not dataset.frozen,
+                    )
+                    yield Job(data, config, dataset.domain_names, hparams_seed, trial_seed)
+
+
+def combined(needs: Sequence[Needs]) -> Needs:
+    """Return what several selectors need together."""
+    return Needs(
+        tuple(dict.fromkeys(name for need in needs for name in need.evaluate)),
+        tuple(dict.fromkeys(name for need in needs for name in need.evaluate_pairs)),
+        any(need.every_step for need in needs),
+    )
+
+
+def test_sets(dataset: DomainDataset, needs: Needs) -> list[tuple[int, ...]]:
+    """Return the sets of domains to hold out; all must leave two for training."""
+    count = len(dataset.domains)
+    sets = needs.held_out(count)
+    most = max(map(len, sets))
+    if count - most < 2:
+        raise InvalidValue(
+            f"{dataset.name} has {count} domains: with {most} held out, fewer than two remain for"
+            " training; choose another --selection"
+        )
+    return sets
+
+
+def choose_hparams(
+    algorithm: str,
+    backbone: str,
+    regime: Regime,
+    preset: Preset,
+    hparams_seed: int,
+    trial_seed: int,
+) -> dict[str, Scalar]:
+    """Return the hyper-parameters of a draw; seed 0 stands for the defaults.
+
+    Those that count steps are scaled to the preset's number of steps.
+    """
+    published = ALGORITHM_NAMES.get(PUBLISHED_ALGORITHMS.get(algorithm, ""))
+    names = (
+        {} if published is None else {ours: theirs for theirs, ours in published.hparams.items()}
+    )
+    chosen: dict[str, Scalar] = {}
+    for declared, seeded_by in (
+        (ALGORITHMS.get(algorithm).Hparams, names),
+        (MODELS.get(backbone), {"dropout": "resnet_dropout"}),
+    ):
+        if hparams_seed == 0:
+            values = {name: spec.at(regime).default for name, spec in specs(declared).items()}
+        else:
+            values = draw(declared, regime, seed_hash(hparams_seed, trial_seed), seeded_by)
+        for name, spec in specs(declared).items():
+            value = values[name]
+            counts_steps = spec.unit == "steps" and isinstance(value, int)
+            chosen[name] = preset.scaled(int(value)) if counts_steps else value
+    return chosen
+
+
+def job_seed(
+    dataset: str, algorithm: str, tests: Sequence[int], hparams_seed: int, trial_seed: int
+) -> int:
+    """Return the seed of a run, made from DomainBed's names where it has any."""
+    return seed_hash(
+        PUBLISHED_DATASETS.get(dataset, dataset),
+        PUBLISHED_ALGORITHMS.get(algorithm, algorithm),
+        list(tests),
+        hparams_seed,
+        trial_seed,
+    )

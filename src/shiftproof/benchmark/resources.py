@@ -1,0 +1,36 @@
+"""What the machine has: cores and memory."""
+
+from __future__ import annotations
+
+import os
+
+
+def choose_workers(asked: int | None, memory_of_one: int) -> int:
+    """Return how many processes to run: as many as cores, if the memory holds them.
+
+    ``memory_of_one`` is what one takes, in bytes; a number that was asked for is taken as it is.
+    """
+    if asked is not None:
+        return asked
+    free = available_memory()
+    by_memory = cores() if free is None else int(0.8 * free / max(memory_of_one, 1))
+    return max(1, min(cores(), by_memory))
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def available_memory() -> int | None:
+    """Return how many bytes can be had without swapping, or None where that is not told."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None

@@ -1,0 +1,181 @@
+"""What a run measured, wherever it came from: the input of selection, tables and tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from shiftproof.errors import DataError
+
+STATUSES = ("finished", "diverged", "running", "failed")
+
+
+class Evaluation(NamedTuple):
+    """Accuracies after update ``step``: of each domain's in and out part; None if not evaluated."""
+
+    step: int
+    inside: tuple[float | None, ...]
+    outside: tuple[float | None, ...]
+
+
+class RunKey(NamedTuple):
+    """Which run of a sweep it is.  ``test_domains`` are positions, in order."""
+
+    dataset: str
+    algorithm: str
+    test_domains: tuple[int, ...]
+    hparams_seed: int
+    trial_seed: int
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """One run of a sweep: which one it is, how it ended, and its accuracies by step.
+
+    ``status`` is one of :data:`STATUSES`; ``folder`` says where it was read.
+    """
+
+    dataset: str
+    algorithm: str
+    domains: tuple[str, ...]
+    test_domains: tuple[int, ...]
+    hparams_seed: int
+    trial_seed: int
+    status: str
+    evaluations: tuple[Evaluation, ...]
+    folder: Path | None = None
+
+    @property
+    def key(self) -> RunKey:
+        """What tells the run from the others of its sweep."""
+        return RunKey(
+            self.dataset,
+            self.algorithm,
+            tuple(sorted(self.test_domains)),
+            self.hparams_seed,
+            self.trial_seed,
+        )
+
+
+def outcome_of_run(
+    folder: Path, domains: Sequence[str], hparams_seed: int, trial_seed: int
+) -> RunOutcome:
+    """Read a run folder of ours.
+
+    A run without ``done.json`` has failed if the sweep left a ``failed.json``, or is running.
+    """
+    from shiftproof.training.folder import RunFolder
+
+    config = _read_object(folder / "config.json", ("dataset", "algorithm", "test_domains"))
+    run = RunFolder(folder)
+    ended = run.done()
+    unended = "failed" if (folder / "failed.json").exists() else "running"
+    status = ended["status"] if ended else unended
+    return RunOutcome(
+        dataset=config["dataset"],
+        algorithm=config["algorithm"],
+        domains=tuple(domains),
+        test_domains=positions(config["test_domains"], domains, folder / "config.json"),
+        hparams_seed=hparams_seed,
+        trial_seed=trial_seed,
+        status=status if status in STATUSES else unended,
+        evaluations=tuple(_evaluation(record, domains) for record in run.records()),
+        folder=folder,
+    )
+
+
+def read_sweep(folder: Path) -> list[RunOutcome]:
+    """Return every run under ``folder``: a sweep of ours, or one of DomainBed.
+
+    Ours have a ``job.json``, DomainBed's a ``results.jsonl``.
+    """
+    from shiftproof.benchmark.domainbed_runs import read_domainbed_runs
+
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder; give the folder of a sweep")
+    jobs = sorted(folder.rglob("job.json"))
+    logs = sorted(folder.rglob("results.jsonl"))
+    if jobs and logs:
+        raise DataError(
+            f"{folder} mixes runs of Shiftproof ({jobs[0].parent}) and of DomainBed"
+            f" ({logs[0].parent}); report on them apart"
+        )
+    if not jobs and not logs:
+        raise DataError(
+            f"{folder} holds no sweep: no job.json (Shiftproof) and no results.jsonl (DomainBed)"
+            " anywhere in it"
+        )
+    return checked(read_domainbed_runs(logs) if logs else map(_outcome_of_job, jobs))
+
+
+def checked(outcomes: Iterable[RunOutcome]) -> list[RunOutcome]:
+    """Return the runs in order; two of the same, or two lists of domains, are an error."""
+    found: dict[RunKey, RunOutcome] = {}
+    first: dict[str, RunOutcome] = {}
+    for outcome in outcomes:
+        twin = found.setdefault(outcome.key, outcome)
+        if twin is not outcome:
+            raise DataError(
+                f"{twin.folder} and {outcome.folder} are the same run ({outcome.algorithm} on"
+                f" {outcome.dataset}, test domains"
+                f" {', '.join(outcome.domains[i] for i in outcome.test_domains)}, hyper-parameter"
+                f" seed {outcome.hparams_seed}, trial {outcome.trial_seed}); remove one"
+            )
+        other = first.setdefault(outcome.dataset, outcome)
+        if other.domains != outcome.domains:
+            raise DataError(
+                f"{other.folder} and {outcome.folder} disagree on the domains of"
+                f" {outcome.dataset}: {', '.join(other.domains)} and {', '.join(outcome.domains)}"
+            )
+    return [found[key] for key in sorted(found)]
+
+
+def positions(names: Sequence[str], domains: Sequence[str], where: Path) -> tuple[int, ...]:
+    """Return where each of ``names`` stands among ``domains``, in order."""
+    for name in names:
+        if name not in domains:
+            raise DataError(f"{where} holds out {name!r}, not one of {', '.join(domains)}")
+    return tuple(sorted(list(domains).index(name) for name in names))
+
+
+def _outcome_of_job(path: Path) -> RunOutcome:
+    job = _read_object(
+        path,
+        ("dataset", "algorithm", "domains", "test_domains", "hparams_seed", "trial_seed"),
+    )
+    folder, domains = path.parent, tuple(job["domains"])
+    test_domains = positions(job["test_domains"], domains, path)
+    seeds = (job["hparams_seed"], job["trial_seed"])
+    if not (folder / "config.json").exists():  # planned, and not begun, or failed before
+        status = "failed" if (folder / "failed.json").exists() else "running"
+        return RunOutcome(
+            job["dataset"], job["algorithm"], domains, test_domains, *seeds, status, (), folder
+        )
+    outcome = outcome_of_run(folder, domains, *seeds)
+    if outcome.test_domains != test_domains or outcome.algorithm != job["algorithm"]:
+        raise DataError(f"{path} and the config.json beside it are of different runs")
+    # A dataset may have another name in its sweep than in itself (features of its images, say).
+    return replace(outcome, dataset=job["dataset"])
+
+
+def _evaluation(record: dict[str, Any], domains: Sequence[str]) -> Evaluation:
+    accuracy = record.get("accuracy", {})
+    return Evaluation(
+        record["step"],
+        tuple(accuracy.get(f"{name}/in") for name in domains),
+        tuple(accuracy.get(f"{name}/out") for name in domains),
+    )
+
+
+def _read_object(path: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON object at ``path``, which has all of ``names``."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, FileNotFoundError):
+        value = None
+    if not isinstance(value, dict) or not set(names) <= value.keys():
+        raise DataError(f"{path} is missing or damaged: it must be JSON with {', '.join(names)}")
+    return value

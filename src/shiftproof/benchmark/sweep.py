@@ -1,0 +1,162 @@
+"""A sweep from plan to last run: what is done stays done, whatever happens in between."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from shiftproof.benchmark.estimate import Cost, measure, total_bytes, total_seconds
+from shiftproof.benchmark.executors.local import run_locally
+from shiftproof.benchmark.jobs import Job, SweepData
+from shiftproof.benchmark.plan import combined, plan
+from shiftproof.benchmark.presets import Preset
+from shiftproof.benchmark.resources import choose_workers, cores
+from shiftproof.benchmark.selection import SELECTORS
+from shiftproof.benchmark.store import Failure, SweepFolder
+from shiftproof.benchmark.tracker import Standing, Tracker
+from shiftproof.data.base import Progress, silent
+from shiftproof.errors import InvalidValue
+from shiftproof.training.interrupt import stop_on_signal
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """The runs of a sweep, and what they cost.
+
+    ``by_selector`` counts the runs that each selection method asks for, ``settings`` are what a
+    folder of runs must have in common, ``memory`` is what one process takes, in bytes.
+    """
+
+    jobs: tuple[Job, ...]
+    costs: Mapping[tuple[str, str], Cost]
+    by_selector: Mapping[str, int]
+    settings: Mapping[str, Any]
+    memory: int
+
+    def seconds(self, workers: int) -> float:
+        """Return about how long all runs take in so many processes."""
+        return total_seconds(self.jobs, dict(self.costs)) / workers
+
+    @property
+    def disk(self) -> int:
+        """About how many bytes the checkpoints take."""
+        return total_bytes(self.jobs, dict(self.costs))
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """How a sweep ended: all its runs accounted for."""
+
+    standing: Standing
+    failures: list[Failure]
+    stopped: bool
+
+
+def make_plan(
+    sets: Sequence[SweepData],
+    algorithms: Sequence[str],
+    preset: Preset,
+    selectors: Sequence[str],
+    *,
+    n_hparams: int,
+    trials: int,
+    steps: int | None = None,
+    device: str = "auto",
+    precision: str = "fp32",
+    hparams: Mapping[str, Mapping[str, object]] | None = None,
+    progress: Progress = silent,
+) -> SweepPlan:
+    """Plan the runs that the selectors need, and measure a few steps of each kind."""
+    if n_hparams < 1 or trials < 1:
+        raise InvalidValue("a sweep needs at least one draw of hyper-parameters and one trial")
+    if steps is not None:
+        preset = replace(preset, steps=steps)
+    names = [data.name for data in sets]
+    if len(set(names)) < len(names):
+        raise InvalidValue(f"two datasets of one name among {', '.join(names)}")
+    needs = {name: SELECTORS.get(name).needs for name in selectors}
+    jobs: list[Job] = []
+    costs: dict[tuple[str, str], Cost] = {}
+    counts = dict.fromkeys(selectors, 0)
+    for data in sets:
+        loaded = {trial: data.load(trial, progress) for trial in range(trials)}
+        options: dict[str, Any] = {
+            "needs": combined([*needs.values()]),
+            "hparams_seeds": range(n_hparams),
+            "hparams": hparams,
+            "device": device,
+            "precision": precision,
+        }
+        own = list(plan(data, loaded, algorithms, preset, **options))
+        for name, need in needs.items():
+            domains = len(loaded[0].domains)
+            per_draw = len(need.held_out(domains))
+            counts[name] += len(algorithms) * trials * n_hparams * per_draw
+        for done, algorithm in enumerate(algorithms):
+            progress(f"measuring steps on {data.name}", done, len(algorithms))
+            first = next(job for job in own if job.config.algorithm == algorithm)
+            costs[data.name, algorithm] = measure(first, loaded[0])
+        progress(f"measuring steps on {data.name}", len(algorithms), len(algorithms))
+        jobs += own
+    settings = {
+        "preset": preset.name,
+        "steps": preset.steps,
+        "precision": precision,
+    }
+    return SweepPlan(tuple(jobs), costs, counts, settings, _memory())
+
+
+def run_sweep(
+    planned: SweepPlan,
+    out: Path,
+    *,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    show: Callable[[Standing], None] = lambda standing: None,
+    checkpoint_seconds: float = 5.0,
+) -> SweepResult:
+    """Run what is left of a sweep in ``out``.
+
+    The first SIGINT or SIGTERM stops the runs after their current steps, with checkpoints.
+    """
+    folder = SweepFolder(out)
+    count = choose_workers(workers, planned.memory)
+    with folder.claim(planned.settings), stop_on_signal() as stop_asked:
+        if retry_failed:
+            for job in planned.jobs:
+                folder.forgive(job)
+        costs = planned.costs
+        tracker = Tracker(
+            planned.jobs,
+            folder,
+            lambda job: costs[job.data.name, job.config.algorithm].seconds(job),
+            count,
+            show,
+        )
+
+        def listen(event: Any) -> bool:
+            tracker.stop = tracker.stop or stop_asked()
+            return tracker(event)
+
+        try:
+            run_locally(
+                tracker.left,
+                folder,
+                listen,
+                count,
+                max(1, cores() // count),
+                checkpoint_seconds,
+            )
+        finally:
+            tracker.end()
+        return SweepResult(tracker.standing, folder.failures(planned.jobs), tracker.stop)
+
+
+def _memory() -> int:
+    """Return the most memory that this process, which has measured every kind of run, has used."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * 1024

@@ -1,0 +1,73 @@
+"""``shiftproof report``: a sweep's tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shiftproof.errors import InvalidValue, UnknownName
+
+EXAMPLE = "Example: [bold]shiftproof report runs/sweep --format latex --out table.tex[/]"
+DOMAINBED = "domainbed"
+
+
+def report(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="A sweep of ours or of DomainBed; several are put together."),
+    ],
+    format_: Annotated[
+        str, typer.Option("--format", help="text, markdown, latex, csv or domainbed (runs).")
+    ] = "text",
+    selection: Annotated[
+        str, typer.Option(help="How to choose among runs and steps, separated by commas.")
+    ] = "training-domain,leave-one-domain-out,oracle",
+    baseline: Annotated[
+        str | None, typer.Option(help="Whom to compare with; erm if it is there.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+    as_domainbed: Annotated[
+        bool,
+        typer.Option(
+            "--as-domainbed",
+            help="Select among runs that diverged or have not ended too, as DomainBed's tool does.",
+        ),
+    ] = False,
+) -> None:
+    """Print the tables of a sweep: accuracies, ranks, and tests against a baseline."""
+    from dataclasses import replace
+
+    from shiftproof.benchmark.aggregate import aggregate
+    from shiftproof.benchmark.domainbed_runs import write_domainbed_runs
+    from shiftproof.benchmark.results import checked, read_sweep
+    from shiftproof.benchmark.selection import SELECTORS
+    from shiftproof.report.benchmark import FORMATS
+    from shiftproof.training.checkpoint import write_atomically
+
+    if format_ == "html":
+        raise InvalidValue("--format html is not there yet; use markdown, latex, text or csv")
+    if format_ not in (*FORMATS, DOMAINBED):
+        raise UnknownName("format", format_, [*FORMATS, DOMAINBED])
+    selectors = [SELECTORS.get(name.strip())() for name in selection.split(",")]
+    outcomes = checked(outcome for folder in folders for outcome in read_sweep(folder))
+    if as_domainbed:
+        outcomes = [replace(o, status="finished") if o.evaluations else o for o in outcomes]
+    algorithms = {outcome.algorithm for outcome in outcomes}
+    if baseline is not None and baseline not in algorithms:
+        raise UnknownName("baseline of this sweep", baseline, sorted(algorithms))
+    if format_ == DOMAINBED:
+        if out is None:
+            raise InvalidValue("--format domainbed writes runs: --out must name a new folder")
+        count = write_domainbed_runs(outcomes, out)
+        print(f"{out}: {count} of {len(outcomes)} runs, those that have finished")
+        return
+    results = [aggregate(outcomes, selector) for selector in selectors]
+    records = sum(len(outcome.evaluations) for outcome in outcomes)
+    text = FORMATS[format_](results, records, baseline or "erm")
+    if out is None:
+        print(text, end="")
+    else:
+        write_atomically(out, text.encode())
+        print(out)

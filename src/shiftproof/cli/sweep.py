@@ -1,0 +1,183 @@
+"""``shiftproof sweep``: many runs, compared honestly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shiftproof.cli.options import parse_assignments
+from shiftproof.errors import DataError, InvalidValue
+
+if TYPE_CHECKING:
+    from shiftproof.benchmark.jobs import Frozen, SweepData
+    from shiftproof.benchmark.presets import Preset
+    from shiftproof.benchmark.tracker import Standing
+
+EXAMPLE = (
+    "Example: [bold]shiftproof sweep colored-mnist rotated-mnist --algorithms erm,coral,idm"
+    " --preset lite --n-hparams 3 --trials 1 --out sweeps/first[/]"
+)
+
+
+def sweep(
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(help="Datasets by name, folders of images, tables."),
+    ] = None,
+    algorithms: Annotated[
+        str, typer.Option(help="Separated by commas, or [bold]all[/].")
+    ] = "erm,idm",
+    preset: Annotated[
+        str, typer.Option(help="Size of the runs: domainbed (as published) or lite (a laptop's).")
+    ] = "domainbed",
+    n_hparams: Annotated[
+        int, typer.Option(help="Draws of hyper-parameters; the first is the defaults.")
+    ] = 20,
+    trials: Annotated[int, typer.Option(help="Repetitions with other data seeds.")] = 3,
+    selection: Annotated[
+        str,
+        typer.Option(help="training-domain, leave-one-domain-out, oracle; separated by commas."),
+    ] = "training-domain,oracle",
+    out: Annotated[Path, typer.Option(help="Folder of the sweep.")] = Path("sweep"),
+    steps: Annotated[int | None, typer.Option(help="In place of the preset's.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of tables.")] = None,
+    domain: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of tables.")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="Whose features are used where images are frozen.")
+    ] = None,
+    weights: Annotated[
+        str, typer.Option(metavar="PATH", help="Of that backbone: a file, pretrained or random.")
+    ] = "pretrained",
+    data_option: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of every dataset; repeatable.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes; by default as cores and memory allow.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try failed runs again.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    status: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Show how a sweep stands, and stop.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Run the DomainBed protocol; the same command again goes on where it stopped."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from shiftproof.benchmark.jobs import Frozen
+    from shiftproof.benchmark.presets import preset_named
+    from shiftproof.benchmark.resources import choose_workers
+    from shiftproof.benchmark.sweep import make_plan, run_sweep
+    from shiftproof.cli.progress import LoadingBar
+    from shiftproof.report.sweep import failure_lines, plan_table, standing_table
+
+    if status is not None:
+        _show_status(status)
+        return
+    if not data:
+        raise InvalidValue("name at least one dataset, or give --status DIR")
+    if workers is not None and workers < 1:
+        raise InvalidValue(f"--workers must be at least 1, not {workers}")
+    chosen = preset_named(preset)
+    frozen = Frozen(backbone or "resnet50", weights, precision) if chosen.freeze_images else None
+    with LoadingBar(quiet=quiet) as progress:
+        planned = make_plan(
+            _sets(data, chosen, label, domain, data_option or [], frozen),
+            _algorithms(algorithms),
+            chosen,
+            [name.strip() for name in selection.split(",")],
+            n_hparams=n_hparams,
+            trials=trials,
+            steps=steps,
+            device=device,
+            precision=precision,
+            progress=progress,
+        )
+    console = Console(stderr=True)
+    if not quiet or dry_run:
+        console.print(plan_table(planned, choose_workers(workers, planned.memory)))
+    if dry_run:
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+
+        def show(standing: Standing) -> None:
+            if not quiet and console.is_terminal:
+                live.update(standing_table(standing), refresh=True)
+
+        result = run_sweep(planned, out, workers=workers, retry_failed=retry_failed, show=show)
+    Console().print(standing_table(result.standing))
+    for line in failure_lines(result.failures):
+        typer.echo(line, err=True)
+    if result.stopped:
+        typer.echo("stopped; the same command goes on from there", err=True)
+        raise typer.Exit(130)
+    if result.failures:
+        typer.echo("--retry-failed tries the failed runs again", err=True)
+        raise typer.Exit(1)
+    print(f"shiftproof report {out} prints the tables")
+
+
+def _show_status(folder: Path) -> None:
+    from rich.console import Console
+
+    from shiftproof.benchmark.store import SweepFolder
+    from shiftproof.benchmark.tracker import Standing
+    from shiftproof.report.sweep import standing_table
+
+    told = SweepFolder(folder).told() if folder.is_dir() else None
+    if told is None:
+        raise DataError(f"{folder} holds no sweep that has begun")
+    Console().print(standing_table(Standing.from_json(told)))
+    print("at work" if told["alive"] else "nobody is at work; the same command goes on")
+
+
+def _algorithms(text: str) -> list[str]:
+    from shiftproof.algorithms import ALGORITHMS
+
+    if text == "all":
+        return list(ALGORITHMS)
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        ALGORITHMS.get(name)
+    if len(set(names)) < len(names):
+        raise InvalidValue(f"--algorithms names one twice: {text}")
+    return names
+
+
+def _sets(
+    data: Sequence[str],
+    preset: Preset,
+    label: str | None,
+    domain: str | None,
+    data_option: Sequence[str],
+    frozen: Frozen | None,
+) -> list[SweepData]:
+    """Return the datasets of a sweep; those of images are frozen if the preset says so."""
+    from shiftproof.benchmark.jobs import SweepData
+    from shiftproof.data import DATASETS
+    from shiftproof.data.requests import DataRequest
+
+    options = parse_assignments("--data-option", data_option)
+    sets = []
+    for name in data:
+        registered = name in DATASETS
+        images = (
+            DATASETS.get(name).card.regime in ("large-image", "huge-image")
+            if registered
+            else Path(name).expanduser().is_dir()
+        )
+        table = not registered and not images
+        request = DataRequest(
+            name, options, label=label if table else None, domain=domain if table else None
+        )
+        title = name if registered else Path(name).expanduser().absolute().name
+        sets.append(SweepData(title, preset.request(request), frozen if images else None))
+    return sets

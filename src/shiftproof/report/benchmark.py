@@ -1,0 +1,191 @@
+"""A sweep's tables: text as DomainBed lays it out, Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from shiftproof.benchmark.aggregate import SelectionResults
+from shiftproof.report.sheets import (
+    ERROR_BAR,
+    NOTHING,
+    Entry,
+    Sheet,
+    describe_holes,
+    marks,
+    number_ranges,
+    sheets,
+)
+
+CSV_COLUMNS = (
+    "dataset", "algorithm", "test_domain", "selector", "split", "mean", "error", "error_bar",
+    "trials", "trial_seeds", "trials_expected", "hparams_seeds", "missing",
+)  # fmt: skip
+
+
+def as_text(
+    all_results: Sequence[SelectionResults], records: int, baseline: str | None = "erm"
+) -> str:
+    """Return the tables as DomainBed lays them out, with captions and notes below each."""
+    lines = [f"Total records: {records}"]
+    for results in all_results:
+        for sheet in sheets(results, baseline):
+            table = [["Algorithm", *sheet.columns]]
+            table += [[label, *map(_plain, entries)] for label, entries in sheet.rows.items()]
+            width = max(sheet.width, *(len(cell) for row in table for cell in row))
+            lines += ["", f"-------- {sheet.title}", *(_text_row(row, width) for row in table)]
+            lines += [f"  {note}" for note in (sheet.caption, *sheet.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def as_markdown(
+    all_results: Sequence[SelectionResults], records: int, baseline: str | None = "erm"
+) -> str:
+    """Return the tables in Markdown; the best of a column is bold."""
+    blocks = []
+    for results in all_results:
+        for sheet in sheets(results, baseline):
+            rows = _formatted(sheet, _markdown_entry)
+            header = ["Algorithm", *map(_markdown, sheet.columns)]
+            lines = [f"### {_markdown(sheet.title)}", "", _markdown_row(header)]
+            lines.append(_markdown_row(["---", *["---:"] * len(sheet.columns)]))
+            lines += [_markdown_row([_markdown(label), *cells]) for label, cells in rows.items()]
+            lines += ["", _markdown(sheet.caption)]
+            if sheet.notes:
+                lines += ["", *(f"- {_markdown(note)}" for note in sheet.notes)]
+            blocks.append("\n".join(lines))
+    return "\n\n".join([*blocks, f"Total records: {records}"]) + "\n"
+
+
+def as_latex(
+    all_results: Sequence[SelectionResults], records: int, baseline: str | None = "erm"
+) -> str:
+    """Return the tables in LaTeX, marked as in the paper.
+
+    The best is bold, the second best underlined, worse than the baseline gray; equal numbers
+    share their mark.
+    """
+    blocks = [
+        r"% \usepackage{booktabs,xcolor,adjustbox}  % what these tables need",
+        f"% Total records: {records}",
+    ]
+    for results in all_results:
+        for sheet in sheets(results, baseline):
+            rows = _formatted(sheet, _latex_entry)
+            header = ["Algorithm", *(rf"\textbf{{{_latex(name)}}}" for name in sheet.columns)]
+            body = [[_latex(label), *cells] for label, cells in rows.items()]
+            notes = " ".join(_latex(note) for note in (sheet.caption, *sheet.notes))
+            lines = [
+                r"\begin{table}",
+                r"\centering",
+                rf"\caption{{{_latex(sheet.title)}. {notes}}}",
+                r"\adjustbox{max width=\textwidth}{%",
+                rf"\begin{{tabular}}{{l{'c' * len(sheet.columns)}}}",
+                r"\toprule",
+                " & ".join(header) + r" \\",
+                r"\midrule",
+                *(" & ".join(row) + r" \\" for row in body),
+                r"\bottomrule",
+                r"\end{tabular}}",
+                r"\end{table}",
+            ]
+            blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def as_csv(
+    all_results: Sequence[SelectionResults], records: int, baseline: str | None = "erm"
+) -> str:
+    """Return one row a selector, dataset, algorithm and test domain, under our names.
+
+    Numbers are in percent and not rounded for print; neither ``records`` nor ``baseline``
+    changes them.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for results in all_results:
+        for dataset in results.datasets:
+            for algorithm in results.algorithms:
+                for domain, cell in zip(dataset.domains, dataset.row(algorithm), strict=True):
+                    found = cell.estimate
+                    row = {
+                        "dataset": dataset.dataset,
+                        "algorithm": algorithm,
+                        "test_domain": domain,
+                        "selector": results.selector.name,
+                        "split": "test-in",
+                        "mean": f"{found.mean:.6f}" if found else "",
+                        "error": f"{found.error:.6f}" if found else "",
+                        "error_bar": ERROR_BAR,
+                        "trials": len(cell.selections),
+                        "trial_seeds": number_ranges(cell.selections),
+                        "trials_expected": len(cell.trials),
+                        "hparams_seeds": number_ranges(dataset.draws),
+                        "missing": "; ".join(describe_holes(cell.holes)),
+                    }
+                    writer.writerow(row[column] for column in CSV_COLUMNS)
+    return out.getvalue()
+
+
+FORMATS: dict[str, Callable[[Sequence[SelectionResults], int, str | None], str]] = {
+    "text": as_text,
+    "markdown": as_markdown,
+    "latex": as_latex,
+    "csv": as_csv,
+}
+
+
+def _formatted(sheet: Sheet, entry: Callable[[Entry, str], str]) -> dict[str, list[str]]:
+    labels = list(sheet.rows)
+    baseline = labels.index(sheet.baseline) if sheet.baseline in labels else None
+    columns = []
+    for position, better in enumerate(sheet.better):
+        entries = [sheet.rows[label][position] for label in labels]
+        signs = marks([e.value for e in entries], better, baseline)
+        columns.append([entry(e, mark) for e, mark in zip(entries, signs, strict=True)])
+    return dict(zip(labels, map(list, zip(*columns, strict=True)), strict=True))
+
+
+def _text_row(cells: Iterable[str], width: int) -> str:
+    return "  ".join(cell.ljust(width) for cell in cells) + " "
+
+
+def _plain(entry: Entry) -> str:
+    error = f" +/- {entry.error}" if entry.error else ""
+    return f"{entry.text}{error} {entry.sign}".rstrip()
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _markdown_entry(entry: Entry, mark: str) -> str:
+    text = f"**{entry.text}**" if mark == "best" else entry.text
+    error = f" ± {entry.error}" if entry.error else ""
+    return f"{text}{error} {_markdown(entry.sign)}".rstrip()
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
+
+
+_LATEX_MARKS = {"best": r"\textbf", "second": r"\underline", "worse": r"\textcolor{gray}"}
+_LATEX_SIGNS = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "√": r"$\surd$", NOTHING: "--", "<": r"\textless{}", ">": r"\textgreater{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}  # fmt: skip
+
+
+def _latex_entry(entry: Entry, mark: str) -> str:
+    number = _latex(entry.text).replace("-", "$-$") if entry.value is not None else "--"
+    text = f"{_LATEX_MARKS[mark]}{{{number}}}" if mark else number
+    error = rf" \scriptsize{{$\pm$ {entry.error}}}" if entry.error else ""
+    return f"{text}{error} {entry.sign}".rstrip()
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX_SIGNS.get(sign, sign) for sign in text).replace("+/-", r"$\pm$")

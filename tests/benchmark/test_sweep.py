@@ -1,0 +1,227 @@
+"""Sweeps on this machine: killed at any moment they end with the same bytes."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shiftproof.benchmark.jobs import SweepData
+from shiftproof.benchmark.presets import PRESETS
+from shiftproof.benchmark.store import SweepFolder
+from shiftproof.benchmark.sweep import make_plan, run_sweep
+from shiftproof.data.requests import DataRequest
+from shiftproof.errors import InvalidValue, RunConflict
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = ["place,a,b,label"]
+    for place in ("north", "south", "west"):
+        for _ in range(40):
+            y = int(rng.random() < 0.5)
+            rows.append(f"{place},{y + rng.normal():.3f},{rng.normal():.3f},{y}")
+    path = tmp_path / "toy.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def make(table, algorithms=("erm",), n_hparams=2, steps=5, hparams=None, selectors=("oracle",)):
+    data = SweepData("toy", DataRequest(str(table), domain="place"))
+    return make_plan(
+        [data], algorithms, PRESETS["lite"], selectors, n_hparams=n_hparams, trials=1, steps=steps,
+        device="cpu", hparams=hparams,
+    )  # fmt: skip
+
+
+def outcome(folder: Path) -> dict[str, tuple[bytes, bytes]]:
+    """Return the records and the place in the protocol of every run."""
+    return {
+        run.name: ((run / "records.jsonl").read_bytes(), (run / "job.json").read_bytes())
+        for run in sorted((folder / "runs").iterdir())
+    }
+
+
+def test_a_sweep_runs_everything_once_and_nothing_twice(table, tmp_path):
+    plan = make(table, ("erm", "idm"))
+    assert len(plan.jobs) == 12
+    assert plan.by_selector == {"oracle": 12}
+    seen = []
+    result = run_sweep(plan, tmp_path / "sweep", workers=2, show=lambda s: seen.append(s.to_json()))
+    assert result.failures == []
+    assert result.standing.counts == {"finished": 12}
+    assert set(result.standing.best) == {f"toy without {d}" for d in ("north", "south", "west")}
+    assert seen
+    first = outcome(tmp_path / "sweep")
+    assert len(first) == 12
+    stamps = {p: p.stat().st_mtime_ns for p in (tmp_path / "sweep/runs").rglob("*.jsonl")}
+    again = run_sweep(plan, tmp_path / "sweep", workers=2)
+    assert again.standing.counts == {"finished": 12}
+    assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
+    told = SweepFolder(tmp_path / "sweep").told()
+    assert told["counts"] == {"finished": 12}
+    assert not told["alive"]
+
+
+def test_failed_runs_are_listed_and_tried_again_when_asked(table, tmp_path, monkeypatch):
+    plan = make(table, n_hparams=1)
+    folder = SweepFolder(tmp_path / "sweep")
+    (tmp_path / "elsewhere").mkdir()
+    moved = table.rename(tmp_path / "elsewhere" / table.name)
+    result = run_sweep(plan, folder.path, workers=1)
+    assert result.standing.counts == {"failed": 3}
+    assert {f.reason for f in result.failures} == {f"there is no file or folder {table}"}
+    assert all("erm on toy without" in f.title for f in result.failures)
+    moved.rename(table)
+    assert run_sweep(plan, folder.path, workers=1).standing.counts == {"failed": 3}
+    again = run_sweep(plan, folder.path, workers=1, retry_failed=True)
+    assert again.standing.counts == {"finished": 3}
+    assert again.failures == []
+
+
+def test_two_sweeps_do_not_share_a_folder_and_settings_do_not_mix(table, tmp_path):
+    folder = SweepFolder(tmp_path / "sweep")
+    plan = make(table, n_hparams=1)
+    with folder.claim(plan.settings), pytest.raises(RunConflict, match="another sweep is at work"):
+        run_sweep(plan, folder.path)
+    with pytest.raises(RunConflict, match=r"another steps \(5, not 6\)"):
+        run_sweep(make(table, n_hparams=1, steps=6), folder.path)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine")
+    with pytest.raises(RunConflict, match=r"has thesis.txt but no sweep.json"):
+        run_sweep(plan, other)
+
+
+def test_a_sweep_grows(table, tmp_path):
+    run_sweep(make(table, n_hparams=1), tmp_path / "sweep", workers=1)
+    more = run_sweep(make(table, ("erm", "coral"), n_hparams=1), tmp_path / "sweep", workers=1)
+    assert more.standing.counts == {"finished": 6}
+
+
+def test_nonsense_is_refused(table):
+    with pytest.raises(InvalidValue, match="at least one draw"):
+        make(table, n_hparams=0)
+    data = SweepData("toy", DataRequest(str(table), domain="place"))
+    with pytest.raises(InvalidValue, match="two datasets of one name"):
+        make_plan([data, data], ["erm"], PRESETS["lite"], ["oracle"], n_hparams=1, trials=1)
+
+
+# --- kill −9 ----------------------------------------------------------------------------------
+
+SWEEP = [
+    "--algorithms", "erm,idm", "--preset", "lite", "--n-hparams", "4", "--trials", "1",
+    "--domain", "place", "--steps", "120", "--device", "cpu", "--quiet", "--workers", "2",
+]  # fmt: skip
+
+
+def command(table: Path, out: Path) -> list[str]:
+    return [sys.executable, "-m", "shiftproof", "sweep", str(table), *SWEEP, "--out", str(out)]
+
+
+def kill_repeatedly(table: Path, out: Path, kills: int, seed: int) -> None:
+    """Start the sweep and kill it, driver or workers or all, at random moments; then finish it."""
+    chance = random.Random(seed)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for kill in range(kills):
+        driver = subprocess.Popen(
+            command(table, out), env=environment, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        deadline = time.monotonic() + 90
+        begun = len(list(out.glob("runs/*"))) if out.exists() else 0
+        while driver.poll() is None and time.monotonic() < deadline:
+            if len(list(out.glob("runs/*"))) > begun or (kill == 0 and chance.random() < 0.002):
+                break  # workers are at work
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 1.5))
+        victims = [driver.pid] if kill % 3 == 0 else workers_of(driver.pid)
+        if kill % 3 == 2:
+            victims = [driver.pid, *victims]
+        for victim in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+        if driver.pid in victims:
+            driver.wait(timeout=60)
+            continue
+        try:  # its workers were killed: it replaces them; then it is killed too
+            driver.wait(timeout=chance.uniform(0, 3))
+        except subprocess.TimeoutExpired:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait(timeout=60)
+    done = subprocess.run(command(table, out), env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def workers_of(driver: int) -> list[int]:
+    children = Path(f"/proc/{driver}/task/{driver}/children")
+    return [int(pid) for pid in children.read_text().split()] if children.exists() else []
+
+
+def check_kills(table: Path, tmp_path: Path, kills: int, seed: int) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    straight = command(table, tmp_path / "straight")
+    subprocess.run(straight, env=environment, check=True, capture_output=True)
+    kill_repeatedly(table, tmp_path / "killed", kills, seed)
+    expected, found = outcome(tmp_path / "straight"), outcome(tmp_path / "killed")
+    assert len(expected) == 24
+    assert found == expected
+    for run in (tmp_path / "killed" / "runs").iterdir():
+        assert json.loads((run / "done.json").read_text())["status"] == "finished"
+    tables = [report(tmp_path / name) for name in ("straight", "killed")]
+    assert tables[0] == tables[1]
+    assert "erm" in tables[0].lower()
+
+
+def report(folder: Path) -> str:
+    selection = ["--selection", "training-domain,oracle"]
+    done = subprocess.run(
+        [sys.executable, "-m", "shiftproof", "report", ".", *selection],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_killed_twice_it_ends_the_same(table, tmp_path):
+    check_kills(table, tmp_path, kills=2, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_killed_ten_times_it_ends_the_same(table, tmp_path):
+    check_kills(table, tmp_path, kills=10, seed=2)
+
+
+def test_ctrl_c_stops_with_checkpoints_and_says_how_to_go_on(table, tmp_path):
+    arguments = command(table, tmp_path / "sweep")
+    arguments[arguments.index("--steps") + 1] = "100000"
+    driver = subprocess.Popen(
+        arguments, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "sweep").glob("runs/*/checkpoint.safetensors")):
+        assert time.monotonic() < deadline
+        assert driver.poll() is None
+        time.sleep(0.05)
+    os.killpg(driver.pid, signal.SIGINT)
+    _, err = driver.communicate(timeout=60)
+    assert driver.returncode == 130
+    assert "stopped; the same command goes on from there" in err
+    assert "Traceback" not in err
+    status = subprocess.run(
+        [sys.executable, "-m", "shiftproof", "sweep", "--status", str(tmp_path / "sweep")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "0 of 24 runs" in status.stdout
+    assert "nobody is at work" in status.stdout
