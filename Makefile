@@ -12,10 +12,10 @@ demo: $(STAMP)
 	$(BIN)/shiftproof demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest -q -m "slow or not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "slow or not slow"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

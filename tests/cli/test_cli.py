@@ -14,7 +14,7 @@ QUICK = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["", "demo", "train", "algorithms", "data"])
+@pytest.mark.parametrize("command", ["", "demo", "train", "algorithms", "data", "sweep", "report"])
 def test_help_shows_an_example(shiftproof, command):
     code, out, _ = shiftproof(*command.split(), "--help")
     assert code == 0
