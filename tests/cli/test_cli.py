@@ -250,7 +250,7 @@ def test_a_full_disk_is_one_line_and_leaves_a_resumable_run(shiftproof, tmp_path
     monkeypatch.setattr(os, "fsync", full)
     code, _, err = shiftproof(*QUICK, "--out", tmp_path / "run")
     assert code == 2
-    assert "No space left on device" in err
+    assert "the disk is full; make space" in err
     assert err.count("\n") == 1
     monkeypatch.setattr(os, "fsync", original)
     assert shiftproof(*QUICK, "--out", tmp_path / "run")[0] == 0

@@ -173,7 +173,7 @@ def test_interrupted_it_leaves_nothing_and_says_how_to_go_on(
         (["import", "pacs", "nowhere"], "there is no file or folder nowhere"),
         (["check", "pacs"], "pacs is not on this machine"),
         (["check", "rotated-mnist"], "part of the package: there is nothing to check"),
-        (["check", "pasc"], "unknown dataset (nor is there such a folder) 'pasc'; did you mean"),
+        (["check", "pasc"], "unknown dataset or folder 'pasc'; did you mean"),
         (["remove", "pacs"], "pacs is not on this machine"),
         (["remove", "pasc", "--yes"], "unknown dataset 'pasc'"),
     ],

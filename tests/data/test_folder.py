@@ -72,7 +72,7 @@ def test_empty_folders_are_noted(root):
 def test_classes_spelt_almost_alike_are_noted(root):
     put(root, "night/Owl/1.png")
     assert find_images(root)[1] == [
-        "classes 'Owl', 'owl' are spelt almost alike and count as different ones"
+        "classes 'Owl', 'owl' are spelt almost alike and count as different ones; is it one?"
     ]
 
 

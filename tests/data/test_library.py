@@ -114,10 +114,16 @@ def test_one_image_short_is_incomplete_and_one_too_many_is_told(tmp_path, full_p
     ]
 
 
-def test_an_incomplete_set_gives_way_to_any_later_import(tmp_path, library):
-    import_set("pacs", pacs(tmp_path / "one", 3, ["photo"]))
-    import_set("pacs", pacs(tmp_path / "two", 1, ["sketch"]))
+def test_an_incomplete_set_gives_way_to_one_no_smaller_or_when_told(tmp_path, library):
+    import_set("pacs", pacs(tmp_path / "one", 2, ["photo"]))
+    import_set("pacs", pacs(tmp_path / "two", 3, ["sketch"]))
     assert content(library / "pacs") == content(tmp_path / "two")
+    smaller = pacs(tmp_path / "three", 1, ["photo"])
+    with pytest.raises(DataError, match=r"pacs is here with 21 images, and .* has 7; --replace"):
+        import_set("pacs", smaller)
+    assert content(library / "pacs") == content(tmp_path / "two")
+    import_set("pacs", smaller, replace=True)
+    assert content(library / "pacs") == content(tmp_path / "three")
     assert leftovers(library) == ["pacs"]
 
 

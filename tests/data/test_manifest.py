@@ -60,3 +60,10 @@ def test_rows_that_cannot_be_used_are_noted(write):
 def test_paths_that_all_lead_nowhere_are_one_mistake(write):
     with pytest.raises(DataError, match=r"none of the 6 files .* paths start at the manifest's"):
         load_manifest(write(*rows("elsewhere/")), VIEW, image="path")
+
+
+def test_a_file_listed_twice_is_noted_and_under_two_labels_an_error(write):
+    dataset = load_manifest(write(*rows(), rows()[0]), VIEW, image="path")
+    assert "1 rows name a file that another row names too" in " ".join(dataset.notes)
+    with pytest.raises(DataError, match=r"gives .*0.png the labels a and b; it can have only one"):
+        load_manifest(write(*rows(), "0.png,b,x"), VIEW, image="path")

@@ -466,3 +466,24 @@ def test_damaged_tables_are_refused_or_read_as_csv_reads_them(write, seed):
             expected.append((domain, label))
     expected.sort(key=lambda pair: dataset.domain_names.index(pair[0]))
     assert [(d, c) for d, c, _ in rows_of(dataset)] == expected
+
+
+def test_a_few_words_among_numbers_are_named(write):
+    ages = ["41", "unknown", "63", "", "57", "38", "44", "52"]
+    rows = "".join(f"{age},{'ab'[n % 2]},{n // 2 % 2}\n" for n, age in enumerate(ages))
+    dataset = load_table(write("age,domain,label\n" + rows))
+    (note,) = [note for note in dataset.notes if "age" in note]
+    assert "because of 1 value of 7 that is no number, the first 'unknown' in row 2" in note
+
+
+def test_domains_spelt_almost_alike_are_named(write):
+    places = ("East", "east", "West")
+    rows = "".join(f"{n},{places[n % 3]},{('yes', 'no')[n % 2]}\n" for n in range(12))
+    dataset = load_table(write("a,domain,label\n" + rows))
+    assert any("domains 'East', 'east' are spelt almost alike" in note for note in dataset.notes)
+
+
+def test_a_label_of_many_numbers_is_doubted(write):
+    rows = "".join(f"{n % 7},{'ab'[n % 2]},{n % 25}\n" for n in range(100))
+    dataset = load_table(write("a,domain,label\n" + rows))
+    assert any("the label has 25 different numbers" in note for note in dataset.notes)

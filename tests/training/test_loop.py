@@ -239,6 +239,14 @@ def test_an_empty_held_out_part_is_named(dataset, tmp_path):
         train(config, dataset, tmp_path)
 
 
+def test_a_test_domain_too_small_to_split_is_evaluated_whole(dataset, tmp_path):
+    small = Domain("south", dataset.domains[2].x[:2], dataset.domains[2].y[:2])
+    data = DomainDataset("toy", (*dataset.domains[:2], small), ("a", "b"), "table", "mlp", 10)
+    final = train(make_config(data, steps=2), data, tmp_path).final
+    assert "south/in" in final["accuracy"]
+    assert "south/out" not in final["accuracy"]
+
+
 def test_bf16_trains_close_to_fp32_and_resumes(dataset, tmp_path):
     config = make_config(dataset, precision="bf16", hparams={"hidden": 8, "batch_size": 30})
     straight = train(config, dataset, tmp_path / "straight")

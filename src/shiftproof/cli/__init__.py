@@ -5,6 +5,7 @@ Nothing heavy is imported before a command needs it: ``shiftproof --help`` must 
 
 from __future__ import annotations
 
+import errno
 import io
 import sys
 import warnings
@@ -64,6 +65,11 @@ def main() -> None:
         sys.stderr.close()  # whoever read our output has gone; nobody is left to tell
         sys.exit(141)
     except OSError as error:
+        if error.errno == errno.ENOSPC:
+            _fail(
+                f"{error.filename or 'the disk of --out or of SHIFTPROOF_HOME'}: the disk is full;"
+                " make space, or set either to another disk; the same command goes on"
+            )
         _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
     except MemoryError:
         _fail(OUT_OF_MEMORY)

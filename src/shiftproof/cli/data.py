@@ -25,7 +25,9 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help="A dataset; see [bold]shiftproof data list[/].")]
-Replace = Annotated[bool, typer.Option("--replace", help="Even if the set is here, complete.")]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Even if the set is here, complete or larger.")
+]
 
 
 @app.command("list", epilog="Example: [bold]shiftproof data list[/]")
@@ -164,8 +166,10 @@ def _examine(data: str, progress: Progress) -> tuple[Examination, list[str]]:
     folder = Path(data).expanduser() if source is None else folder_of(data)
     if source is None and data in DATASETS:
         raise DataError(f"{data} is part of the package: there is nothing to check")
+    if source is None and folder.is_file():
+        raise DataError(f"{data} is a file; data check looks at folders of images and at sets")
     if source is None and not folder.is_dir():
-        raise UnknownName("dataset (nor is there such a folder)", data, DATASETS)
+        raise UnknownName("dataset or folder", data, DATASETS)
     if source is not None and holding(data) is None:
         raise DataError(f"{data} is not on this machine; shiftproof data pull {data} downloads it")
     samples, notes = find_images(folder)

@@ -24,6 +24,7 @@ from shiftproof.training.records import Record
 
 REFRESH_SECONDS = 0.5
 LINE_SECONDS = 2.0
+LOADING_LINE_SECONDS = 10.0
 
 
 class _ProgressWithNote(Progress):
@@ -41,10 +42,15 @@ class ProgressBar(Observer):
     """Shows a run on standard error, which leaves standard output to results.
 
     Without a terminal, evaluations are printed as lines in place of a bar, one in two seconds.
+    What was ``said`` in the notes of earlier runs is not said again.
     """
 
-    def __init__(self, title: str, *, quiet: bool = False) -> None:
+    def __init__(
+        self, title: str, heading: str = "", *, quiet: bool = False, said: set[str] | None = None
+    ) -> None:
         self._title = title
+        self._heading = heading
+        self._said = set() if said is None else said
         self._quiet = quiet
         self._console = Console(stderr=True)
         self._progress = _ProgressWithNote(
@@ -74,7 +80,8 @@ class ProgressBar(Observer):
         self._progress.stop()
 
     def begin(self, config: RunConfig, step: int) -> None:
-        """Show the bar at ``step``."""
+        """Show the heading, once, and the bar at ``step``."""
+        self._say(self._heading)
         self._steps = config.steps
         self._task = self._progress.add_task(
             self._title, total=config.steps, completed=step, loss=""
@@ -84,8 +91,12 @@ class ProgressBar(Observer):
 
     def note(self, text: str) -> None:
         """Print it above the bar."""
-        if not self._quiet:
-            self._console.print(f"note: {text}", soft_wrap=True, highlight=False)
+        self._say(f"note: {text}")
+
+    def _say(self, text: str) -> None:
+        if text and not self._quiet and text not in self._said:
+            self._said.add(text)
+            self._console.print(text, soft_wrap=True, highlight=False)
 
     def step(self, step: int, measured: dict[str, Tensor]) -> None:
         """Move the bar; look at the loss now and then."""
@@ -116,6 +127,8 @@ class ProgressBar(Observer):
 class LoadingBar:
     """Shows on standard error how far the reading of data is; gone when it is done.
 
+    Without a terminal, a line is printed every ten seconds.
+
     It is a :data:`~shiftproof.data.base.Progress`.
     """
 
@@ -131,6 +144,9 @@ class LoadingBar:
             transient=True,
             disable=quiet or not console.is_terminal,
         )
+        self._console = console
+        self._lines = not quiet and not console.is_terminal
+        self._printed = time.monotonic()
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> LoadingBar:
@@ -145,3 +161,7 @@ class LoadingBar:
         if what not in self._tasks:
             self._tasks[what] = self._progress.add_task(what, total=total)
         self._progress.update(self._tasks[what], completed=done, total=total)
+        now = time.monotonic()
+        if self._lines and now - self._printed >= LOADING_LINE_SECONDS:
+            self._printed = now
+            self._console.print(f"{what}: {done} of {total}", highlight=False)

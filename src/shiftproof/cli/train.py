@@ -139,6 +139,7 @@ def train(
     """Train a model; the same command again goes on where it stopped."""
     from shiftproof.cli.progress import LoadingBar, ProgressBar
     from shiftproof.data.requests import DataRequest
+    from shiftproof.report.tables import dataset_summary
     from shiftproof.training.config import configure
     from shiftproof.training.features import freeze as freeze_backbone
     from shiftproof.training.loop import train as run
@@ -167,19 +168,28 @@ def train(
         drop=tuple(drop or ()),
         categorical=tuple(categorical or ()),
     )
-    with LoadingBar(quiet=quiet or as_json) as progress:
-        dataset = request.load(seed if data_seed is None else data_seed, progress)
-        if freeze:
-            dataset = freeze_backbone(
-                dataset,
-                backbone or dataset.backbone,
-                hparams.pop("weights", "pretrained"),
-                device=device,
-                precision=precision,
-                workers=workers,
-                progress=progress,
-            )
-            backbone = None
+    if seed < 0 or (data_seed or 0) < 0:
+        raise InvalidValue("--seed and --data-seed must be at least 0")
+    each = EACH in (test_domain or [])
+    if each and test_domain != [EACH]:
+        raise InvalidValue(f"--test-domain {EACH} stands alone: it holds out every domain in turn")
+    try:
+        with LoadingBar(quiet=quiet or as_json) as progress:
+            dataset = request.load(seed if data_seed is None else data_seed, progress)
+            if freeze:
+                dataset = freeze_backbone(
+                    dataset,
+                    backbone or dataset.backbone,
+                    hparams.pop("weights", "pretrained"),
+                    device=device,
+                    precision=precision,
+                    workers=workers,
+                    progress=progress,
+                )
+                backbone = None
+    except KeyboardInterrupt:
+        typer.echo("stopped while reading data; the same command goes on from there", err=True)
+        raise typer.Exit(130) from None
 
     def configuration(held_out: Sequence[str]) -> RunConfig:
         return configure(
@@ -200,13 +210,14 @@ def train(
             augment_validation=augment_validation,
         )
 
-    each = test_domain == [EACH]
     held_out = [[name] for name in dataset.domain_names] if each else [test_domain or []]
     runs = []
+    said: set[str] = set()
+    heading = f"{dataset.name}: {dataset_summary(dataset)}"
     for config in [configuration(domains) for domains in held_out]:
         folder = _folder(config, out, within=each)
         title = f"{algorithm} without {config.test_domains[0]}" if each else algorithm
-        with ProgressBar(title, quiet=quiet) as bar:
+        with ProgressBar(title, heading, quiet=quiet, said=said) as bar:
             result = run(config, dataset, folder, bar, checkpoint_seconds, workers)
         runs.append(FinishedRun(config, result))
         if result.status == "stopped":
@@ -223,11 +234,13 @@ class FinishedRun(NamedTuple):
 
 def _folder(config: RunConfig, out: Path | None, *, within: bool) -> Path:
     """Return the folder of a run: ``out``, or one in it named after the domain held out."""
+    plain = re.sub(r"[^\w.%-]+", "_", "+".join(config.test_domains))
     if out is None:
-        return Path("runs") / f"{config.dataset}-{config.algorithm}-{config.run_id[:8]}"
+        without = f"-without-{plain}" if plain else ""
+        name = f"{config.dataset}-{config.algorithm}{without}-{config.run_id[:8]}"
+        return Path("runs") / name
     if not within:
         return out
-    plain = re.sub(r"[^\w.%-]+", "_", config.test_domains[0])
     # Two names that become one when made fit for a folder are told apart by what they were.
     return out / (plain if plain == config.test_domains[0] else f"{plain}-{config.run_id[:8]}")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.decoding import SUFFIXES
 from shiftproof.data.images import ImageView, LabelledPath, image_dataset
+from shiftproof.data.spelling import almost_alike
 from shiftproof.errors import DataError
 
 LAYOUT = "DIR/domain/class/*.jpg (or png, webp, …)"
@@ -75,7 +76,9 @@ def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
     if others:
         kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(3))
         notes.append(f"{sum(others.values())} files of other kinds were left out ({kinds})")
-    return samples, [*notes, *_spellings({sample.label for sample in samples})]
+    notes += almost_alike({sample.domain for sample in samples}, "domains")
+    notes += almost_alike({sample.label for sample in samples}, "classes")
+    return samples, notes
 
 
 def _visible(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -109,18 +112,6 @@ def _refuse_deeper_images(root: Path, folder: Path) -> None:
                 f"{root} holds {place}, a level too deep: the layout must be {LAYOUT};"
                 f" perhaps {root / place.parts[0]} is meant"
             )
-
-
-def _spellings(labels: set[str]) -> list[str]:
-    """Warn of classes whose names differ in case or spaces alone."""
-    by_letters: dict[str, list[str]] = {}
-    for label in sorted(labels):
-        by_letters.setdefault("".join(c for c in label.lower() if c.isalnum()), []).append(label)
-    return [
-        f"classes {_list(names)} are spelt almost alike and count as different ones"
-        for names in by_letters.values()
-        if len(names) > 1
-    ]
 
 
 def _files(names: Sequence[str]) -> str:

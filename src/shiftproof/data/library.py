@@ -112,9 +112,10 @@ def import_set(
 ) -> Holding:
     """Take a set from ``path``, a folder or an archive as published, into the library.
 
-    Part of a set is taken too, and marked as incomplete; a later import takes its place, while a
-    complete set gives way only if ``replace`` is set.  ``link`` makes hard links to files that lie
-    in a folder in place of copies.  Images are not decoded; files without a byte are not images.
+    Part of a set is taken too, and marked as incomplete; a later import of no fewer images takes
+    its place, while a complete or larger one gives way only if ``replace`` is set.
+    ``link`` makes hard links to files that lie in a folder in place of copies.  Images are not
+    decoded; files without a byte are not images.
     """
     path = path.expanduser()
     if not path.exists():
@@ -122,7 +123,7 @@ def import_set(
     source = _kept_set(name)
     with _workshop(name) as workshop:
         _refuse_complete(name, replace)
-        return _take(source, [path], workshop, link, progress)
+        return _take(source, [path], workshop, link, progress, replace)
 
 
 def pull(name: str, *, replace: bool = False, progress: Progress = silent) -> Holding:
@@ -134,7 +135,7 @@ def pull(name: str, *, replace: bool = False, progress: Progress = silent) -> Ho
     with _workshop(name) as workshop:
         _refuse_complete(name, replace)
         try:
-            held = _take(source, archives, workshop, link=False, progress=progress)
+            held = _take(source, archives, workshop, False, progress, replace)
         except DataError:
             # Nothing vouches for a download without a checksum: the next attempt brings it anew.
             for path, sources in zip(archives, source.card.sources, strict=True):
@@ -248,6 +249,16 @@ def _refuse_complete(name: str, replace: bool) -> None:
         )
 
 
+def _refuse_fewer(name: str, images: int, paths: Sequence[Path]) -> None:
+    """Keep a part of a set from taking the place of a larger one."""
+    held = holding(name)
+    if held is not None and held.images > images:
+        raise DataError(
+            f"{name} is here with {held.images:,} images, and {', '.join(map(str, paths))} has"
+            f" {images:,}; --replace puts the fewer in their place"
+        )
+
+
 @contextmanager
 def _workshop(name: str) -> Iterator[Path]:
     """Give an empty folder beside the set, to this process alone; it is emptied in the end."""
@@ -279,11 +290,14 @@ def _take(
     workshop: Path,
     link: bool,
     progress: Progress,
+    replace: bool,
 ) -> Holding:
     """Bring what lies at ``paths`` into the library, by way of the workshop."""
     name = source.name
     found = _find(source, paths, workshop / "unpacked", progress)
     samples, notes = _without_empty_files(found)
+    if not replace:
+        _refuse_fewer(name, len(samples), paths)
     if not link:
         _require_space(name, [s.path for s in samples if not s.path.is_relative_to(workshop)])
     staged = workshop / "staged"

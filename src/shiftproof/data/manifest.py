@@ -53,6 +53,7 @@ def load_manifest(
             f"left out {len(nameless)} rows without a path in column {image!r}, the first row"
             f" {nameless[0] + 1}"
         )
+    notes += _repeated(samples, manifest.name)
     missing = [sample.path for sample in samples if not sample.path.exists()]
     if samples and len(missing) == len(samples):
         raise DataError(
@@ -62,3 +63,18 @@ def load_manifest(
     return image_dataset(
         manifest.stem, samples, view, classes=groups.classes, notes=notes, progress=progress
     )
+
+
+def _repeated(samples: list[LabelledPath], manifest: str) -> list[str]:
+    """Note files that are listed more than once; under two labels they are an error."""
+    places: dict[Path, set[tuple[str, str]]] = {}
+    for sample in samples:
+        places.setdefault(sample.path, set()).add((sample.label, sample.domain))
+    for path, found in places.items():
+        if len({label for label, _ in found}) > 1:
+            labels = " and ".join(sorted({label for label, _ in found}))
+            raise DataError(f"{manifest} gives {path} the labels {labels}; it can have only one")
+    twice = len(samples) - len(places)
+    if twice == 0:
+        return []
+    return [f"{twice} rows name a file that another row names too: copies may be held out"]

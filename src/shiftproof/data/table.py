@@ -28,6 +28,7 @@ from shiftproof.data.columns import (
     texts,
 )
 from shiftproof.data.frames import read_frame
+from shiftproof.data.spelling import almost_alike
 from shiftproof.errors import DataError, InvalidValue, UnknownName
 
 if TYPE_CHECKING:
@@ -185,6 +186,12 @@ def grouped(label: pd.Series, domain: pd.Series, table: str) -> Groups:
             "each domain has one class of its own, so that the domain determines the label exactly;"
             " are these the right columns?"
         )
+    notes += almost_alike(names, "domains") + almost_alike(classes, "classes")
+    if len(classes) > _FEW and all(map(_is_number, classes)):
+        notes.append(
+            f"the label has {len(classes)} different numbers, and each is a class of its own; is"
+            " this the column?"
+        )
     return Groups(tuple(classes), tuple(names), labels, codes, tuple(notes))
 
 
@@ -260,6 +267,7 @@ def _chosen(features: pd.DataFrame, table: str) -> tuple[tuple[Column, ...], lis
                 notes.append(
                     f"column {shortened(name)} holds numbers as text; they are taken as categories"
                 )
+            notes += _stray_words(series, codes, found, name)
             chosen.append(Column(name, "category", tuple(sorted(found))))
         elif kind == "number":
             if _counts_rows(series):
@@ -273,6 +281,22 @@ def _chosen(features: pd.DataFrame, table: str) -> tuple[tuple[Column, ...], lis
     if not chosen:
         raise DataError("; ".join([f"{table} has no column to learn from", *notes]))
     return tuple(chosen), notes
+
+
+def _stray_words(series: pd.Series, codes: np.ndarray, found: list[str], name: str) -> list[str]:
+    """Warn of a column that would be numbers but for a few values."""
+    words = [code for code, text in enumerate(found) if not _is_number(text)]
+    astray = np.isin(codes, words)
+    there = int((codes >= 0).sum())
+    if not words or 2 * astray.sum() > there or series.dtype == "category":
+        return []
+    row = int(np.flatnonzero(astray)[0])
+    return [
+        f"column {shortened(name)} is taken as {len(found)} categories because of"
+        f" {counted(int(astray.sum()), 'value')} of {there} that is no number, the first"
+        f" {shortened(found[codes[row]])} in row {row + 1}; leave such cells empty to use it as"
+        " numbers"
+    ]
 
 
 def _counts_rows(series: pd.Series) -> bool:

@@ -51,18 +51,21 @@ def accuracy_table(config: RunConfig, record: Record) -> Table:
 def leave_one_out_table(runs: Sequence[tuple[RunConfig, Record]], dataset: DomainDataset) -> Table:
     """Return one row a held-out domain: accuracy there and on the domains trained on.
 
-    A held-out domain's accuracy is over all of its samples that were evaluated; that of the
-    training domains is the mean over domains of their held-out parts.
+    A held-out domain's accuracy is over all of its samples that were evaluated; beside it, what
+    always naming the domain's commonest class would give.  The accuracy of the training domains is
+    the mean over domains of their held-out parts.
     """
     config = runs[0][0]
     table = Table(
         title=f"{config.algorithm} on {config.dataset}, each domain held out in turn",
-        caption=f"one run each, seed {config.seed}, last step (no model selection)",
+        caption=f"One run each, seed {config.seed}, last step (no model selection)."
+        " Commonest class: what always naming it would give there. Training domains: mean of the"
+        " parts of them that were not trained on.",
         title_justify="left",
         caption_justify="left",
     )
     table.add_column("held out")
-    for name in ("samples", "accuracy there", "training domains"):
+    for name in ("samples", "accuracy there", "commonest class", "training domains"):
         table.add_column(name, justify="right")
     unseen, seen = [], []
     for config, record in runs:
@@ -75,11 +78,33 @@ def leave_one_out_table(runs: Sequence[tuple[RunConfig, Record]], dataset: Domai
         ]
         unseen.append(accuracy)
         seen.append(fmean(within) if within else math.nan)
-        table.add_row(Text(held_out), f"{count:,}", _percent(accuracy), _percent(seen[-1]))
+        labels = dataset.domains[dataset.index_of(held_out)].y
+        common = labels.bincount().max().item() / len(labels)
+        numbers = map(_percent, (accuracy, common, seen[-1]))
+        table.add_row(Text(held_out), f"{count:,}", *numbers)
     table.add_section()
-    table.add_row("mean", "", _percent(fmean(unseen)), _percent(fmean(seen)), style="bold")
-    table.add_row("worst", "", _percent(min(unseen)), _percent(min(seen)))
+    table.add_row("mean", "", _percent(fmean(unseen)), "", _percent(fmean(seen)), style="bold")
+    table.add_row("worst", "", _percent(min(unseen)), "", _percent(min(seen)))
     return table
+
+
+def dataset_summary(dataset: DomainDataset) -> str:
+    """Say in a line what was understood of the data."""
+    domains = _some([f"{domain.name} {len(domain):,}" for domain in dataset.domains])
+    columns = dataset.input_shape[0]
+    inputs = f"{columns} columns" if len(dataset.input_shape) == 1 else "images"
+    if dataset.frozen:
+        inputs = f"{columns} features of {dataset.frozen['backbone']}"
+    elif len(dataset.input_shape) == 3:
+        inputs = f"images of {' × '.join(map(str, dataset.input_shape))}"
+    return (
+        f"{len(dataset.domains)} domains ({domains}), {len(dataset.classes)} classes"
+        f" ({_some(dataset.classes)}), {inputs}"
+    )
+
+
+def _some(names: Sequence[str], shown: int = 6) -> str:
+    return ", ".join(names[:shown]) + (", …" if len(names) > shown else "")
 
 
 def held_out_accuracy(

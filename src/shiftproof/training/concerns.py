@@ -9,6 +9,7 @@ import torch
 from shiftproof.algorithms import Algorithm
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split
+from shiftproof.space import specs
 from shiftproof.training.config import RunConfig
 
 
@@ -25,9 +26,15 @@ def concerns(
 def _late_parts(config: RunConfig, algorithm: Algorithm) -> Iterator[str]:
     for start in sorted(algorithm.optimizer_restarts):
         if start >= config.steps:
+            waits = [
+                name
+                for name, spec in specs(type(algorithm.hparams)).items()
+                if spec.unit == "steps" and getattr(algorithm.hparams, name) == start
+            ]
+            shorter = f" (--hparam {waits[0]}=…)" if waits else ""
             yield (
                 f"a part of {config.algorithm} waits for step {start} and never acts in"
-                f" {config.steps} steps; shorten its warm-up or take more steps"
+                f" {config.steps} steps; shorten its warm-up{shorter} or take more steps"
             )
 
 

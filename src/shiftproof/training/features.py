@@ -83,7 +83,13 @@ def freeze(
 
     def extract(domain: Domain) -> Domain:
         folder = home() / "features" / _key(frozen, domain)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(
+                f"{folder} cannot be written ({error.strerror}); set SHIFTPROOF_HOME to a folder"
+                " that can"
+            ) from error
         # A second process waits, and finds the features of the first.
         with FileLock(folder / "lock"):
             starts = range(0, len(domain), SHARD)
