@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -162,27 +163,29 @@ if sys.argv[2] == "lazy":
     base.DomainDataset.in_memory = lambda self: self
 dataset = load_image_folder(Path(sys.argv[1]), ImageView(image_size=int(sys.argv[4])))
 config = configure(dataset, "erm", test_domains=["dusk"], backbone="mnist-cnn", steps=500,
-                   hparams={"batch_size": 4}, eval_every=0, evaluate=["test-in"], device="cpu")
+                   hparams={"batch_size": int(sys.argv[5])}, eval_every=0, evaluate=["test-in"],
+                   device="cpu")
 train(config, dataset, Path(sys.argv[3]), Watch(), workers=2)
 print(*Watch.seen)
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
-@pytest.mark.parametrize(("kind", "size"), [("lazy", "16"), ("kept", "32")])
-def test_memory_does_not_grow_over_500_steps(tmp_path, kind, size):
-    """Resident memory, read every 25 steps: after the first 100 it stays within 12 MB.
+@pytest.mark.parametrize(("kind", "size", "batch"), [("lazy", "16", "4"), ("kept", "32", "8")])
+def test_memory_does_not_grow_over_500_steps(tmp_path, kind, size, batch):
+    """Resident memory, read every 25 steps: the last 200 take no more than those before 250.
 
-    A leak of one batch of pixels a step (8 images decoded at 128 px, 0.4 MB) would be 150 MB.
+    A leak of one batch of decoded pixels a step (0.4 or 0.8 MB) would be 100 MB and more.
     """
     folder = paint_folder(tmp_path / "light", per_class=20, size=128)
     run = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(folder), kind, str(tmp_path / "run"), size],
+        [sys.executable, "-c", MEMORY, str(folder), kind, str(tmp_path / "run"), size, batch],
         capture_output=True, text=True, check=True, timeout=250,
     )  # fmt: skip
     seen = [float(value) for value in run.stdout.split()]
     assert len(seen) == 20
-    assert max(seen[4:]) - seen[3] < 12, seen
+    # Single readings go up and down by ten megabytes, as threads come and go.
+    assert median(seen[-8:]) - median(seen[2:10]) < 12, seen
 
 
 def test_batches_are_bounded_in_bytes_for_images_and_in_number_for_the_rest():
