@@ -6,7 +6,8 @@ import pytest
 import torch
 from scipy import stats
 
-from shiftproof.data.columns import Column, Columns, FittedColumns, kind_of, text_of
+from shiftproof.data.cells import kind_of, text_of
+from shiftproof.data.columns import Column, Columns, FittedColumns
 from shiftproof.data.table import table_dataset
 from shiftproof.errors import DataError
 

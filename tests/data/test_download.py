@@ -19,7 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from shiftproof.data import download
-from shiftproof.data.download import BY_HAND, Source, fetch, fetch_any
+from shiftproof.data.download import BY_HAND, fetch, fetch_any
+from shiftproof.data.sources import Source
 from shiftproof.errors import DataError
 
 BODY = random.Random(0).randbytes(300_000)

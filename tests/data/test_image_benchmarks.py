@@ -13,10 +13,11 @@ from PIL import Image
 
 from shiftproof.data import DATASETS
 from shiftproof.data.base import silent
+from shiftproof.data.completeness import expected, lacks, surplus
 from shiftproof.data.domain_net import COUNTS as DOMAIN_NET_COUNTS
 from shiftproof.data.domain_net import DomainNet
 from shiftproof.data.image_benchmark import ImageBenchmark, key_of
-from shiftproof.data.library import expected, import_set, kept_sets, lacks, surplus
+from shiftproof.data.library import import_set, kept_sets
 from shiftproof.data.office_home import OfficeHome
 from shiftproof.data.pacs import PACS
 from shiftproof.data.terra_incognita import TerraIncognita

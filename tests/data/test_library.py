@@ -22,9 +22,10 @@ from filelock import FileLock
 from PIL import Image
 
 from shiftproof.data import library as module
-from shiftproof.data.download import Source
+from shiftproof.data.completeness import state_notes
 from shiftproof.data.library import folder_of, holding, import_set, pull, remove
 from shiftproof.data.pacs import PACS
+from shiftproof.data.sources import Source
 from shiftproof.errors import DataError, UnknownName
 
 
@@ -109,7 +110,7 @@ def test_one_image_short_is_incomplete_and_one_too_many_is_told(tmp_path, full_p
         shutil.copyfile(lost, given / "photo/dog" / name)
     held = import_set("pacs", given, link=True)
     assert (held.images, held.complete) == (9_992, True)
-    assert module.state_notes(PACS, held.counts) == [
+    assert state_notes(PACS, held.counts) == [
         "pacs has more images than were published: photo 1,671 instead of 1,670"
     ]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shiftproof.data import DomainDataset
@@ -78,12 +77,3 @@ class Job:
             "hparams_seed": self.hparams_seed,
             "trial_seed": self.trial_seed,
         }
-
-
-def described(data: SweepData) -> Mapping[str, Any]:
-    """Return a dataset of a sweep as JSON values."""
-    return {
-        "name": data.name,
-        "request": data.request.to_json(),
-        "frozen": None if data.frozen is None else asdict(data.frozen),
-    }

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from shiftproof.data import DATASETS
 from shiftproof.data.requests import DataRequest
 from shiftproof.errors import UnknownName
+from shiftproof.space import specs
 
 PROTOCOL_STEPS = 5001
 
@@ -15,24 +17,26 @@ PROTOCOL_STEPS = 5001
 class Preset:
     """Sizes of runs.
 
-    ``digits`` are options of the MNIST sets, ``backbones`` the networks by regime in place of the
-    datasets' own.  Hyper-parameters that count steps are scaled by ``steps`` / 5001.
+    ``options`` are given to the datasets that declare them; ``backbones`` are the networks by
+    regime, in place of the datasets' own.  Hyper-parameters that count steps are scaled by
+    ``steps`` / 5001.
     """
 
     name: str
-    summary: str
     steps: int
     evaluations: int
-    digits: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     backbones: Mapping[str, str] = field(default_factory=dict)
     freeze_images: bool = False
     augment_validation: bool = False
 
     def request(self, request: DataRequest) -> DataRequest:
         """Return the request for the data at this size."""
-        if request.data in ("colored-mnist", "rotated-mnist"):
-            return replace(request, options={**self.digits, **request.options})
-        return request
+        if request.data not in DATASETS:
+            return request
+        declared = specs(DATASETS.get(request.data))
+        own = {name: value for name, value in self.options.items() if name in declared}
+        return replace(request, options={**own, **request.options})
 
     def eval_every(self, published: int) -> int:
         """Return the steps between evaluations: as published at full length, else ``steps``/n."""
@@ -48,20 +52,19 @@ class Preset:
 PRESETS = {
     preset.name: preset
     for preset in (
+        # The published protocol, with the datasets' own networks.
         Preset(
             "domainbed",
-            "the published protocol: 5,001 steps, the datasets' own networks",
             steps=PROTOCOL_STEPS,
             evaluations=0,
             augment_validation=True,
         ),
+        # The same at a laptop's size: small digits and a perceptron, frozen features for images.
         Preset(
             "lite",
-            "the protocol at a laptop's size: 1,501 steps, digits of 14 × 14 and a perceptron,"
-            " frozen features for images",
             steps=1501,
             evaluations=10,
-            digits={"side": "14"},
+            options={"side": "14"},
             backbones={"small-image": "mlp"},
             freeze_images=True,
         ),

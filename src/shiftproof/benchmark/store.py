@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from shiftproof.benchmark.jobs import Job
 from shiftproof.errors import RunConflict
 from shiftproof.training.checkpoint import write_atomically
+from shiftproof.training.folder import pretty_json, read_json
 
 State = Literal["waiting", "begun", "finished", "diverged", "failed"]
 # A driver that has not said how it stands for longer is taken to be gone.
@@ -71,14 +72,14 @@ class SweepFolder:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "job.json"
         if not path.exists():
-            write_atomically(path, _json(job.to_json()))
+            write_atomically(path, pretty_json(job.to_json()))
         return folder
 
     def state(self, job: Job) -> State:
         """Return how a run stands, by its files."""
         folder = self.run(job)
         if (folder / "done.json").exists():
-            ended = _read(folder / "done.json")
+            ended = read_json(folder / "done.json")
             return "diverged" if ended.get("status") == "diverged" else "finished"
         if (folder / "failed.json").exists():
             return "failed"
@@ -87,7 +88,7 @@ class SweepFolder:
     def fail(self, job: Job, reason: str, trace: str = "") -> None:
         """Record why a run could not be finished."""
         failure = {"title": job.title, "reason": reason, "trace": trace}
-        write_atomically(self.prepare(job) / "failed.json", _json(failure))
+        write_atomically(self.prepare(job) / "failed.json", pretty_json(failure))
 
     def forgive(self, job: Job) -> None:
         """Forget a failure, so that the run is tried again."""
@@ -96,19 +97,19 @@ class SweepFolder:
     def failures(self, jobs: Sequence[Job]) -> list[Failure]:
         """Return the failed among some jobs."""
         failed = [job for job in jobs if self.state(job) == "failed"]
-        read = [_read(self.run(job) / "failed.json") for job in failed]
+        read = [read_json(self.run(job) / "failed.json") for job in failed]
         return [Failure(str(f.get("title")), str(f.get("reason"))) for f in read]
 
     def tell(self, status: Mapping[str, Any]) -> None:
         """Write how the work stands, for whoever looks from another terminal."""
-        write_atomically(self.path / "status.json", _json({**status, "told": time.time()}))
+        write_atomically(self.path / "status.json", pretty_json({**status, "told": time.time()}))
 
     def told(self) -> dict[str, Any] | None:
         """Return how the work stood last, with ``alive`` for whether its driver still speaks."""
         path = self.path / "status.json"
         if not path.exists():
             return None
-        status = _read(path)
+        status = read_json(path)
         recently = time.time() - float(status.get("told", 0)) < SILENCE
         return {**status, "alive": recently and not status.get("ended", False)}
 
@@ -121,9 +122,9 @@ class SweepFolder:
                     f"{self.path} has {min(others)} but no sweep.json: not a sweep to go on with;"
                     " choose another --out"
                 )
-            write_atomically(path, _json(settings))
+            write_atomically(path, pretty_json(settings))
             return
-        found = _read(path)
+        found = read_json(path)
         wanted = json.loads(json.dumps(settings))
         changed = [key for key in wanted if found.get(key) != wanted[key]]
         if changed:
@@ -132,17 +133,3 @@ class SweepFolder:
                 f"{self.path} holds a sweep with another {key} ({found.get(key)!r}, not"
                 f" {wanted[key]!r}); choose another --out"
             )
-
-
-def _json(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise RunConflict(f"{path} is damaged; delete it to go on")
-    return value

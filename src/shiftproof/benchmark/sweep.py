@@ -84,17 +84,21 @@ def make_plan(
     counts = dict.fromkeys(selectors, 0)
     for data in sets:
         loaded = {trial: data.load(trial, progress) for trial in range(trials)}
-        options: dict[str, Any] = {
-            "needs": combined([*needs.values()]),
-            "hparams_seeds": range(n_hparams),
-            "hparams": hparams,
-            "device": device,
-            "precision": precision,
-        }
-        own = list(plan(data, loaded, algorithms, preset, **options))
+        own = list(
+            plan(
+                data,
+                loaded,
+                algorithms,
+                preset,
+                needs=combined([*needs.values()]),
+                hparams_seeds=range(n_hparams),
+                hparams=hparams,
+                device=device,
+                precision=precision,
+            )
+        )
         for name, need in needs.items():
-            domains = len(loaded[0].domains)
-            per_draw = len(need.held_out(domains))
+            per_draw = len(need.held_out(len(loaded[0].domains)))
             counts[name] += len(algorithms) * trials * n_hparams * per_draw
         for done, algorithm in enumerate(algorithms):
             progress(f"measuring steps on {data.name}", done, len(algorithms))

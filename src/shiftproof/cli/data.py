@@ -157,10 +157,11 @@ def _bring(name: str, work: Callable[[Progress], Holding], when_stopped: str) ->
 def _examine(data: str, progress: Progress) -> tuple[Examination, list[str]]:
     """Look at every image of a set in the library, or of a folder."""
     from shiftproof.data import DATASETS
+    from shiftproof.data.completeness import count, expected
     from shiftproof.data.doctor import LabelledImage, examine
     from shiftproof.data.folder import find_images
     from shiftproof.data.image_index import scan
-    from shiftproof.data.library import count, expected, folder_of, holding, kept_sets
+    from shiftproof.data.library import folder_of, holding, kept_sets
 
     source = kept_sets().get(data)
     folder = Path(data).expanduser() if source is None else folder_of(data)

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from shiftproof.data.base import DomainDataset
-from shiftproof.data.columns import Column, Columns, counted
-from shiftproof.data.table import EVAL_EVERY, Groups, frame_dataset, grouped
+from shiftproof.data.cells import counted
+from shiftproof.data.columns import Column, Columns
+from shiftproof.data.table import Groups, frame_dataset, grouped
 from shiftproof.errors import DataError, InvalidValue
 from shiftproof.space import Regime
 
@@ -120,16 +121,8 @@ def _table(x: Tensor, groups: Groups, name: str) -> DomainDataset:
     # Float32 is kept, for features are many; whole numbers need more, and bytes are no pixels.
     x = x if x.dtype == torch.float32 else x.double()
     _refuse(x.isinf(), "infinite value")
-    return DomainDataset(
-        name,
-        groups.domains_of(x),
-        groups.classes,
-        regime="table",
-        backbone="mlp",
-        eval_every=EVAL_EVERY,
-        preparation=Columns(tuple(Column(str(i), "number") for i in range(x.shape[1]))),
-        notes=groups.notes,
-    )
+    numbers = Columns(tuple(Column(str(i), "number") for i in range(x.shape[1])))
+    return groups.table(name, x, numbers)
 
 
 def _images(x: Tensor, groups: Groups, name: str) -> DomainDataset:

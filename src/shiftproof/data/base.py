@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shiftproof.data.download import Source
+from shiftproof.data.sources import Source
 from shiftproof.errors import DataError, UnknownName
 from shiftproof.registry import Registry
 from shiftproof.space import Regime

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from shiftproof.data.base import DATASETS, DatasetCard, Progress
-from shiftproof.data.download import Source
 from shiftproof.data.image_benchmark import ImageBenchmark
 from shiftproof.data.images import LabelledPath
 from shiftproof.data.library import Found
+from shiftproof.data.sources import Source
 
 # As the folders are called, and in their order.
 CLASSES = """

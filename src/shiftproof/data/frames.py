@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftproof.data.columns import (
+from shiftproof.data.cells import (
     INFINITE,
     MISSING,
     MISSING_AMONG_NUMBERS,

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shiftproof.data.base import DatasetCard, DomainDataset, Progress, silent
+from shiftproof.data.completeness import count, state_notes
 from shiftproof.data.decoding import SUFFIXES
 from shiftproof.data.folder import find_images
 from shiftproof.data.images import ImageView, LabelledPath, image_dataset
-from shiftproof.data.library import Found, KeptSet, count, folder_of, holding, state_notes
+from shiftproof.data.library import Found, KeptSet, folder_of, holding
 from shiftproof.errors import DataError
 
 # Folders below the one given in which a domain is still looked for.

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,18 +21,17 @@ from filelock import FileLock, Timeout
 
 from shiftproof.data.archives import extract
 from shiftproof.data.base import DATASETS, DatasetCard, DatasetSource, Progress, silent
+from shiftproof.data.completeness import Counts, count, lacks
 from shiftproof.data.decoding import SUFFIXES
-from shiftproof.data.download import Source, fetch_any
+from shiftproof.data.download import fetch_any
 from shiftproof.data.home import home
 from shiftproof.data.images import LabelledPath
+from shiftproof.data.sources import Source
 from shiftproof.errors import DataError
 
 RECORD = "dataset.json"
 # What is unpacked of an archive: images, and annotations that say what is in them.
 WANTED = (*SUFFIXES, ".json")
-
-# Images by domain, and in each by class in the order of the card's classes.
-Counts = Mapping[str, tuple[int, ...]]
 
 
 class Found(NamedTuple):
@@ -162,71 +160,6 @@ def remove(name: str) -> None:
             raise DataError(f"{name} is not on this machine")
         os.rename(folder_of(name), workshop / "removed")
     shutil.rmtree(home() / "downloads" / name, ignore_errors=True)
-
-
-def count(samples: Sequence[LabelledPath], card: DatasetCard) -> Counts:
-    """Return how many images there are in each of the card's domains and classes."""
-    found = Counter((sample.domain, sample.label) for sample in samples)
-    return {domain: tuple(found[domain, label] for label in card.classes) for domain in card.counts}
-
-
-def lacks(source: type[KeptSet], counts: Counts) -> list[str]:
-    """Say which domains and classes have fewer images than were published."""
-    card = source.card
-    short = []
-    for domain, published in card.counts.items():
-        found = sum(counts[domain])
-        least, _ = source.bounds.get(domain, (published, published))
-        by_class = card.class_counts.get(domain, (1,) * len(card.classes))
-        rows = zip(card.classes, counts[domain], by_class, strict=True)
-        few = [label for label, n, least_n in rows if n < least_n]
-        if found < least:
-            short.append(f"{domain} {found:,} of {published:,}")
-        elif few:
-            short.append(f"{domain} {found:,} of {published:,}, but too few of {_listed(few)}")
-    return short
-
-
-def surplus(source: type[KeptSet], counts: Counts) -> list[str]:
-    """Say which domains have more images than were ever published."""
-    many = []
-    for domain, published in source.card.counts.items():
-        _, most = source.bounds.get(domain, (published, published))
-        if sum(counts[domain]) > most:
-            many.append(f"{domain} {sum(counts[domain]):,} instead of {published:,}")
-    return many
-
-
-def expected(source: type[KeptSet], counts: Counts) -> dict[str, dict[str, int] | int]:
-    """Return how many images a domain, or each class in it, should have.
-
-    Where no single number is certain, a domain that lies within its bounds is as it should be.
-    """
-    card = source.card
-    should: dict[str, dict[str, int] | int] = {}
-    for domain, published in card.counts.items():
-        found = sum(counts[domain])
-        least, most = source.bounds.get(domain, (published, published))
-        if domain in card.class_counts:
-            should[domain] = dict(zip(card.classes, card.class_counts[domain], strict=True))
-        else:
-            should[domain] = found if least <= found <= most else published
-    return should
-
-
-def state_notes(source: type[KeptSet], counts: Counts) -> list[str]:
-    """Say in what a set differs from the published one, for whoever trains on it."""
-    name = source.name
-    total, published = sum(map(sum, counts.values())), sum(source.card.counts.values())
-    notes = []
-    if short := lacks(source, counts):
-        notes.append(
-            f"{name} is incomplete: {total:,} of {published:,} images ({'; '.join(short)});"
-            f" shiftproof data import {name} PATH, or data pull {name}, brings the full set"
-        )
-    if many := surplus(source, counts):
-        notes.append(f"{name} has more images than were published: {'; '.join(many)}")
-    return notes
 
 
 # --- the import itself ------------------------------------------------------------------------
@@ -411,8 +344,3 @@ def _exchange(staged: Path, target: Path, replaced: Path) -> None:
         if replaced.exists() and not target.exists():
             os.rename(replaced, target)
         raise
-
-
-def _listed(names: Sequence[str], shown: int = 3) -> str:
-    more = len(names) - shown
-    return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shiftproof.data.base import DomainDataset, Progress, silent
-from shiftproof.data.columns import text_of
+from shiftproof.data.cells import text_of
 from shiftproof.data.frames import read_frame
 from shiftproof.data.images import ImageView, LabelledPath, image_dataset
 from shiftproof.data.table import column_of, grouped

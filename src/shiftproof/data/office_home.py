@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shiftproof.data.base import DATASETS, DatasetCard
-from shiftproof.data.download import Source
 from shiftproof.data.image_benchmark import ImageBenchmark
+from shiftproof.data.sources import Source
 
 # As the folders are called, and in their order.
 CLASSES = """

@@ -16,17 +16,8 @@ import torch
 from torch import Tensor
 
 from shiftproof.data.base import Domain, DomainDataset
-from shiftproof.data.columns import (
-    NUMBER,
-    Column,
-    Columns,
-    counted,
-    kind_of,
-    listed,
-    named,
-    shortened,
-    texts,
-)
+from shiftproof.data.cells import NUMBER, counted, kind_of, listed, named, shortened, texts
+from shiftproof.data.columns import Column, Columns
 from shiftproof.data.frames import read_frame
 from shiftproof.data.spelling import almost_alike
 from shiftproof.errors import DataError, InvalidValue, UnknownName
@@ -116,16 +107,7 @@ def frame_dataset(
     preparation = Columns(columns, missing_indicators)
     x = preparation.encode(features, name)
     notes += _copies(columns, x.numpy(), groups)
-    return DomainDataset(
-        name,
-        groups.domains_of(x),
-        groups.classes,
-        regime="table",
-        backbone="mlp",
-        eval_every=EVAL_EVERY,
-        preparation=preparation,
-        notes=(*groups.notes, *notes),
-    )
+    return groups.table(name, x, preparation, notes)
 
 
 class Groups(NamedTuple):
@@ -148,6 +130,21 @@ class Groups(NamedTuple):
             rows = torch.from_numpy(np.flatnonzero(self.domain == code))
             domains.append(Domain(name, x[rows], torch.from_numpy(self.label)[rows]))
         return tuple(domains)
+
+    def table(
+        self, name: str, x: Tensor, preparation: Columns, notes: Sequence[str] = ()
+    ) -> DomainDataset:
+        """Return the dataset of a table with the cells ``x`` [rows, columns]."""
+        return DomainDataset(
+            name,
+            self.domains_of(x),
+            self.classes,
+            regime="table",
+            backbone="mlp",
+            eval_every=EVAL_EVERY,
+            preparation=preparation,
+            notes=(*self.notes, *notes),
+        )
 
 
 def grouped(label: pd.Series, domain: pd.Series, table: str) -> Groups:

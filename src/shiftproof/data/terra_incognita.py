@@ -9,7 +9,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from shiftproof.data.base import DATASETS, DatasetCard, Progress
-from shiftproof.data.download import Source
 from shiftproof.data.image_benchmark import (
     DEEPEST,
     ImageBenchmark,
@@ -19,6 +18,7 @@ from shiftproof.data.image_benchmark import (
 )
 from shiftproof.data.images import LabelledPath
 from shiftproof.data.library import Found
+from shiftproof.data.sources import Source
 from shiftproof.errors import DataError
 
 # As the sources give them today, and as the DomainBed paper counts them.

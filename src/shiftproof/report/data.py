@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftproof.data import DatasetCard, DatasetSource
+from shiftproof.data.completeness import Counts
 from shiftproof.data.doctor import Examination
-from shiftproof.data.download import Source
-from shiftproof.data.library import Counts, Holding, KeptSet
+from shiftproof.data.library import Holding, KeptSet
+from shiftproof.data.sources import Source
 from shiftproof.report.tables import hparam_table, paragraphs
 from shiftproof.space import specs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,14 +49,14 @@ class RunFolder:
         """Return how the run ended, or None if it has not."""
         if not self._done.exists():
             return None
-        ended = _read(self._done)
+        ended = read_json(self._done)
         if not {"status", "step", "seconds"} <= ended.keys():
             raise RunConflict(f"{self._done} does not say how the run ended; delete it to go on")
         return ended
 
     def finish(self, ended: dict[str, Any]) -> None:
         """Write done.json; nothing is written after it."""
-        write_atomically(self._done, _pretty(ended))
+        write_atomically(self._done, pretty_json(ended))
 
     def records(self) -> list[Record]:
         """Return the records so far."""
@@ -85,14 +85,14 @@ class RunFolder:
         ours = {"lock", path.name, "job.json", "failed.json"}
         others = [f.name for f in self.path.iterdir() if f.name not in ours and f.suffix != ".new"]
         if not others:  # new, or failed before its first step
-            write_atomically(path, _pretty(wanted))
+            write_atomically(path, pretty_json(wanted))
             return
         if not path.exists():
             raise RunConflict(
                 f"{self.path} has {min(others)} but no config.json: not a run to go on with;"
                 " choose another --out"
             )
-        found = _read(path)
+        found = read_json(path)
         if found != wanted:
             raise RunConflict(
                 f"{self.path} holds another run ({_changes(found, wanted)});"
@@ -100,7 +100,8 @@ class RunFolder:
             )
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a file of a run."""
     try:
         value = json.loads(path.read_bytes())
     except ValueError:
@@ -118,5 +119,6 @@ def _changes(found: dict[str, Any], wanted: dict[str, Any]) -> str:
     return "; ".join(changes[:3]) + ("; …" if len(changes) > 3 else "")
 
 
-def _pretty(value: dict[str, Any]) -> bytes:
+def pretty_json(value: Mapping[str, Any]) -> bytes:
+    """Return an object as it is written into the files of a run."""
     return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -29,7 +29,6 @@ from shiftproof.data import DomainDataset
 from shiftproof.errors import RunConflict, ShiftproofError
 from shiftproof.training.config import RunConfig
 from shiftproof.training.loop import Observer, train
-from shiftproof.training.records import Record
 
 # A job whose process has died this often is given up.
 MOST_DEATHS = 3
@@ -237,9 +236,6 @@ class _Teller(Observer):
         if now - self._told >= TELL_SECONDS:
             self._told = now
             self._line.send(Event("progress", self._job, step))
-
-    def record(self, record: Record) -> None:
-        """Tell nothing more: the record is on disk."""
 
 
 def _end_with_the_driver() -> None:

@@ -1,0 +1,59 @@
+"""Files that others publish: where they can be had, and how to know that they are whole."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from urllib.parse import urlencode
+
+from shiftproof.errors import DataError
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a file can be had, and how to know it; what is empty or 0 is not known."""
+
+    url: str
+    filename: str
+    sha256: str = ""
+    md5: str = ""
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"https?://[!-~]+", self.url):
+            raise DataError(f"{self.url!r} is not a link that begins with http:// or https://")
+        if self.filename in ("", ".", "..") or PurePath(self.filename).name != self.filename:
+            raise DataError(f"{self.filename!r} is not a plain file name (source {self.url})")
+        for digest, length in ((self.sha256, 64), (self.md5, 32)):
+            if digest and not re.fullmatch(f"[0-9a-f]{{{length}}}", digest):
+                raise DataError(f"{digest!r} is not {length} hexadecimal digits ({self.url})")
+
+    @classmethod
+    def google_drive(
+        cls, file_id: str, filename: str, sha256: str = "", md5: str = "", size: int = 0
+    ) -> Source:
+        """Return a file shared on Google Drive, past the page that asks about a virus scan.
+
+        >>> Source.google_drive("1a-b", "set.zip").url
+        'https://drive.usercontent.google.com/download?id=1a-b&export=download&confirm=t'
+        """
+        query = urlencode({"id": file_id, "export": "download", "confirm": "t"})
+        url = f"https://drive.usercontent.google.com/download?{query}"
+        return cls(url, filename, sha256, md5, size)
+
+    def flaw(self, path: Path) -> str:
+        """Say in what the file at ``path`` differs from what is known of this one, or nothing."""
+        size = path.stat().st_size
+        if size == 0:
+            return "the file is empty"
+        if self.size and size != self.size:
+            return f"the file has {size} bytes instead of {self.size}"
+        for name, expected in (("sha256", self.sha256), ("md5", self.md5)):
+            if expected:
+                with open(path, "rb") as file:
+                    digest = hashlib.file_digest(file, name).hexdigest()
+                if digest != expected:
+                    return f"its {name} is {digest} instead of {expected}"
+        return ""
