@@ -52,7 +52,7 @@ def rows_of(dataset):
         (SMALL.rstrip(), "no-last-line-end.csv"),
         (SMALL.replace("a,", '"a",').replace("age", '"age"'), "quotes.csv"),
         (gzip.compress(SMALL.encode(), mtime=0), "table.csv.gz"),
-        (gzip.compress(SMALL.replace(",", "\t").encode()), "named-wrongly.csv"),
+        (gzip.compress(SMALL.replace(",", "\t").encode(), mtime=0), "named-wrongly.csv"),
     ],
 )
 def test_the_same_table_in_any_dress(write, content, name):
