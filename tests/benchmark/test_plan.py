@@ -65,7 +65,7 @@ def test_only_what_the_selectors_read_is_run_and_evaluated():
     both = planned(combined([oracle, training]))
     assert len(both) == 8
     assert {job.config.evaluate for job in both} == {("train-out", "test-in", "test-out")}
-    assert {job.config.eval_every for job in both} == {151}
+    assert {job.config.eval_every for job in both} == {101}
     pairs = planned(combined([leave_out]))
     assert sorted(len(job.config.test_domains) for job in pairs) == [1] * 8 + [2] * 12
     with pytest.raises(InvalidValue, match="toy has 3 domains: with 2 held out, fewer than two"):
@@ -100,9 +100,21 @@ def test_draws_of_the_published_preset_are_the_recorded_ones(algorithm):
 def test_steps_are_scaled_with_the_preset():
     full = choose_hparams("idm", "mlp", "small-image", PRESETS["domainbed"], 0, 0)
     lite = choose_hparams("idm", "mlp", "small-image", PRESETS["lite"], 0, 0)
-    assert (full["gradient_warmup"], lite["gradient_warmup"]) == (1500, 450)
+    assert (full["gradient_warmup"], lite["gradient_warmup"]) == (1500, 300)
     changed = {name for name in full if full[name] != lite[name]}
-    assert changed == {"gradient_warmup", "risk_warmup"}
+    assert changed == {"gradient_warmup", "risk_warmup", "hidden"}
+
+
+def test_a_small_preset_cuts_what_makes_a_run_large_and_nothing_else():
+    for seed in range(1, 6):
+        full = choose_hparams("arm", "mlp", "small-image", PRESETS["domainbed"], seed, 0)
+        lite = choose_hparams("arm", "mlp", "small-image", PRESETS["lite"], seed, 0)
+        largest = {"batch_size": 64, "hidden": 128, "context_width": 8}
+        assert lite == {k: min(v, largest.get(k, v)) for k, v in full.items()}
+    assert any(
+        choose_hparams("erm", "mlp", "small-image", PRESETS["lite"], seed, 0)["batch_size"] < 64
+        for seed in range(10)
+    )
 
 
 def test_an_unknown_preset_or_algorithm():

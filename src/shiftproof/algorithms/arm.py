@@ -15,9 +15,6 @@ from shiftproof.algorithms.erm import ERM
 from shiftproof.space import Int, hparam
 from shiftproof.types import Batch, Task
 
-WIDTH = 64
-
-
 @ALGORITHMS.register("arm")
 class ARM(ERM):
     """Show the featurizer a context of the domain: ℓ(ψ(φ([x, cⁱ])), y), cⁱ = (1/b) Σⱼ g(xⁱⱼ).
@@ -48,6 +45,7 @@ class ARM(ERM):
             within=(0, 1e9),
             help="samples per domain and step; 0 takes the whole domain",
         )
+        context_width: int = hparam(64, within=(1, 1e6), help="channels of the context network")
         match_upstream: bool = hparam(
             False, help="leave the context network untrained and batch-normalised, as DomainBed"
         )
@@ -64,7 +62,9 @@ class ARM(ERM):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         match_upstream = self.hparams.match_upstream
-        self.context = context_network(self.task.input_shape, batch_norm=match_upstream)
+        self.context = context_network(
+            self.task.input_shape, self.hparams.context_width, batch_norm=match_upstream
+        )
         if not match_upstream:
             context_weights = list(self.context.parameters())
             self.optimizers["main"].add_param_group({"params": context_weights})
@@ -94,8 +94,8 @@ def context_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1, *input_shape[1:]) if len(input_shape) == 3 else input_shape
 
 
-def context_network(input_shape: tuple[int, ...], *, batch_norm: bool) -> nn.Module:
-    """Return g: three layers, 64 wide (5×5 convolutions for an image), with ReLU between."""
+def context_network(input_shape: tuple[int, ...], width: int, *, batch_norm: bool) -> nn.Module:
+    """Return g: three layers of a width (5×5 convolutions for an image), with ReLU between."""
     image = len(input_shape) == 3
 
     def layer(inputs: int, outputs: int) -> nn.Module:
@@ -104,11 +104,11 @@ def context_network(input_shape: tuple[int, ...], *, batch_norm: bool) -> nn.Mod
         return nn.Linear(inputs, outputs)
 
     def hidden(inputs: int) -> list[nn.Module]:
-        norm = nn.BatchNorm2d(WIDTH) if image else nn.BatchNorm1d(WIDTH)
-        return [layer(inputs, WIDTH), *([norm] if batch_norm else []), nn.ReLU()]
+        norm = nn.BatchNorm2d(width) if image else nn.BatchNorm1d(width)
+        return [layer(inputs, width), *([norm] if batch_norm else []), nn.ReLU()]
 
     inputs, outputs = (input_shape[0], 1) if image else (math.prod(input_shape),) * 2
-    layers = [*hidden(inputs), *hidden(WIDTH), layer(WIDTH, outputs)]
+    layers = [*hidden(inputs), *hidden(width), layer(width, outputs)]
     if image:
         return nn.Sequential(*layers)
     return nn.Sequential(nn.Flatten(), *layers, nn.Unflatten(1, input_shape))

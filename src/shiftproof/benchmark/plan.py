@@ -106,7 +106,7 @@ def choose_hparams(
 ) -> dict[str, Scalar]:
     """Return the hyper-parameters of a draw; seed 0 stands for the defaults.
 
-    Those that count steps are scaled to the preset's number of steps.
+    Those that make a run long or large are brought to the preset's size.
     """
     published = ALGORITHM_NAMES.get(PUBLISHED_ALGORITHMS.get(algorithm, ""))
     names = (
@@ -122,9 +122,7 @@ def choose_hparams(
         else:
             values = draw(declared, regime, seed_hash(hparams_seed, trial_seed), seeded_by)
         for name, spec in specs(declared).items():
-            value = values[name]
-            counts_steps = spec.unit == "steps" and isinstance(value, int)
-            chosen[name] = preset.scaled(int(value)) if counts_steps else value
+            chosen[name] = preset.sized(name, values[name], spec.unit)
     return chosen
 
 
