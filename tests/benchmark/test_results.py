@@ -99,7 +99,7 @@ def test_damaged_files_are_named(tmp_path, name, text, message):
 def test_folders_that_hold_no_sweep(tmp_path):
     with pytest.raises(DataError, match=r"holds no sweep: no job\.json .* no results\.jsonl"):
         read_sweep(tmp_path)
-    with pytest.raises(DataError, match="is not a folder"):
+    with pytest.raises(DataError, match=r"there is no .*nowhere; give the folder of a sweep"):
         read_sweep(tmp_path / "nowhere")
     write_run(tmp_path / "run")
     (tmp_path / "other").mkdir()

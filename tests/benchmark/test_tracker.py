@@ -38,9 +38,9 @@ def test_counts_best_and_time_left(jobs, folder):
     standing = tracker.standing
     assert tracker.left == jobs
     tracker(Event("started", jobs[0]))
-    tracker(Event("progress", jobs[0], step=1501 // 2))
-    assert standing.running[jobs[0].id][:2] == (jobs[0].title, 750)
-    tracker(Event("ended", jobs[0], 1501, "finished", seconds=20.0, accuracy={"a/in": 0.75}))
+    tracker(Event("progress", jobs[0], step=1001 // 2))
+    assert standing.running[jobs[0].id][:2] == (jobs[0].title, 500)
+    tracker(Event("ended", jobs[0], 1001, "finished", seconds=20.0, accuracy={"a/in": 0.75}))
     # Twice as slow as estimated, two jobs of ten seconds left, two processes.
     assert standing.seconds_left == pytest.approx(2 * (10 + 10) / 2)
     assert standing.best == {"toy without a": (0.75, "erm")}
@@ -64,7 +64,7 @@ def test_a_stopped_run_is_neither_done_nor_lost(jobs, folder):
 def test_another_terminal_sees_the_same(jobs, folder):
     tracker = Tracker(jobs, folder, lambda job: 10.0, 1, lambda standing: None)
     assert folder.told() is None
-    tracker(Event("ended", jobs[0], 1501, "finished", seconds=20.0, accuracy={"a/in": 0.5}))
+    tracker(Event("ended", jobs[0], 1001, "finished", seconds=20.0, accuracy={"a/in": 0.5}))
     told = folder.told()
     assert told["alive"]
     assert Standing.from_json(json.loads(json.dumps(told))) == tracker.standing

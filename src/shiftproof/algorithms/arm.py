@@ -15,6 +15,7 @@ from shiftproof.algorithms.erm import ERM
 from shiftproof.space import Int, hparam
 from shiftproof.types import Batch, Task
 
+
 @ALGORITHMS.register("arm")
 class ARM(ERM):
     """Show the featurizer a context of the domain: ℓ(ψ(φ([x, cⁱ])), y), cⁱ = (1/b) Σⱼ g(xⁱⱼ).

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from shiftproof.errors import DataError
 
 STATUSES = ("finished", "diverged", "running", "failed")
+# What job.json says of a run.
+RUN_NAMES = ("dataset", "algorithm", "domains", "test_domains", "hparams_seed", "trial_seed")
 
 
 class Evaluation(NamedTuple):
@@ -82,7 +84,7 @@ def outcome_of_run(
         hparams_seed=hparams_seed,
         trial_seed=trial_seed,
         status=status if status in STATUSES else unended,
-        evaluations=tuple(_evaluation(record, domains) for record in run.records()),
+        evaluations=tuple(evaluation_of(record, domains) for record in run.records()),
         folder=folder,
     )
 
@@ -90,12 +92,15 @@ def outcome_of_run(
 def read_sweep(folder: Path) -> list[RunOutcome]:
     """Return every run under ``folder``: a sweep of ours, or one of DomainBed.
 
-    Ours have a ``job.json``, DomainBed's a ``results.jsonl``.
+    Ours have a ``job.json``, DomainBed's a ``results.jsonl``.  Or it is a file of packed runs.
     """
     from shiftproof.benchmark.domainbed_runs import read_domainbed_runs
+    from shiftproof.benchmark.packed import read_packed
 
+    if folder.is_file():
+        return checked(read_packed(folder))
     if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder; give the folder of a sweep")
+        raise DataError(f"there is no {folder}; give the folder of a sweep")
     jobs = sorted(folder.rglob("job.json"))
     logs = sorted(folder.rglob("results.jsonl"))
     if jobs and logs:
@@ -142,10 +147,7 @@ def positions(names: Sequence[str], domains: Sequence[str], where: Path) -> tupl
 
 
 def _outcome_of_job(path: Path) -> RunOutcome:
-    job = _read_object(
-        path,
-        ("dataset", "algorithm", "domains", "test_domains", "hparams_seed", "trial_seed"),
-    )
+    job = _read_object(path, RUN_NAMES)
     folder, domains = path.parent, tuple(job["domains"])
     test_domains = positions(job["test_domains"], domains, path)
     seeds = (job["hparams_seed"], job["trial_seed"])
@@ -161,7 +163,8 @@ def _outcome_of_job(path: Path) -> RunOutcome:
     return replace(outcome, dataset=job["dataset"])
 
 
-def _evaluation(record: dict[str, Any], domains: Sequence[str]) -> Evaluation:
+def evaluation_of(record: dict[str, Any], domains: Sequence[str]) -> Evaluation:
+    """Return the accuracies of a record of ours."""
     accuracy = record.get("accuracy", {})
     return Evaluation(
         record["step"],

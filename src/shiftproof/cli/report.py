@@ -10,16 +10,25 @@ import typer
 from shiftproof.errors import InvalidValue, UnknownName
 
 EXAMPLE = "Example: [bold]shiftproof report runs/sweep --format latex --out table.tex[/]"
-DOMAINBED = "domainbed"
+# Not tables: the runs themselves, in a folder as DomainBed's or in one compressed file of ours.
+RUNS = ("domainbed", "records")
 
 
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(help="A sweep of ours or of DomainBed; several are put together."),
+        typer.Argument(
+            help="Folder of a sweep, ours or DomainBed's, or a file of records; several are put"
+            " together."
+        ),
     ],
     format_: Annotated[
-        str, typer.Option("--format", help="text, markdown, latex, csv or domainbed (runs).")
+        str,
+        typer.Option(
+            "--format",
+            help="Of the tables: text, markdown, latex or csv; of the runs themselves: domainbed (a"
+            " folder as DomainBed's) or records (one file).",
+        ),
     ] = "text",
     selection: Annotated[
         str, typer.Option(help="How to choose among runs and steps, separated by commas.")
@@ -41,6 +50,7 @@ def report(
 
     from shiftproof.benchmark.aggregate import aggregate
     from shiftproof.benchmark.domainbed_runs import write_domainbed_runs
+    from shiftproof.benchmark.packed import pack_runs
     from shiftproof.benchmark.results import checked, read_sweep
     from shiftproof.benchmark.selection import SELECTORS
     from shiftproof.report.benchmark import FORMATS
@@ -48,8 +58,10 @@ def report(
 
     if format_ == "html":
         raise InvalidValue("--format html is not there yet; use markdown, latex, text or csv")
-    if format_ not in (*FORMATS, DOMAINBED):
-        raise UnknownName("format", format_, [*FORMATS, DOMAINBED])
+    if format_ not in (*FORMATS, *RUNS):
+        raise UnknownName("format", format_, [*FORMATS, *RUNS])
+    if format_ in RUNS and out is None:
+        raise InvalidValue(f"--format {format_} writes runs: --out must say where")
     selectors = [SELECTORS.get(name.strip())() for name in selection.split(",")]
     outcomes = checked(outcome for folder in folders for outcome in read_sweep(folder))
     if as_domainbed:
@@ -57,11 +69,12 @@ def report(
     algorithms = {outcome.algorithm for outcome in outcomes}
     if baseline is not None and baseline not in algorithms:
         raise UnknownName("baseline of this sweep", baseline, sorted(algorithms))
-    if format_ == DOMAINBED:
-        if out is None:
-            raise InvalidValue("--format domainbed writes runs: --out must name a new folder")
+    if out is not None and format_ == "domainbed":
         count = write_domainbed_runs(outcomes, out)
         print(f"{out}: {count} of {len(outcomes)} runs, those that have finished")
+        return
+    if out is not None and format_ == "records":
+        print(f"{out}: {pack_runs(outcomes, out)} runs")
         return
     results = [aggregate(outcomes, selector) for selector in selectors]
     records = sum(len(outcome.evaluations) for outcome in outcomes)

@@ -1,0 +1,79 @@
+"""All runs of a sweep in one file: compressed JSON lines, small enough to publish.
+
+Each line is a run: its place in the protocol, settings, how it ended, and every record.  Weights
+stay behind.  The same runs make the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from shiftproof.benchmark.results import (
+    RUN_NAMES,
+    STATUSES,
+    RunOutcome,
+    evaluation_of,
+    positions,
+)
+from shiftproof.errors import DataError, InvalidValue
+from shiftproof.training.checkpoint import write_atomically
+from shiftproof.training.folder import RunFolder, read_json
+
+
+def pack_runs(outcomes: Iterable[RunOutcome], path: Path) -> int:
+    """Write the runs that were read from folders of ours; return how many."""
+    lines = [json.dumps(_packed(outcome), ensure_ascii=False) for outcome in outcomes]
+    data = "".join(line + "\n" for line in lines).encode()
+    write_atomically(path, gzip.compress(data, mtime=0))
+    return len(lines)
+
+
+def read_packed(path: Path) -> list[RunOutcome]:
+    """Return the runs of a file that :func:`pack_runs` wrote."""
+    try:
+        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+        values = [json.loads(line) for line in lines]
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise DataError(f"{path} is not a readable file of runs ({error})") from error
+    return [_unpacked(value, number, path) for number, value in enumerate(values, 1)]
+
+
+def _packed(outcome: RunOutcome) -> dict[str, Any]:
+    folder = outcome.folder
+    if folder is None or not (folder / "job.json").exists():
+        raise InvalidValue("--format records is for sweeps of Shiftproof, read from their folders")
+    run = RunFolder(folder)
+    config = folder / "config.json"
+    ended = run.done() or {}
+    return {
+        **{name: read_json(folder / "job.json")[name] for name in RUN_NAMES},
+        "status": outcome.status,
+        "seconds": ended.get("seconds"),
+        "environment": ended.get("environment"),
+        "config": read_json(config) if config.exists() else None,
+        "records": run.records(),
+    }
+
+
+def _unpacked(value: Any, number: int, path: Path) -> RunOutcome:
+    if not isinstance(value, dict) or not {*RUN_NAMES, "status", "records"} <= value.keys():
+        raise DataError(f"{path}, line {number}, is not a run of a sweep")
+    if value["status"] not in STATUSES:
+        raise DataError(f"{path}, line {number}, has the unknown status {value['status']!r}")
+    domains = tuple(value["domains"])
+    return RunOutcome(
+        dataset=value["dataset"],
+        algorithm=value["algorithm"],
+        domains=domains,
+        test_domains=positions(value["test_domains"], domains, path),
+        hparams_seed=value["hparams_seed"],
+        trial_seed=value["trial_seed"],
+        status=value["status"],
+        evaluations=tuple(evaluation_of(record, domains) for record in value["records"]),
+        folder=path,
+    )
