@@ -48,8 +48,15 @@ def test_sees_no_order_and_only_the_shift_of_a_shifted_copy():
 
 @pytest.mark.parametrize(
     ("groups", "message"),
-    [([torch.zeros(4, 2)], "at least two groups"), ([torch.zeros(1, 2)] * 2, "at least 2 samples")],
+    [([torch.zeros(1, 2)] * count, "at least 2 samples") for count in (1, 2)],
 )
 def test_too_little_to_compare_is_an_error(groups, message):
     with pytest.raises(InvalidValue, match=message):
         coral(groups)
+
+
+def test_one_group_has_nothing_to_be_compared_with():
+    x = torch.randn(1, 4, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    (gradient,) = torch.autograd.grad(coral(x), x)
+    assert coral(x) == 0
+    assert torch.equal(gradient, torch.zeros_like(gradient))

@@ -338,12 +338,15 @@ def test_any_number_of_domains_follows_algorithm_1(domains: int, order: int) -> 
     assert pdm(x, order).item() == pytest.approx(expected, rel=TIGHT)
 
 
-def test_one_domain_cannot_be_matched() -> None:
-    for x in (normal(1, 5, 2, seed=0), [normal(5, 2, seed=0)]):
-        with pytest.raises(InvalidValue, match="at least two domains, not 1"):
-            pdm(x)
-        with pytest.raises(InvalidValue, match="at least two domains, not 1"):
-            MovingMatch(0.5)(x)
+def test_one_domain_has_nothing_to_match_and_none_is_an_error() -> None:
+    for penalty, as_sequence in itertools.product((pdm, MovingMatch(0.5)), (False, True)):
+        x = normal(1, 5, 2, seed=0).requires_grad_()
+        value = penalty([x[0]] if as_sequence else x)
+        (gradient,) = torch.autograd.grad(value, x)
+        assert value == 0
+        assert torch.equal(gradient, torch.zeros_like(gradient))
+    with pytest.raises(InvalidValue, match="at least one domain, not 0"):
+        pdm([])
 
 
 def test_order_3_is_refused() -> None:

@@ -86,7 +86,7 @@ class Right(ERM):
     hparams: Hparams
 
     def penalty(self, representations: Tensor) -> Tensor:
-        return representations.mean(dim=1).var(dim=0).sum()
+        return representations.mean(dim=1).var(dim=0, correction=0).sum()
 
     def objective(self, batch: Batch) -> Losses:
         representations = self.features(batch)
@@ -229,8 +229,13 @@ def for_linear_heads(self: Algorithm, r: Tensor) -> Tensor:
     return self.head.weight.square().sum()
 
 
-def for_two_or_three_domains(self: Algorithm, r: Tensor) -> Tensor:
-    first, second, *_third = r if len(r) < 4 else ()
+def for_one_to_three_domains(self: Algorithm, r: Tensor) -> Tensor:
+    first, *others = r if len(r) < 4 else ()
+    return (first - sum(others)).mean().square()
+
+
+def for_two_domains_or_more(self: Algorithm, r: Tensor) -> Tensor:
+    first, second, *_others = r
     return (first - second).mean().square()
 
 
@@ -278,7 +283,8 @@ WRONG_ONES: dict[str, tuple[type[Algorithm], str, str]] = {
         "the risk went from",
     ),
     "linear heads only": (penalising(for_linear_heads), "sizes", "an MLP head"),
-    "three domains at most": (penalising(for_two_or_three_domains), "sizes", "4 domains"),
+    "three domains at most": (penalising(for_one_to_three_domains), "sizes", "4 domains"),
+    "two domains at least": (penalising(for_two_domains_or_more), "sizes", "on 1 domains"),
     "64 classes at most": (penalising(for_few_classes), "sizes", "65 classes"),
     "a count outside the state": (Counting, "resuming", "saved after step 1"),
     "forgotten moments": (ForgettingOptimizer, "resuming", "saved after step 1"),

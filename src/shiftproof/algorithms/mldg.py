@@ -76,7 +76,12 @@ class MLDG(ERM):
         }
 
     def pairs(self, num_domains: int) -> Iterator[tuple[int, int]]:
-        """Deal the domains: yield each meta-train domain with its meta-test domain."""
+        """Deal the domains: yield each meta-train domain with its meta-test domain.
+
+        A single domain, which DomainBed does not train on at all, is its own meta-test domain.
+        """
+        if num_domains == 1:
+            return iter([(0, 0)])
         dealt = torch.randperm(num_domains, generator=self.generator).tolist()
         held_out = min(self.hparams.meta_test_domains, num_domains - 1)
         return zip(dealt[held_out:], cycle(dealt[:held_out]), strict=False)

@@ -70,6 +70,7 @@ def plan(
                         device=device,
                         precision=precision,
                         augment_validation=preset.augment_validation and not dataset.frozen,
+                        fewest_training_domains=1 if len(tests) > 1 else 2,
                     )
                     yield Job(data, config, dataset.domain_names, hparams_seed, trial_seed)
 
@@ -84,16 +85,15 @@ def combined(needs: Sequence[Needs]) -> Needs:
 
 
 def test_sets(dataset: DomainDataset, needs: Needs) -> list[tuple[int, ...]]:
-    """Return the sets of domains to hold out; all must leave two for training."""
+    """Return the sets of domains to hold out; a pair of them may leave one for training."""
     count = len(dataset.domains)
-    sets = needs.held_out(count)
-    most = max(map(len, sets))
-    if count - most < 2:
+    fewest = 3 if needs.evaluate_pairs else 2
+    if count < fewest:
         raise InvalidValue(
-            f"{dataset.name} has {count} domains: with {most} held out, fewer than two remain for"
-            " training; choose another --selection"
+            f"{dataset.name} has {count} domains; this --selection holds out {fewest - 1} of them,"
+            f" and needs {fewest} or more"
         )
-    return sets
+    return needs.held_out(count)
 
 
 def choose_hparams(

@@ -22,18 +22,19 @@ def coral(groups: Tensor | Sequence[Tensor]) -> Tensor:
     pass over the groups where pairs would take m(m − 1)/2.
 
     Args:
-        groups: [domains, batch, k], or a sequence of [batchᵢ, k] of any sizes ≥ 2; at least two.
+        groups: [domains, batch, k], or a sequence of [batchᵢ, k] of any sizes ≥ 2; of one
+            group it is 0.
 
     >>> coral(torch.tensor([[[0.0], [2.0]], [[3.0], [5.0]]]))  # same spread, means 3 apart
     tensor(9.)
     """
-    if len(groups) < 2:
-        raise InvalidValue(f"CORAL compares at least two groups, not {len(groups)}")
     if min(len(group) for group in groups) < 2:
         raise InvalidValue(
             "a covariance needs at least 2 samples per group, not 1; raise batch_size"
         )
     means = torch.stack([group.mean(dim=0) for group in groups])
+    if len(groups) == 1:
+        return 0 * means.sum()
     covariances = torch.stack([_covariance(group).view(-1) for group in groups])
     return 2 * (means.var(dim=0).mean() + covariances.var(dim=0).mean())
 

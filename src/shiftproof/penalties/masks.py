@@ -37,10 +37,10 @@ def and_mask(gradients: Tensor, tau: float) -> Tensor:
 def sand_mask(gradients: Tensor, tau: float, k: float) -> Tensor:
     """Return the smooth mask of Shahtalebi et al. (2021): max(0, tanh(k (a − τ) / σ²)).
 
-    σ² is the unbiased variance of an entry over domains.  Where (a − τ) / σ² is 0/0, the mask is
-    negligible.  gradients [domains, …] → […].
+    σ² is the unbiased variance of an entry over domains, and 0 of a single one.  Where (a − τ) / σ²
+    is 0/0, the mask is negligible.  gradients [domains, …] → […].
     """
-    precision = gradients.var(dim=0).reciprocal()
+    precision = gradients.var(dim=0, correction=min(1, len(gradients) - 1)).reciprocal()
     mask = torch.tanh(k * precision * (sign_agreement(gradients) - tau)).clamp(min=0)
     return mask.nan_to_num(nan=NEGLIGIBLE)
 

@@ -8,7 +8,6 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from shiftproof.errors import InvalidValue
 from shiftproof.penalties.precision import in_full_precision
 
 # From nearly linear to nearly discrete, whatever the scale of the features.
@@ -24,11 +23,11 @@ def mmd(groups: Tensor | Sequence[Tensor]) -> Tensor:
     estimate, with the points paired with themselves).  Over all pairs that is twice the mean
     kernel within groups less twice that between groups.
 
-    groups [domains, batch, k], or a sequence of [batchᵢ, k] of any sizes ≥ 1; at least two.
+    groups [domains, batch, k], or a sequence of [batchᵢ, k] of any sizes ≥ 1; of one it is 0.
     """
-    if len(groups) < 2:
-        raise InvalidValue(f"MMD compares at least two groups, not {len(groups)}")
     within = [gaussian_kernels(x, x).mean() for x in groups]
+    if len(groups) == 1:
+        return 0 * within[0]
     between = [gaussian_kernels(x, y).mean() for x, y in combinations(groups, 2)]
     return 2 * (torch.stack(within).mean() - torch.stack(between).mean())
 

@@ -33,10 +33,10 @@ def pdm(x: Tensor | Sequence[Tensor], order: Order = 2, trim: int = 0) -> Tensor
     """Return the matching penalty PDM_p of several groups of points, a scalar ≥ 0.
 
     Args:
-        x: [domains, batch, dims], at least two domains; or a sequence of [batchᵢ, dims], one per
-            domain, of any sizes.  Unequal groups are matched by quantiles: with Fᵢ⁻¹ the (step)
-            quantile function of group i, the sum over j becomes ∫₀¹ |Fᵢ⁻¹(u) − F̄⁻¹(u)|^p du,
-            which for equal sizes is the same number.
+        x: [domains, batch, dims], or a sequence of [batchᵢ, dims], one per domain, of any sizes;
+            a single domain has nothing to match, and its penalty is 0.  Unequal groups are matched
+            by quantiles: with Fᵢ⁻¹ the (step) quantile function of group i, the sum over j becomes
+            ∫₀¹ |Fᵢ⁻¹(u) − F̄⁻¹(u)|^p du, which for equal sizes is the same number.
         order: 2 for the KL form, 1 for the Wasserstein form.
         trim: how many of the smallest, and of the largest, values to leave out per dimension
             (of the smallest group; of a larger one the same share).
@@ -151,8 +151,8 @@ def _resample(ranked: Tensor, levels: int) -> Tensor:
 
 
 def _check(domains: int, order: int) -> None:
-    if domains < 2:
-        raise InvalidValue(f"matching needs at least two domains, not {domains}")
+    if domains < 1:
+        raise InvalidValue("matching needs at least one domain, not 0")
     if order not in (1, 2):
         raise InvalidValue(f"the order of matching must be 1 or 2, not {order}")
 

@@ -212,10 +212,10 @@ def check_learning(name: str, hparams: Hparams = DEFAULTS) -> None:
     )
 
 
-@contract("work with 2 to 6 domains, 2 to 65 classes, linear and MLP heads")
+@contract("work with 1 to 6 domains, 2 to 65 classes, linear and MLP heads")
 def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Every number of domains with every kind of head, on few and on many classes."""
-    for domains in range(2, 7):
+    for domains in range(1, 7):
         for classes in (2, 3, 65):
             for nonlinear_head in (False, True):
                 data = problem(domains=domains, classes=classes)

@@ -62,7 +62,14 @@ def build(
     """Return the untrained algorithm, built as the loop does."""
     if data.backbone == "mlp":
         model = {"hidden": 32, **model}
-    config = configure(data, name, hparams={**model, **hparams}, seed=seed, device="cpu")
+    config = configure(
+        data,
+        name,
+        hparams={**model, **hparams},
+        seed=seed,
+        device="cpu",
+        fewest_training_domains=1,
+    )
     return build_algorithm(config, data)
 
 

@@ -140,6 +140,7 @@ def configure(
     precision: str = "fp32",
     average: str = "none",
     augment_validation: bool = False,
+    fewest_training_domains: int = 2,
 ) -> RunConfig:
     """Return the configuration of a run, with every name and value checked and filled in.
 
@@ -163,6 +164,8 @@ def configure(
             last ones, their moving average, or SWAD's mean over the valley of the validation risk.
         augment_validation: evaluate the training domains on random views of their images, as
             DomainBed does, in place of whole images.
+        fewest_training_domains: with fewer left for training, refuse; 1 is for runs that leave
+            out most domains to choose hyper-parameters.
     """
     if len(dataset.classes) < 2:
         raise DataError(
@@ -212,7 +215,7 @@ def configure(
         algorithm=algorithm,
         backbone=backbone,
         hparams=resolved,
-        test_domains=_test_domains(dataset, test_domains),
+        test_domains=_test_domains(dataset, test_domains, fewest_training_domains),
         steps=steps,
         eval_every=eval_every,
         evaluate=tuple(name for name in EVALUATION_SETS if name in evaluate),
@@ -233,14 +236,14 @@ def _share(declared: type, hparams: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in hparams.items() if name in names}
 
 
-def _test_domains(dataset: DomainDataset, asked: Sequence[str]) -> tuple[str, ...]:
+def _test_domains(dataset: DomainDataset, asked: Sequence[str], fewest: int) -> tuple[str, ...]:
     chosen = {dataset.index_of(name) for name in asked}
     left = [name for index, name in enumerate(dataset.domain_names) if index not in chosen]
-    if len(left) < 2:
+    if len(left) < fewest:
         raise DataError(
             f"{dataset.name} has {len(dataset.domains)} domains"
             f" ({', '.join(dataset.domain_names)}), and {len(left)} remain for training;"
-            " at least two must"
+            f" at least {('one', 'two')[fewest - 1]} must"
         )
     return tuple(dataset.domain_names[index] for index in sorted(chosen))
 
