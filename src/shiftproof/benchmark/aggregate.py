@@ -141,6 +141,11 @@ class SelectionResults:
     algorithms: tuple[str, ...]
     datasets: tuple[DatasetResults, ...]
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there is a number at all."""
+        return any(results.has_numbers for results in self.datasets)
+
     def average(self, algorithm: str) -> float | None:
         """Return the mean over datasets in percent, or None if one has no number."""
         return mean_of_columns([results.average(algorithm) for results in self.datasets])

@@ -12,6 +12,8 @@ from shiftproof.errors import InvalidValue, UnknownName
 EXAMPLE = "Example: [bold]shiftproof report runs/sweep --format latex --out table.tex[/]"
 # Not tables: the runs themselves, in a folder as DomainBed's or in one compressed file of ours.
 RUNS = ("domainbed", "records")
+# In the order of DomainBed's tables; others follow.
+SELECTIONS = ("training-domain", "leave-one-domain-out", "oracle")
 
 
 def report(
@@ -31,8 +33,12 @@ def report(
         ),
     ] = "text",
     selection: Annotated[
-        str, typer.Option(help="How to choose among runs and steps, separated by commas.")
-    ] = "training-domain,leave-one-domain-out,oracle",
+        str | None,
+        typer.Option(
+            help="How to choose among runs and steps, separated by commas; by default every way"
+            " that these runs allow."
+        ),
+    ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="Whom to compare with; erm if it is there.")
     ] = None,
@@ -49,7 +55,7 @@ def report(
     from dataclasses import replace
 
     from shiftproof.benchmark.aggregate import aggregate
-    from shiftproof.benchmark.domainbed_runs import write_domainbed_runs
+    from shiftproof.benchmark.domainbed_runs import in_table_order, write_domainbed_runs
     from shiftproof.benchmark.packed import pack_runs
     from shiftproof.benchmark.results import checked, read_sweep
     from shiftproof.benchmark.selection import SELECTORS
@@ -62,7 +68,8 @@ def report(
         raise UnknownName("format", format_, [*FORMATS, *RUNS])
     if format_ in RUNS and out is None:
         raise InvalidValue(f"--format {format_} writes runs: --out must say where")
-    selectors = [SELECTORS.get(name.strip())() for name in selection.split(",")]
+    asked = in_table_order(SELECTORS, SELECTIONS) if selection is None else selection.split(",")
+    selectors = [SELECTORS.get(name.strip())() for name in asked]
     outcomes = checked(outcome for folder in folders for outcome in read_sweep(folder))
     if as_domainbed:
         outcomes = [replace(o, status="finished") if o.evaluations else o for o in outcomes]
@@ -77,6 +84,8 @@ def report(
         print(f"{out}: {pack_runs(outcomes, out)} runs")
         return
     results = [aggregate(outcomes, selector) for selector in selectors]
+    if selection is None:
+        results = [found for found in results if found.has_numbers] or results
     records = sum(len(outcome.evaluations) for outcome in outcomes)
     text = FORMATS[format_](results, records, baseline or "erm")
     if out is None:

@@ -65,7 +65,7 @@ def sheets(
     title = baseline and algorithm_title(baseline)
     for dataset in results.datasets:
         yield _dataset_sheet(results, dataset, title)
-    if not any(dataset.has_numbers for dataset in results.datasets):
+    if not results.has_numbers:
         return
     yield _averages_sheet(results, title)
     if len(results.algorithms) > 1:
