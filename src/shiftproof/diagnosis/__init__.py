@@ -1,0 +1,1 @@
+"""What shifts between domains, how much, and what the paper's theory makes of it."""
