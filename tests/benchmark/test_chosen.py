@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from shiftproof.benchmark.aggregate import aggregate
 from shiftproof.benchmark.chosen import choose, export
 from shiftproof.benchmark.jobs import SweepData
 from shiftproof.benchmark.presets import PRESETS
@@ -47,8 +46,7 @@ def finished(tmp_path_factory):
 
 
 def chosen_of(plan, sweep):
-    outcomes = read_sweep(sweep)
-    return choose(plan.jobs, [aggregate(outcomes, SELECTORS.get(name)()) for name in NAMES])
+    return choose(plan.jobs, read_sweep(sweep), [SELECTORS.get(name)() for name in NAMES])
 
 
 def runner(plan, calls):

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from shiftproof.benchmark.aggregate import SelectionResults
+from shiftproof.benchmark.aggregate import aggregate
 from shiftproof.benchmark.jobs import Job
-from shiftproof.benchmark.results import RunKey, outcome_of_run, positions
-from shiftproof.benchmark.selection import Selection
+from shiftproof.benchmark.results import RunKey, RunOutcome, outcome_of_run, positions
+from shiftproof.benchmark.selection import Selection, Selector
 from shiftproof.benchmark.store import SweepFolder
 from shiftproof.errors import RunConflict
 from shiftproof.training.checkpoint import write_atomically
@@ -42,21 +42,23 @@ class ChosenModel:
 
 
 def choose(
-    jobs: Iterable[Job], results: Sequence[SelectionResults]
+    jobs: Iterable[Job], outcomes: Iterable[RunOutcome], selectors: Iterable[Selector]
 ) -> list[tuple[ChosenModel, Job]]:
-    """Return what every selector chose, each with the job that ends at the chosen step."""
+    """Return what every selector chooses, each with the job that ends at the chosen step.
+
+    ``outcomes`` are those of the jobs; others, of another plan in the same folder, play no part.
+    """
     by_key = {_key(job): job for job in jobs}
+    own = [outcome for outcome in outcomes if outcome.key in by_key]
     chosen = []
-    for selected in results:
-        for dataset in selected.datasets:
+    for selector in selectors:
+        for dataset in aggregate(own, selector).datasets:
             for (_, position), cell in dataset.cells.items():
                 for found in cell.selections.values():
-                    if found.run.key not in by_key:
-                        continue  # of another plan in the same folder
                     job = by_key[found.run.key]
                     job = replace(job, config=replace(job.config, steps=found.step))
-                    domain = dataset.domains[position]
-                    chosen.append((_described(selected.selector.name, domain, found, job), job))
+                    model = _described(selector.name, dataset.domains[position], found, job)
+                    chosen.append((model, job))
     return chosen
 
 

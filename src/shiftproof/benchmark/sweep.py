@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.benchmark.estimate import Cost, measure, total_bytes, total_seconds
-from shiftproof.benchmark.executors.local import run_locally
+from shiftproof.benchmark.executors.base import Executor
+from shiftproof.benchmark.executors.local import LocalExecutor
 from shiftproof.benchmark.jobs import Job, SweepData
 from shiftproof.benchmark.plan import combined, plan
 from shiftproof.benchmark.presets import Preset
-from shiftproof.benchmark.resources import choose_workers, cores
 from shiftproof.benchmark.selection import SELECTORS
 from shiftproof.benchmark.store import Failure, SweepFolder
 from shiftproof.benchmark.tracker import Standing, Tracker
@@ -118,17 +118,19 @@ def run_sweep(
     planned: SweepPlan,
     out: Path,
     *,
+    executor: Executor | None = None,
     workers: int | None = None,
     retry_failed: bool = False,
     show: Callable[[Standing], None] = lambda standing: None,
-    checkpoint_seconds: float = 5.0,
 ) -> SweepResult:
     """Run what is left of a sweep in ``out``.
 
-    The first SIGINT or SIGTERM stops the runs after their current steps, with checkpoints.
+    By default in ``workers`` processes on this machine (see :mod:`~shiftproof.benchmark.executors`
+    for others).  The first SIGINT or SIGTERM stops the runs after their current steps, with
+    checkpoints.
     """
     folder = SweepFolder(out)
-    count = choose_workers(workers, planned.memory)
+    executor = executor or LocalExecutor(workers)
     with folder.claim(planned.settings), stop_on_signal() as stop_asked:
         if retry_failed:
             for job in planned.jobs:
@@ -138,7 +140,7 @@ def run_sweep(
             planned.jobs,
             folder,
             lambda job: costs[job.data.name, job.config.algorithm].seconds(job),
-            count,
+            executor.workers(planned.jobs, planned.memory),
             show,
         )
 
@@ -147,14 +149,7 @@ def run_sweep(
             return tracker(event)
 
         try:
-            run_locally(
-                tracker.left,
-                folder,
-                listen,
-                count,
-                max(1, cores() // count),
-                checkpoint_seconds,
-            )
+            executor.run(tracker.left, folder, listen, planned.memory)
         finally:
             tracker.end()
         return SweepResult(tracker.standing, folder.failures(planned.jobs), tracker.stop)

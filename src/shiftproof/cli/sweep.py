@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,10 @@ from shiftproof.cli.options import parse_assignments
 from shiftproof.errors import DataError, InvalidValue
 
 if TYPE_CHECKING:
-    from shiftproof.benchmark.jobs import Frozen, SweepData
+    from shiftproof.benchmark.executors.base import Executor
+    from shiftproof.benchmark.jobs import Frozen, Job, SweepData
     from shiftproof.benchmark.presets import Preset
+    from shiftproof.benchmark.sweep import SweepPlan
     from shiftproof.benchmark.tracker import Standing
 
 EXAMPLE = (
@@ -54,8 +57,25 @@ def sweep(
     data_option: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of every dataset; repeatable.")
     ] = None,
+    executor: Annotated[
+        str, typer.Option(help="Where runs are made: local (processes) or ray (a cluster).")
+    ] = "local",
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Of a Ray cluster, HOST:PORT or auto; without, Ray runs on this machine.",
+        ),
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes; by default as cores and memory allow.")
+        int | None, typer.Option(help="Runs at once; by default as cores and memory allow.")
+    ] = None,
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="After the runs, put there the model that each selection method chooses.",
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
@@ -70,14 +90,13 @@ def sweep(
 ) -> None:
     """Run the DomainBed protocol; the same command again goes on where it stopped."""
     from rich.console import Console
-    from rich.live import Live
 
+    from shiftproof.benchmark.executors import open_executor
     from shiftproof.benchmark.jobs import Frozen
     from shiftproof.benchmark.presets import preset_named
-    from shiftproof.benchmark.resources import choose_workers
-    from shiftproof.benchmark.sweep import make_plan, run_sweep
+    from shiftproof.benchmark.sweep import make_plan
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.report.sweep import failure_lines, plan_table, standing_table
+    from shiftproof.report.sweep import plan_table
 
     if status is not None:
         _show_status(status)
@@ -88,31 +107,52 @@ def sweep(
         raise InvalidValue(f"--workers must be at least 1, not {workers}")
     chosen = preset_named(preset)
     frozen = Frozen(backbone or "resnet50", weights, precision) if chosen.freeze_images else None
-    with LoadingBar(quiet=quiet) as progress:
-        planned = make_plan(
-            _sets(data, chosen, label, domain, data_option or [], frozen),
-            _algorithms(algorithms),
-            chosen,
-            [name.strip() for name in selection.split(",")],
-            n_hparams=n_hparams,
-            trials=trials,
-            steps=steps,
-            device=device,
-            precision=precision,
-            progress=progress,
-        )
+    selectors = [name.strip() for name in selection.split(",")]
+    # Before the plan, which takes a while: a cluster that does not answer is told at once.
+    with open_executor(executor, workers, ray_address) as place:
+        with LoadingBar(quiet=quiet) as progress:
+            planned = make_plan(
+                _sets(data, chosen, label, domain, data_option or [], frozen),
+                _algorithms(algorithms),
+                chosen,
+                selectors,
+                n_hparams=n_hparams,
+                trials=trials,
+                steps=steps,
+                device=device,
+                precision=precision,
+                progress=progress,
+            )
+        if not quiet or dry_run:
+            workers = place.workers(planned.jobs, planned.memory)
+            Console(stderr=True).print(plan_table(planned, workers))
+        if dry_run:
+            return
+        _run(planned, out, place, retry_failed=retry_failed, quiet=quiet)
+        print(f"shiftproof report {out} prints the tables")
+        if models is not None:
+            index = _export(planned, selectors, out, models, place, quiet=quiet)
+            print(f"{index} lists the chosen models")
+
+
+def _run(
+    planned: SweepPlan, out: Path, place: Executor, *, retry_failed: bool, quiet: bool
+) -> None:
+    """Run a plan and say how it ended; unless all went well, that is the end of the command."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from shiftproof.benchmark.sweep import run_sweep
+    from shiftproof.report.sweep import failure_lines, standing_table
+
     console = Console(stderr=True)
-    if not quiet or dry_run:
-        console.print(plan_table(planned, choose_workers(workers, planned.memory)))
-    if dry_run:
-        return
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def show(standing: Standing) -> None:
             if not quiet and console.is_terminal:
                 live.update(standing_table(standing), refresh=True)
 
-        result = run_sweep(planned, out, workers=workers, retry_failed=retry_failed, show=show)
+        result = run_sweep(planned, out, executor=place, retry_failed=retry_failed, show=show)
     Console().print(standing_table(result.standing))
     for line in failure_lines(result.failures):
         typer.echo(line, err=True)
@@ -122,7 +162,31 @@ def sweep(
     if result.failures:
         typer.echo("--retry-failed tries the failed runs again", err=True)
         raise typer.Exit(1)
-    print(f"shiftproof report {out} prints the tables")
+
+
+def _export(
+    planned: SweepPlan,
+    selectors: Sequence[str],
+    out: Path,
+    models: Path,
+    place: Executor,
+    *,
+    quiet: bool,
+) -> Path:
+    """Put the models that the selectors choose into a folder; return the file that lists them."""
+    from shiftproof.benchmark.chosen import choose, export
+    from shiftproof.benchmark.results import read_sweep
+    from shiftproof.benchmark.selection import SELECTORS
+    from shiftproof.benchmark.store import SweepFolder
+
+    chosen = choose(planned.jobs, read_sweep(out), [SELECTORS.get(name)() for name in selectors])
+
+    def run(jobs: Sequence[Job], folder: Path) -> None:
+        settings = {**planned.settings, "chosen from": "a sweep"}
+        again = replace(planned, jobs=tuple(jobs), settings=settings)
+        _run(again, folder, place, retry_failed=True, quiet=quiet)
+
+    return export(chosen, SweepFolder(out), models, run)
 
 
 def _show_status(folder: Path) -> None:

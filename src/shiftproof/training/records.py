@@ -32,8 +32,8 @@ def read_records(path: Path) -> list[Record]:
 
 
 def rewind_records(path: Path, step: int) -> list[Record]:
-    """Forget records after ``step`` (they will come again), and return those that stay."""
-    kept = [record for record in _whole_lines(path) if record["step"] <= step]
+    """Forget records after ``step`` and events (they will come again); return those that stay."""
+    kept = [r for r in _whole_lines(path) if r["step"] <= step and "event" not in r]
     data = b"".join(map(_line, kept))
     if not path.exists() or path.read_bytes() != data:
         write_atomically(path, data)

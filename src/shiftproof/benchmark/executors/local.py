@@ -11,66 +11,47 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
-import traceback
-from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from torch import Tensor
-
-from shiftproof.benchmark.executors.base import Event, Listener
+from shiftproof.benchmark.executors.base import Crew, Event, Executor, Listener, work_off
+from shiftproof.benchmark.executors.work import TELL_SECONDS, Shelf, Teller, deaf, outcome
 from shiftproof.benchmark.jobs import Job
+from shiftproof.benchmark.resources import choose_workers, cores
 from shiftproof.benchmark.store import SweepFolder
-from shiftproof.data import DomainDataset
-from shiftproof.errors import RunConflict, ShiftproofError
-from shiftproof.training.config import RunConfig
-from shiftproof.training.loop import Observer, train
-
-# A job whose process has died this often is given up.
-MOST_DEATHS = 3
-# How often a run says how far it is, and the driver looks at the clock.
-TELL_SECONDS = 1.0
+from shiftproof.training.loop import RunResult, train
 
 
-def run_locally(
-    jobs: Sequence[Job],
-    folder: SweepFolder,
-    listener: Listener,
-    workers: int,
-    threads: int,
-    checkpoint_seconds: float = 5.0,
-) -> None:
-    """Run jobs in ``workers`` processes of ``threads`` threads; return when all have ended.
+class LocalExecutor(Executor):
+    """Processes on this machine: as many as asked for, or as cores and memory allow.
 
-    When ``listener`` says so, the runs stop after their current step, with a checkpoint.
+    They share the cores, unless ``threads`` says how many each may use.
     """
-    crew = _Crew(folder, workers, threads, checkpoint_seconds)
-    waiting = deque(jobs)
-    deaths: Counter[str] = Counter()
-    stopping = False
-    try:
-        while waiting or crew.busy():
-            while waiting and not stopping and crew.has_room():
-                job = waiting.popleft()
-                crew.give(job)
-                stopping |= listener(Event("started", job))
-            if stopping:
-                waiting.clear()
-                crew.stop()
-            for event in crew.listen():
-                if event.kind == "failed" and event.status == "died":
-                    deaths[event.job.id] += 1
-                    if deaths[event.job.id] < MOST_DEATHS:
-                        waiting.append(event.job)
-                        continue
-                stopping |= listener(event)
-            stopping |= listener(None)
-    finally:
-        crew.dismiss()
+
+    def __init__(
+        self,
+        asked: int | None = None,
+        threads: int | None = None,
+        checkpoint_seconds: float = 5.0,
+    ) -> None:
+        self._asked = asked
+        self._threads = threads
+        self._checkpoint_seconds = checkpoint_seconds
+
+    def workers(self, jobs: Sequence[Job], memory: int) -> int:
+        """Return how many processes there will be."""
+        return choose_workers(self._asked, memory)
+
+    def run(
+        self, jobs: Sequence[Job], folder: SweepFolder, listener: Listener, memory: int
+    ) -> None:
+        """Run jobs, with the cores divided among the processes."""
+        workers = self.workers(jobs, memory)
+        threads = self._threads or max(1, cores() // workers)
+        work_off(_Crew(folder, workers, threads, self._checkpoint_seconds), jobs, listener)
 
 
 @dataclass
@@ -81,7 +62,7 @@ class _Worker:
     training: bool = False
 
 
-class _Crew:
+class _Crew(Crew):
     """The processes, and what each is doing."""
 
     def __init__(
@@ -166,76 +147,30 @@ def _work(line: Connection, sweep: str, threads: int, checkpoint_seconds: float)
     """Do jobs until there are no more."""
     import torch
 
-    # A run notes both and stops; outside a run they mean nothing, for the driver decides.  (Not
-    # SIG_IGN: Python complains of a signal that comes while its handler is taken away.)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, frame: None)
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     torch.set_num_threads(threads)
     folder = SweepFolder(Path(sweep))
-    shelf = _Shelf()
-    while True:
-        try:
-            job: Job = line.recv()
-        except (EOFError, OSError):
-            return
-        line.send(_do(job, folder, shelf, line, checkpoint_seconds))
+    shelf = Shelf()
+    with deaf():
+        while True:
+            try:
+                job: Job = line.recv()
+            except (EOFError, OSError):
+                return
+            line.send(Event("started", job))
+            line.send(_do(job, folder, shelf, line, checkpoint_seconds))
 
 
 def _do(
-    job: Job, folder: SweepFolder, shelf: _Shelf, line: Connection, checkpoint_seconds: float
+    job: Job, folder: SweepFolder, shelf: Shelf, line: Connection, checkpoint_seconds: float
 ) -> Event:
-    try:
+    def work() -> RunResult:
         dataset = shelf.take(job)
-        observer = _Teller(line, job)
+        teller = Teller(lambda step: line.send(Event("progress", job, step)))
         run = folder.prepare(job)
-        result = train(job.config, dataset, run, observer, checkpoint_seconds, workers=1)
-    except RunConflict as error:
-        # Another process holds the run: the last moments of one whose driver was killed.
-        time.sleep(TELL_SECONDS)
-        return Event("failed", job, status="died", reason=str(error))
-    except ShiftproofError as error:
-        return Event("failed", job, reason=str(error))
-    except Exception as error:
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        return Event("failed", job, reason=reason, trace=traceback.format_exc())
-    accuracy = result.records[-1].get("accuracy", {}) if result.records else {}
-    return Event("ended", job, result.step, result.status, result.seconds, dict(accuracy))
+        return train(job.config, dataset, run, teller, checkpoint_seconds, workers=1)
 
-
-class _Shelf:
-    """The data of the last job, which the next one often needs again."""
-
-    def __init__(self) -> None:
-        self._key: object = None
-        self._dataset: DomainDataset | None = None
-
-    def take(self, job: Job) -> DomainDataset:
-        key = (job.data, job.trial_seed)
-        if self._dataset is None or self._key != key:
-            self._dataset = None  # before the new one is there: never two in memory
-            self._dataset, self._key = job.data.load(job.trial_seed), key
-        return self._dataset
-
-
-class _Teller(Observer):
-    """Tells the driver how far a run is."""
-
-    def __init__(self, line: Connection, job: Job) -> None:
-        self._line = line
-        self._job = job
-        self._told = time.monotonic()
-
-    def begin(self, config: RunConfig, step: int) -> None:
-        """Tell where it starts."""
-        self._line.send(Event("progress", self._job, step))
-
-    def step(self, step: int, measured: dict[str, Tensor]) -> None:
-        """Tell now and then."""
-        now = time.monotonic()
-        if now - self._told >= TELL_SECONDS:
-            self._told = now
-            self._line.send(Event("progress", self._job, step))
+    return outcome(job, work)
 
 
 def _end_with_the_driver() -> None:

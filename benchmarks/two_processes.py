@@ -1,0 +1,74 @@
+"""How much faster two local processes finish a sweep of small networks than one.
+
+    python benchmarks/two_processes.py [--rounds 3] > two_processes.json
+
+One process and two take turns at the same 12 runs, from start to last record, processes and data
+included; the figure is the ratio of the medians.  With ``--threads 1`` every process has one thread;
+otherwise they share the cores, as ``shiftproof sweep --workers N`` has it.  The machine must be idle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from shiftproof.benchmark.executors.local import LocalExecutor
+from shiftproof.benchmark.jobs import SweepData
+from shiftproof.benchmark.presets import PRESETS
+from shiftproof.benchmark.resources import cores
+from shiftproof.benchmark.sweep import SweepPlan, make_plan, run_sweep
+from shiftproof.data.requests import DataRequest
+
+ALGORITHMS = ("erm", "vrex", "fishr", "idm")
+
+
+def main() -> None:
+    """Measure, and print JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, help="of each process")
+    arguments = parser.parse_args()
+    preset = PRESETS["lite"]
+    data = SweepData("colored-mnist", preset.request(DataRequest("colored-mnist")))
+    plan = make_plan([data], ALGORITHMS, preset, ["oracle"], n_hparams=1, trials=1, device="cpu")
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(arguments.rounds):
+        for workers, taken in seconds.items():
+            taken.append(finish(plan, workers, arguments.threads))
+            print(f"{workers} processes: {taken[-1]:.1f} s", file=sys.stderr)
+    one, two = (statistics.median(taken) for taken in seconds.values())
+    figures = {
+        "runs": len(plan.jobs),
+        "steps": preset.steps,
+        "one_process_seconds": seconds[1],
+        "two_processes_seconds": seconds[2],
+        "speed": one / two,
+        "threads": arguments.threads or "cores / processes",
+        "cores": cores(),
+        "machine": platform.machine(),
+        "torch": torch.__version__,
+    }
+    print(json.dumps(figures, indent=2))
+
+
+def finish(plan: SweepPlan, workers: int, threads: int | None) -> float:
+    """Return the seconds that all runs take, from nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        result = run_sweep(plan, Path(folder) / "sweep", executor=LocalExecutor(workers, threads))
+        taken = time.perf_counter() - started
+    if result.standing.counts["finished"] != len(plan.jobs):
+        raise RuntimeError(f"not all runs finished: {result.failures}")
+    return taken
+
+
+if __name__ == "__main__":
+    main()
