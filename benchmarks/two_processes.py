@@ -2,9 +2,10 @@
 
     python benchmarks/two_processes.py [--rounds 3] > two_processes.json
 
-One process and two take turns at the same 12 runs, from start to last record, processes and data
-included; the figure is the ratio of the medians.  With ``--threads 1`` every process has one thread;
-otherwise they share the cores, as ``shiftproof sweep --workers N`` has it.  The machine must be idle.
+One process and two take turns at the same 24 runs, from start to last record, processes and data
+included; the figure is the ratio of the medians.  With ``--threads 1`` every process has one
+thread; otherwise they share the cores, as ``shiftproof sweep --workers N`` has it.  The machine
+must be idle.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def main() -> None:
     arguments = parser.parse_args()
     preset = PRESETS["lite"]
     data = SweepData("colored-mnist", preset.request(DataRequest("colored-mnist")))
-    plan = make_plan([data], ALGORITHMS, preset, ["oracle"], n_hparams=1, trials=1, device="cpu")
+    plan = make_plan([data], ALGORITHMS, preset, ["oracle"], n_hparams=2, trials=1, device="cpu")
     seconds: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(arguments.rounds):
         for workers, taken in seconds.items():

@@ -37,6 +37,10 @@ class SweepPlan:
     settings: Mapping[str, Any]
     memory: int
 
+    def expected_seconds(self, job: Job) -> float:
+        """Return about how long a run takes."""
+        return self.costs[job.data.name, job.config.algorithm].seconds(job)
+
     def seconds(self, workers: int) -> float:
         """Return about how long all runs take in so many processes."""
         return total_seconds(self.jobs, dict(self.costs)) / workers
@@ -135,11 +139,10 @@ def run_sweep(
         if retry_failed:
             for job in planned.jobs:
                 folder.forgive(job)
-        costs = planned.costs
         tracker = Tracker(
             planned.jobs,
             folder,
-            lambda job: costs[job.data.name, job.config.algorithm].seconds(job),
+            planned.expected_seconds,
             executor.workers(planned.jobs, planned.memory),
             show,
         )
@@ -149,10 +152,18 @@ def run_sweep(
             return tracker(event)
 
         try:
-            executor.run(tracker.left, folder, listen, planned.memory)
+            executor.run(_longest_first(tracker.left, planned), folder, listen, planned.memory)
         finally:
             tracker.end()
         return SweepResult(tracker.standing, folder.failures(planned.jobs), tracker.stop)
+
+
+def _longest_first(jobs: Sequence[Job], planned: SweepPlan) -> list[Job]:
+    """Return jobs dataset by dataset, the long ones first: at the end no process waits long."""
+    datasets = list(dict.fromkeys(job.data.name for job in planned.jobs))
+    return sorted(
+        jobs, key=lambda job: (datasets.index(job.data.name), -planned.expected_seconds(job))
+    )
 
 
 def _memory() -> int:
