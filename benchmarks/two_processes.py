@@ -2,7 +2,7 @@
 
     python benchmarks/two_processes.py [--rounds 3] > two_processes.json
 
-One process and two take turns at the same 24 runs, from start to last record, processes and data
+One process and two take turns at the same 12 runs, from start to last record, processes and data
 included; the figure is the ratio of the medians.  With ``--threads 1`` every process has one
 thread; otherwise they share the cores, as ``shiftproof sweep --workers N`` has it.  The machine
 must be idle.
@@ -36,10 +36,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, help="of each process")
+    parser.add_argument("--steps", type=int, help="of a run, in place of the preset's")
     arguments = parser.parse_args()
     preset = PRESETS["lite"]
     data = SweepData("colored-mnist", preset.request(DataRequest("colored-mnist")))
-    plan = make_plan([data], ALGORITHMS, preset, ["oracle"], n_hparams=2, trials=1, device="cpu")
+    plan = make_plan(
+        [data],
+        ALGORITHMS,
+        preset,
+        ["oracle"],
+        n_hparams=1,
+        trials=1,
+        steps=arguments.steps,
+        device="cpu",
+    )
     seconds: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(arguments.rounds):
         for workers, taken in seconds.items():
@@ -48,7 +58,7 @@ def main() -> None:
     one, two = (statistics.median(taken) for taken in seconds.values())
     figures = {
         "runs": len(plan.jobs),
-        "steps": preset.steps,
+        "steps": arguments.steps or preset.steps,
         "one_process_seconds": seconds[1],
         "two_processes_seconds": seconds[2],
         "speed": one / two,
