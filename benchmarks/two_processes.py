@@ -57,6 +57,7 @@ def main() -> None:
             print(f"{workers} processes: {taken[-1]:.1f} s", file=sys.stderr)
     one, two = (statistics.median(taken) for taken in seconds.values())
     figures = {
+        "command": " ".join(["python benchmarks/two_processes.py", *sys.argv[1:]]),
         "runs": len(plan.jobs),
         "steps": arguments.steps or preset.steps,
         "one_process_seconds": seconds[1],

@@ -11,7 +11,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -68,19 +67,6 @@ def cluster(own_home):
     assert signal.getsignal(signal.SIGTERM) == before
     assert descendants(os.getpid(), "raylet") == []
     gc.collect()  # Ray forgets its processes without a look: here, where that is allowed
-
-
-@pytest.fixture
-def table(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = ["place,a,b,label"]
-    for place in ("north", "south", "west"):
-        for _ in range(40):
-            y = int(rng.random() < 0.5)
-            rows.append(f"{place},{y + rng.normal():.3f},{rng.normal():.3f},{y}")
-    path = tmp_path / "toy.csv"
-    path.write_text("\n".join(rows) + "\n")
-    return path
 
 
 def make(table, algorithms=("erm",), n_hparams=1, steps=5):

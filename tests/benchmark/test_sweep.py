@@ -8,30 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from shiftproof.benchmark.estimate import Cost
 from shiftproof.benchmark.jobs import SweepData
 from shiftproof.benchmark.presets import PRESETS
 from shiftproof.benchmark.store import SweepFolder
-from shiftproof.benchmark.sweep import make_plan, run_sweep
+from shiftproof.benchmark.sweep import longest_first, make_plan, run_sweep
 from shiftproof.data.requests import DataRequest
 from shiftproof.errors import InvalidValue, RunConflict
-
-
-@pytest.fixture
-def table(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = ["place,a,b,label"]
-    for place in ("north", "south", "west"):
-        for _ in range(40):
-            y = int(rng.random() < 0.5)
-            rows.append(f"{place},{y + rng.normal():.3f},{rng.normal():.3f},{y}")
-    path = tmp_path / "toy.csv"
-    path.write_text("\n".join(rows) + "\n")
-    return path
 
 
 def make(table, algorithms=("erm",), n_hparams=2, steps=5, hparams=None, selectors=("oracle",)):
@@ -105,6 +93,24 @@ def test_a_sweep_grows(table, tmp_path):
     run_sweep(make(table, n_hparams=1), tmp_path / "sweep", workers=1)
     more = run_sweep(make(table, ("erm", "coral"), n_hparams=1), tmp_path / "sweep", workers=1)
     assert more.standing.counts == {"finished": 6}
+
+
+def test_long_runs_go_first_dataset_by_dataset(table):
+    plan = make(table, ("erm", "idm"), n_hparams=1)
+    other = [replace(job, data=replace(job.data, name="other")) for job in plan.jobs]
+    costs = {
+        (name, algorithm): Cost(seconds, 0.0, 0)
+        for name, slow in (("toy", "idm"), ("other", "erm"))
+        for algorithm in ("erm", "idm")
+        for seconds in [2.0 if algorithm == slow else 1.0]
+    }
+    plan = replace(plan, jobs=(*plan.jobs, *other), costs=costs)
+    order = [(job.data.name, job.config.algorithm) for job in longest_first(plan.jobs, plan)]
+    assert order == [
+        pair
+        for pair in [("toy", "idm"), ("toy", "erm"), ("other", "erm"), ("other", "idm")]
+        for _ in range(3)
+    ]
 
 
 def test_nonsense_is_refused(table):
@@ -209,13 +215,16 @@ def test_ctrl_c_stops_with_checkpoints_and_says_how_to_go_on(table, tmp_path):
         arguments, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    deadline = time.monotonic() + 120
-    while not list((tmp_path / "sweep").glob("runs/*/checkpoint.safetensors")):
-        assert time.monotonic() < deadline
-        assert driver.poll() is None
-        time.sleep(0.05)
-    os.killpg(driver.pid, signal.SIGINT)
-    _, err = driver.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 120
+        while not list((tmp_path / "sweep").glob("runs/*/checkpoint.safetensors")):
+            assert time.monotonic() < deadline
+            assert driver.poll() is None
+            time.sleep(0.05)
+        os.killpg(driver.pid, signal.SIGINT)
+        _, err = driver.communicate(timeout=60)
+    finally:
+        driver.kill()
     assert driver.returncode == 130
     assert "stopped; the same command goes on from there" in err
     assert "Traceback" not in err

@@ -188,6 +188,26 @@ def test_a_loss_that_is_not_finite_ends_the_run_at_its_step(
     assert (again.status, again.records) == ("diverged", result.records)
 
 
+def test_killed_before_it_could_say_that_it_diverged_it_says_so_again(
+    dataset, tmp_path, monkeypatch
+):
+    healthy = ERM.objective
+
+    def explodes(self, batch):
+        losses = healthy(self, batch)
+        return losses._replace(total=losses.total * (float("nan") if self.updates == 23 else 1.0))
+
+    monkeypatch.setattr(ERM, "objective", explodes)
+    # With a checkpoint after every step: the last one is later than the step that went wrong.
+    monkeypatch.setattr("shiftproof.training.loop.CHECKPOINT_SHARE", float("inf"))
+    result = train(make_config(dataset, "erm"), dataset, tmp_path, checkpoint_seconds=0)
+    assert result.final == {"step": 24, "event": "diverged"}
+    assert load_state(tmp_path / "checkpoint.safetensors")["step"] > 24
+    (tmp_path / "done.json").unlink()
+    again = train(make_config(dataset, "erm"), dataset, tmp_path)
+    assert (again.status, again.records) == ("diverged", result.records)
+
+
 def test_weights_that_are_not_finite_are_noticed_though_the_loss_was(dataset, tmp_path):
     dataset.domains[0].x[0] = float("inf")
     poisoned = DomainDataset("toy", dataset.domains, ("a", "b"), "table", "mlp", 10)

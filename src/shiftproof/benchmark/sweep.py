@@ -152,13 +152,13 @@ def run_sweep(
             return tracker(event)
 
         try:
-            executor.run(_longest_first(tracker.left, planned), folder, listen, planned.memory)
+            executor.run(longest_first(tracker.left, planned), folder, listen, planned.memory)
         finally:
             tracker.end()
         return SweepResult(tracker.standing, folder.failures(planned.jobs), tracker.stop)
 
 
-def _longest_first(jobs: Sequence[Job], planned: SweepPlan) -> list[Job]:
+def longest_first(jobs: Sequence[Job], planned: SweepPlan) -> list[Job]:
     """Return jobs dataset by dataset, the long ones first: at the end no process waits long."""
     datasets = list(dict.fromkeys(job.data.name for job in planned.jobs))
     return sorted(
