@@ -77,6 +77,7 @@ RUN = {
         (gzip.compress(json.dumps(RUN | {"status": "fine"}).encode()), "unknown status 'fine'"),
         (gzip.compress(json.dumps(RUN | {"test_domains": ["c"]}).encode()), "holds out 'c'"),
     ],
+    ids=["plain", "broken line", "cut short", "not text", "list", "status", "test domain"],
 )
 def test_damaged_files_are_named(tmp_path, content, message):
     path = tmp_path / "runs.jsonl.gz"
