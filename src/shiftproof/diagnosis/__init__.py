@@ -1,1 +1,1 @@
-"""What shifts between domains, how much, and what the paper's theory makes of it."""
+"""What shifts between the domains of a dataset, and what to do about it."""
