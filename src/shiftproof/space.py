@@ -6,6 +6,8 @@ An algorithm or model declares them once, beside the code they drive::
     class Hparams:
         lr: float = hparam(1e-3, Float(-4.5, -2.5, base=10), help="learning rate")
 
+A type such as ``float | Literal["auto"]`` lets words stand in the place of a number.
+
 A distribution states its bounds as the protocol does, by exponents: ``Float(-4.5, -2.5, base=10)``
 is 10^U(−4.5, −2.5), and ``Int`` rounds down.  That keeps every draw equal to DomainBed's to the
 last bit.
@@ -114,6 +116,7 @@ class HparamSpec:
 
     name: str
     type: type
+    words: tuple[str, ...]
     setting: Setting
     regimes: Mapping[Regime, Setting]
     within: tuple[float, float] | None
@@ -132,7 +135,9 @@ class HparamSpec:
 
     def parse(self, value: object) -> Scalar:
         """Return ``value`` in the declared type and within the rule, or say what is wrong."""
-        parsed = _convert(self.name, value, self.type)
+        if value in self.words:
+            return str(value)
+        parsed = _convert(self.name, value, self.type, self.words)
         if self.choices is not None and parsed not in self.choices:
             allowed = ", ".join(map(str, self.choices))
             raise InvalidValue(f"{self.name} must be one of {allowed}, not {value!r}")
@@ -178,10 +183,11 @@ H = TypeVar("H")
 def specs(hparams: type) -> dict[str, HparamSpec]:
     """Return the hyper-parameters that an ``Hparams`` dataclass declares, by name."""
     hints = typing.get_type_hints(hparams)
-    return {
-        field.name: HparamSpec(name=field.name, type=hints[field.name], **field.metadata)
-        for field in dataclasses.fields(hparams)
-    }
+    found = {}
+    for field in dataclasses.fields(hparams):
+        kind, words = _kind_and_words(hints[field.name])
+        found[field.name] = HparamSpec(name=field.name, type=kind, words=words, **field.metadata)
+    return found
 
 
 def resolve(
@@ -228,9 +234,18 @@ def draw(
     return drawn
 
 
-def _convert(name: str, value: object, kind: type) -> Scalar:
+def _kind_and_words(hint: Any) -> tuple[type, tuple[str, ...]]:
+    """Split a declared type into a plain one and the words that may stand in its place."""
+    alternatives = typing.get_args(hint) or (hint,)
+    words = tuple(word for each in alternatives for word in typing.get_args(each))
+    (kind,) = (each for each in alternatives if not typing.get_args(each))
+    return kind, words
+
+
+def _convert(name: str, value: object, kind: type, words: tuple[str, ...]) -> Scalar:
     """Convert a value, perhaps typed on the command line, to its declared type."""
-    wrong = InvalidValue(f"{name} must be {_ARTICLE[kind]}, not {value!r}")
+    allowed = " or ".join([_ARTICLE[kind], *words])
+    wrong = InvalidValue(f"{name} must be {allowed}, not {value!r}")
     if kind is bool:
         word = str(value).lower()
         if word not in _BOOLEANS:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from torch import Tensor
 
 from shiftproof.algorithms.base import ALGORITHMS, Losses
 from shiftproof.algorithms.erm import ERM
+from shiftproof.algorithms.strength import (
+    MILD,
+    REPRESENTATIONS,
+    STRONG,
+    Disagreement,
+    LabelShift,
+    Unit,
+)
+from shiftproof.errors import InvalidValue
 from shiftproof.penalties.gradients import head_gradients
 from shiftproof.penalties.pdm import MovingMatch, Order
+from shiftproof.penalties.pdm_by_class import pdm_by_class
 from shiftproof.penalties.risk import per_sample_risk
 from shiftproof.space import Float, Int, hparam
 from shiftproof.types import Batch
@@ -40,6 +52,11 @@ class IDM(ERM):
 
     The authors' code has neither γ₂ nor t₂, hence their default 0, which switches each off.
 
+    λ₁ = ``auto`` and λ₂ = ``auto`` set themselves (:mod:`shiftproof.algorithms.strength`).  With
+    ``match_within`` = ``class``, representations are matched class by class, which does no harm
+    where domains hold the classes in different shares (:mod:`shiftproof.penalties.pdm_by_class`);
+    ``auto`` does so where the shares differ.
+
     A third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) from step t₃ on matches the per-sample risks ℓⁱ [b], which the
     paper leaves to future work; λ₃ = 0, the default, leaves it out.
 
@@ -54,10 +71,10 @@ class IDM(ERM):
     class Hparams(ERM.Hparams):
         """λ₁, λ₂, t₁, t₂, γ₁, γ₂ and the switches."""
 
-        gradient_weight: float = hparam(
+        gradient_weight: float | Literal["auto"] = hparam(
             1e3, Float(1, 5, base=10), within=(0, 1e15), help="λ₁, strength of gradient matching"
         )
-        representation_weight: float = hparam(
+        representation_weight: float | Literal["auto"] = hparam(
             1.0, Float(-1, 1, base=10), within=(0, 1e15), help="λ₂, of representation matching"
         )
         gradient_warmup: int = hparam(
@@ -85,6 +102,11 @@ class IDM(ERM):
         risk_ema: float = hparam(0.95, within=(0, 0.999999), help="γ₃, memory of risk matching")
         match_gradients: bool = hparam(True, help="whether to match gradients at all")
         match_representations: bool = hparam(True, help="whether to match representations at all")
+        match_within: str = hparam(
+            "all",
+            choices=("all", "class", "auto"),
+            help="match representations of all, or by class",
+        )
         order: int = hparam(2, choices=(1, 2), help="2 for the KL form of PDM, 1 for Wasserstein")
         trim: int = hparam(
             0, within=(0, 1e9), help="extreme gradients left out at each end, per dimension"
@@ -106,6 +128,19 @@ class IDM(ERM):
         self.gradient_match = MovingMatch(h.gradient_ema, order, h.trim, corrected=corrected)
         self.representation_match = MovingMatch(h.representation_ema, order, corrected=corrected)
         self.risk_match = MovingMatch(h.risk_ema, order, corrected=corrected)
+        if h.match_within != "all" and h.representation_ema > 0:
+            raise InvalidValue(
+                f"match_within={h.match_within} has no moving average, since every batch holds"
+                " other shares of the classes: set representation_ema=0"
+            )
+        # Built only where they act: an unused one would change the state of older runs.
+        if h.gradient_weight == "auto":
+            self.gradient_unit = Unit(h.gradient_ema, order, corrected=corrected)
+            self.disagreement = Disagreement()
+        if h.representation_weight == "auto":
+            self.representation_unit = Unit(h.representation_ema, order, corrected=corrected)
+        if h.match_within == "auto":
+            self.label_shift = LabelShift(self.task.num_domains, self.task.num_classes)
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_IDM = L_E + λ₁ L_G + λ₂ L_R.
@@ -122,18 +157,53 @@ class IDM(ERM):
         if h.match_gradients and self._tracks(h.gradient_warmup, h.gradient_ema):
             gradients = head_gradients(self.head, representations, batch.y, logits)  # line 7
             parts["gradient_penalty"] = self.gradient_match(gradients)  # line 11
+            weight = self._gradient_weight(gradients, batch, risks.mean(), parts)
             if self._matches(h.gradient_warmup):  # line 10
-                total = total + h.gradient_weight * parts["gradient_penalty"]  # line 12
+                total = total + weight * parts["gradient_penalty"]  # line 12
         if h.match_representations and self._tracks(h.representation_warmup, h.representation_ema):
-            penalty = self.representation_match(representations.flatten(2))  # line 15
-            parts["representation_penalty"] = penalty
+            points = representations.flatten(2)
+            parts["representation_penalty"] = self._match_representations(points, batch)  # line 15
+            weight = self._representation_weight(points, risks.mean(), parts)
             if self._matches(h.representation_warmup):  # line 14
-                total = total + h.representation_weight * penalty  # line 16
+                total = total + weight * parts["representation_penalty"]  # line 16
         if h.risk_weight > 0 and self._tracks(h.risk_warmup, h.risk_ema):
             parts["risk_penalty"] = self.risk_match(risks.unsqueeze(-1))
             if self._matches(h.risk_warmup):
                 total = total + h.risk_weight * parts["risk_penalty"]
         return Losses(total, parts)
+
+    def _gradient_weight(
+        self, gradients: Tensor, batch: Batch, risk: Tensor, parts: dict[str, Tensor]
+    ) -> float | Tensor:
+        """Return λ₁; a weight that sets itself is a part worth recording."""
+        h = self.hparams
+        if h.gradient_weight != "auto":
+            return h.gradient_weight
+        warm = self._matches(h.gradient_warmup)
+        level = self.disagreement(gradients, batch.y, self.generator, warm=warm)
+        kappa = (level == 1) * MILD + (level == 2) * STRONG
+        parts["disagreement"] = level.float()
+        parts["gradient_weight"] = kappa * self.gradient_unit(gradients, risk)
+        return parts["gradient_weight"]
+
+    def _representation_weight(
+        self, points: Tensor, risk: Tensor, parts: dict[str, Tensor]
+    ) -> float | Tensor:
+        """Return λ₂."""
+        if self.hparams.representation_weight != "auto":
+            return self.hparams.representation_weight
+        parts["representation_weight"] = REPRESENTATIONS * self.representation_unit(points, risk)
+        return parts["representation_weight"]
+
+    def _match_representations(self, points: Tensor, batch: Batch) -> Tensor:
+        """Return L_R of points [domains, batch, k]."""
+        within = self.hparams.match_within
+        if within == "all":
+            penalty: Tensor = self.representation_match(points)
+            return penalty
+        # As one class, all are matched with all.
+        labels = batch.y if within == "class" else batch.y * self.label_shift(batch.y)
+        return pdm_by_class(points, labels, self.task.num_classes, self.representation_match.order)
 
     def _matches(self, warmup: int) -> bool:
         """Whether this step's penalty enters the loss."""
