@@ -19,7 +19,7 @@ from shiftproof.algorithms.strength import (
 )
 from shiftproof.errors import InvalidValue
 from shiftproof.penalties.gradients import head_gradients
-from shiftproof.penalties.pdm import MovingMatch, Order
+from shiftproof.penalties.pdm import MovingMatch, Order, matching_information
 from shiftproof.penalties.pdm_by_class import pdm_by_class
 from shiftproof.penalties.risk import per_sample_risk
 from shiftproof.space import Float, Int, hparam
@@ -56,6 +56,11 @@ class IDM(ERM):
     ``match_within`` = ``class``, representations are matched class by class, which does no harm
     where domains hold the classes in different shares (:mod:`shiftproof.penalties.pdm_by_class`);
     ``auto`` does so where the shares differ.
+
+    ``track_information`` records how much a gradient and a representation tell of their domain
+    (:func:`~shiftproof.penalties.pdm.matching_information`): the two terms of the paper's bound, to
+    be watched beside the gap between training and test risk
+    (:mod:`shiftproof.training.bound_terms`).
 
     A third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) from step t₃ on matches the per-sample risks ℓⁱ [b], which the
     paper leaves to future work; λ₃ = 0, the default, leaves it out.
@@ -111,6 +116,9 @@ class IDM(ERM):
         trim: int = hparam(
             0, within=(0, 1e9), help="extreme gradients left out at each end, per dimension"
         )
+        track_information: bool = hparam(
+            False, help="record what gradients and representations tell of the domain"
+        )
         variant: str = hparam(
             "authors", choices=("authors", "paper"), help="the authors' code or the pseudo-code"
         )
@@ -154,6 +162,10 @@ class IDM(ERM):
         risks = per_sample_risk(logits, batch.y)  # line 6
         total = risks.mean()  # line 9
         parts = {"risk": total}
+        if h.track_information:
+            gradients = head_gradients(self.head, representations, batch.y, logits)
+            parts["gradient_information"] = matching_information(gradients)
+            parts["representation_information"] = matching_information(representations.flatten(2))
         if h.match_gradients and self._tracks(h.gradient_warmup, h.gradient_ema):
             gradients = head_gradients(self.head, representations, batch.y, logits)  # line 7
             parts["gradient_penalty"] = self.gradient_match(gradients)  # line 11

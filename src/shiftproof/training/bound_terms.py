@@ -1,0 +1,68 @@
+"""The two terms of the paper's bound beside the gap they bound, over the course of a run.
+
+What training learns of the domains is at most what its gradients tell of them, step by step:
+I(W;D) ≤ Σₜ I(Gₜ;D | W₁ … Wₜ₋₁).  What a test domain may change is bounded by I(R;D).  A run of IDM
+with ``track_information`` records both per dimension and step
+(:func:`shiftproof.penalties.pdm.matching_information`); its records hold means over the steps
+since the last one, so that the sum over all steps is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from shiftproof.errors import DataError
+from shiftproof.training.records import Record
+
+
+class BoundTerms(NamedTuple):
+    """After ``step`` updates; information in nats a dimension, the gap in units of the risk.
+
+    ``gradient`` is the mean per step since the last record, ``accumulated`` its sum over all steps
+    so far.  ``gap`` is the mean risk of the test domains less that of the training domains.
+    """
+
+    step: int
+    gradient: float
+    accumulated: float
+    representation: float
+    gap: float
+
+
+def bound_terms(records: Sequence[Record], test_domains: Collection[str]) -> list[BoundTerms]:
+    """Return the terms at each record of a run that held out ``test_domains``."""
+    return list(_terms(records, test_domains))
+
+
+def _terms(records: Sequence[Record], test_domains: Collection[str]) -> Iterator[BoundTerms]:
+    before, accumulated = 0, 0.0
+    for record in records:
+        if "gradient_information" not in record:
+            raise DataError(
+                f"the record of step {record['step']} has no information terms; train idm with"
+                " --hparam track_information=yes"
+            )
+        step, gradient = record["step"], record["gradient_information"]
+        accumulated += (step - before) * gradient
+        before = step
+        yield BoundTerms(
+            step, gradient, accumulated, record["representation_information"],
+            _gap(record, test_domains),
+        )  # fmt: skip
+
+
+def _gap(record: Record, test_domains: Collection[str]) -> float:
+    """Return the mean test risk less the mean training risk, each domain alike."""
+    risks: dict[bool, list[float]] = {True: [], False: []}
+    for name, risk in record["risk"].items():
+        domain, part = name.rsplit("/", 1) if "/" in name else (name, "")
+        if part in ("in", "out"):
+            risks[domain in test_domains].append(risk)
+    if not all(risks.values()):
+        raise DataError(
+            f"the record of step {record['step']} lacks the risk of training or test domains;"
+            " train with --evaluate train-out,test-in"
+        )
+    return fmean(risks[True]) - fmean(risks[False])
