@@ -11,12 +11,16 @@ from torch import Tensor, nn
 
 from shiftproof.algorithms import ALGORITHMS
 from shiftproof.algorithms.strength import (
+    BY_HEART,
+    ENDS,
+    FADES,
     MILD,
     PATIENCE,
     REPRESENTATIONS,
     STRONG,
-    Disagreement,
+    GradientStrength,
     LabelShift,
+    ShareOfGuess,
     Unit,
     _dealt_means,
 )
@@ -83,11 +87,18 @@ def test_it_fades_with_the_risk():
 
 
 def watched(
-    gap: float, *, steps: int = 250, seed: int = 0, warm_from: int = 0, shares=(0.5, 0.5), domains=2
+    gap: float,
+    *,
+    steps: int = 250,
+    seed: int = 0,
+    warm_from: int = 0,
+    shares=(0.5, 0.5),
+    domains=2,
+    risk=0.5,
 ) -> list[int]:
     """Gradients of noise 1 whose means lie ``gap`` apart in one of 60 dimensions."""
     generator = torch.Generator().manual_seed(seed)
-    shift, levels = Disagreement(), []
+    strength, levels = GradientStrength(0.0, 2, corrected=True), []
     way = torch.arange(domains).view(-1, 1) - (domains - 1) / 2
     for step in range(steps):
         chance = torch.rand(domains, 64, generator=generator)
@@ -95,7 +106,8 @@ def watched(
         g = torch.randn(domains, 64, 60, generator=generator)
         g[..., 0] += gap * way
         g[..., 1] += 3 * (y - 0.5)  # a gradient depends on the label
-        levels.append(int(shift(g, y, generator, warm=step >= warm_from)))
+        strength(g, y, torch.tensor(risk), 2, generator, warm=step >= warm_from)
+        levels.append(int(strength.level))
     return levels
 
 
@@ -196,17 +208,52 @@ def test_idm_weighs_by_the_units():
     torch.testing.assert_close(losses.total, expected)
 
 
-def test_what_is_seen_sets_the_weight_of_gradients():
-    for level, kappa in ((0, 0.0), (1, MILD), (2, STRONG)):
-        idm = build("idm-auto", gradient_warmup=0, gradient_ema=0)
-        idm.disagreement.level.fill_(level)
-        parts = idm.objective(batch(0)).parts
-        with torch.no_grad():
-            features = idm.features(batch(0))
-            gradients = head_gradients(idm.head, features, batch(0).y)
-        unit = Unit(0.0, 2, corrected=True)(gradients, parts["risk"])
-        assert parts["disagreement"] == level
-        torch.testing.assert_close(parts["gradient_weight"], kappa * unit)
+@pytest.mark.parametrize(("level", "kappa"), [(0, 0.0), (1, MILD), (2, STRONG)])
+def test_what_is_seen_sets_the_weight_of_gradients(level, kappa):
+    idm = build("idm-auto", gradient_warmup=0, gradient_ema=0)
+    with torch.no_grad():
+        gradients = head_gradients(idm.head, idm.features(batch(0)), batch(0).y)
+        unit = Unit(0.0, 2, corrected=True)(gradients, torch.tensor(0.5))
+    strength = idm.gradient_strength
+    strength.level.fill_(level)
+    strength.strong_unit.fill_(unit)
+    weight = strength(gradients, batch(0).y, torch.tensor(0.5), 2, idm.generator, warm=True)
+    torch.testing.assert_close(weight, kappa * unit)
+
+
+def test_a_strong_weight_keeps_its_unit_and_leaves_the_classifier_its_share():
+    strength = GradientStrength(0.0, 2, corrected=True)
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(32).expand(2, -1) % 2
+    g = torch.randn(2, 32, 4, generator=generator)
+
+    def weight(scale: float, share: float, level: int) -> float:
+        strength.level.fill_(level)
+        for _ in range(400):
+            risk = torch.tensor(share * math.log(2))
+            found = strength(scale * g, y, risk, 2, generator, warm=False)
+        return found.item()
+
+    mild = weight(1.0, 0.5, 1)
+    strong = mild * STRONG / MILD
+    assert weight(1.0, 0.5, 2) == pytest.approx(strong, rel=1e-4)
+    assert weight(0.1, 0.5, 2) == pytest.approx(strong, rel=1e-4)
+    assert weight(1.0, (FADES + ENDS) / 2, 2) == pytest.approx(strong / 2, rel=1e-3)
+    assert weight(1.0, 0.99, 2) == 0
+    assert weight(0.1, 0.5, 1) == pytest.approx(100 * mild, rel=1e-3)
+
+
+def test_samples_known_by_heart_say_nothing():
+    assert not any(watched(1.0, risk=0.9 * BY_HEART * math.log(2)))
+    assert watched(1.0, risk=1.1 * BY_HEART * math.log(2))[-1] == 2
+
+
+def test_the_share_of_a_guess():
+    share = ShareOfGuess()
+    y = torch.tensor([[0, 0, 0, 1], [2, 0, 0, 1]])
+    for _ in range(2):
+        found = share(torch.tensor(0.3), y, 4)
+    assert found.item() == pytest.approx(0.3 / entropy([5, 2, 1]), rel=1e-5)
 
 
 def test_idm_with_words_is_idm_auto():

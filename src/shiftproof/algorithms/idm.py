@@ -9,14 +9,7 @@ from torch import Tensor
 
 from shiftproof.algorithms.base import ALGORITHMS, Losses
 from shiftproof.algorithms.erm import ERM
-from shiftproof.algorithms.strength import (
-    MILD,
-    REPRESENTATIONS,
-    STRONG,
-    Disagreement,
-    LabelShift,
-    Unit,
-)
+from shiftproof.algorithms.strength import REPRESENTATIONS, GradientStrength, LabelShift, Unit
 from shiftproof.errors import InvalidValue
 from shiftproof.penalties.gradients import head_gradients
 from shiftproof.penalties.pdm import MovingMatch, Order, matching_information
@@ -143,8 +136,7 @@ class IDM(ERM):
             )
         # Built only where they act: an unused one would change the state of older runs.
         if h.gradient_weight == "auto":
-            self.gradient_unit = Unit(h.gradient_ema, order, corrected=corrected)
-            self.disagreement = Disagreement()
+            self.gradient_strength = GradientStrength(h.gradient_ema, order, corrected=corrected)
         if h.representation_weight == "auto":
             self.representation_unit = Unit(h.representation_ema, order, corrected=corrected)
         if h.match_within == "auto":
@@ -191,11 +183,15 @@ class IDM(ERM):
         h = self.hparams
         if h.gradient_weight != "auto":
             return h.gradient_weight
-        warm = self._matches(h.gradient_warmup)
-        level = self.disagreement(gradients, batch.y, self.generator, warm=warm)
-        kappa = (level == 1) * MILD + (level == 2) * STRONG
-        parts["disagreement"] = level.float()
-        parts["gradient_weight"] = kappa * self.gradient_unit(gradients, risk)
+        parts["gradient_weight"] = self.gradient_strength(
+            gradients,
+            batch.y,
+            risk,
+            self.task.num_classes,
+            self.generator,
+            warm=self._matches(h.gradient_warmup),
+        )
+        parts["disagreement"] = self.gradient_strength.level.float()
         return parts["gradient_weight"]
 
     def _representation_weight(

@@ -16,8 +16,17 @@ were dealt anew among the samples of each class,
     signal = (1/m) Σᵢ ‖Ḡⁱ − Ḡ‖²,   noise = (1/m) Σᵢ ‖P̄ⁱ − P̄‖²,
 
 κ is 0 while signal ≤ 3 · noise, and :data:`MILD` above.  It is :data:`STRONG` if moreover
-signal > 10 · noise and the difference is worth minding: more than 0.0015 · tr Var(G).  Measured
-with ERM, batches of 64 and the sizes of the preset ``lite``:
+signal > 10 · noise and the difference is worth minding: more than 0.0015 · tr Var(G).  Two limits
+go by the share of the risk in that of a guess, L̄ / H(Y):
+
+- below 0.05, the samples are learnt by heart, and what is left of their gradients says nothing;
+- from 0.87 to 0.93, a strong weight fades to 0: matching may cost most of what colour, site or
+  season gave, but not all that the classifier knows.
+
+A strong weight keeps the unit of the step at which it began: as gradients become alike they become
+small, and a unit that followed them would tighten without end.
+
+Measured with ERM, batches of 64 and the sizes of the preset ``lite``:
 
 ==================================  ==============  ==================
 .                                   signal / noise  share of variance
@@ -38,10 +47,12 @@ from shiftproof.penalties.moving_average import MovingAverage
 from shiftproof.penalties.pdm import Order
 
 # κ of gradients where domains disagree a little or a lot, and κ of representations.
-MILD, STRONG = 8.0, 2000.0
+MILD, STRONG = 8.0, 5000.0
 REPRESENTATIONS = 0.3
 # Signal over noise, and the share of the variance, from which they do.
 SEEN, PLAIN, COUNTS = 3.0, 10.0, 0.0015
+# Shares of a guess's risk: under which samples are known by heart, and where strong matching fades.
+BY_HEART, FADES, ENDS = 0.05, 0.87, 0.93
 # Label shares differ if they hold this much information on the domain, in nats.
 LABEL_SHIFT = 1e-3
 # Steps before a shift can be seen: the averages must have forgotten the start.
@@ -74,33 +85,79 @@ class Unit(nn.Module):
         return unit
 
 
-class Disagreement(nn.Module):
-    """How far the domains pull the head in different directions: 0, 1 a little, 2 a lot.
+class ShareOfGuess(nn.Module):
+    """L̄ / H(Y): the risk as a share of that of guessing by the labels' frequencies."""
 
-    Once seen it stays, since matching is what makes it go.
+    def __init__(self) -> None:
+        super().__init__()
+        self.risk = MovingAverage(0.95)
+        self.frequencies = MovingAverage(0.95)
+
+    @torch.no_grad()
+    def forward(self, risk: Tensor, labels: Tensor, classes: int) -> Tensor:
+        """Take in the risk and labels [domains, batch]; return the share."""
+        counts = torch.zeros(classes, device=labels.device)
+        counts.scatter_add_(0, labels.flatten(), torch.ones(labels.numel(), device=labels.device))
+        total: Tensor = self.frequencies(counts)
+        share = total / total.sum()
+        entropy = -torch.special.xlogy(share, share).sum().clamp(max=-TINY)
+        # The average of the risk starts from 0 as that of the counts does.
+        began = total.sum() / labels.numel()
+        of_guess: Tensor = self.risk(risk.detach().float()) / began / entropy
+        return of_guess
+
+
+class GradientStrength(nn.Module):
+    """λ₁ by how far the domains pull the head in different directions.
+
+    ``level`` is 0, 1 (a little) or 2 (a lot).  Once seen it stays, since matching makes it go.
     """
 
     level: Tensor
     steps: Tensor
+    strong_unit: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, gamma: float, order: Order, *, corrected: bool) -> None:
         super().__init__()
+        self.unit = Unit(gamma, order, corrected=corrected)
+        self.share = ShareOfGuess()
         self.own = MovingAverage(0.98)
         self.dealt = MovingAverage(0.98)
         self.noise = MovingAverage(0.97)
         self.variance = MovingAverage(0.95)
         self.register_buffer("level", torch.zeros((), dtype=torch.long))
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+        self.register_buffer("strong_unit", torch.zeros(()))
 
     @torch.no_grad()
     def forward(
-        self, gradients: Tensor, labels: Tensor, generator: torch.Generator, *, warm: bool
+        self,
+        gradients: Tensor,
+        labels: Tensor,
+        risk: Tensor,
+        classes: int,
+        generator: torch.Generator,
+        *,
+        warm: bool,
     ) -> Tensor:
-        """Take in gradients [domains, batch, P] and labels [domains, batch]; return the level.
+        """Take in gradients [domains, batch, P] and labels [domains, batch]; return λ₁.
 
         Only what shows after the warm-up counts: before it, the network has learnt too little to
         tell a shift from a difference in difficulty.
         """
+        share = self.share(risk, labels, classes)
+        unit = self.unit(gradients, risk)
+        shows = self._shows(gradients, labels, generator) * (share > BY_HEART)
+        if warm:
+            self.level = torch.maximum(self.level, shows)
+        self.strong_unit = torch.where(self.level < 2, unit, self.strong_unit)
+        room = ((ENDS - share) / (ENDS - FADES)).clamp(0, 1)
+        mild = (self.level == 1) * MILD * unit
+        weight: Tensor = mild + (self.level == 2) * STRONG * self.strong_unit * room
+        return weight
+
+    def _shows(self, gradients: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the level that this step alone would give."""
         with torch.autocast(gradients.device.type, enabled=False):
             points = gradients.detach().float()
             flat = points.flatten(0, 1)
@@ -108,11 +165,9 @@ class Disagreement(nn.Module):
             noise = self.noise(_between(self.dealt(_dealt_means(labels, generator) @ flat)))
             variance = self.variance(flat.var(dim=0, correction=0).sum())
         self.steps = self.steps + 1
-        if warm:
-            plain = (signal > PLAIN * noise) & (signal - noise > COUNTS * variance)
-            shows = torch.where(plain, 2, (signal > SEEN * noise).long())
-            self.level = torch.maximum(self.level, shows * (self.steps > PATIENCE))
-        return self.level
+        plain = (signal > PLAIN * noise) & (signal - noise > COUNTS * variance)
+        seen = torch.where(plain, 2, (signal > SEEN * noise).long())
+        return seen * (self.steps > PATIENCE)
 
 
 class LabelShift(nn.Module):
