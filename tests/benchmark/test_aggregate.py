@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from shiftproof.benchmark.aggregate import Hole, aggregate, estimate
-from shiftproof.benchmark.results import Evaluation, RunOutcome
+from shiftproof.benchmark.results import Evaluation, OutputShift, RunOutcome
 from shiftproof.benchmark.selection import SELECTORS
 from shiftproof.errors import DataError
 
@@ -26,6 +26,10 @@ def random_sweep(rng):
     def accuracy():
         return rng.randint(0, 3) / 4 if coarse else rng.random()
 
+    def shift(domains):
+        amounts = (rng.choice([0.0, 0.01, 0.1]) for _ in range(2))
+        return OutputShift(2, (0.65,) * domains, *amounts, rng.choice([0.05, 0.2, 0.9]))
+
     runs = []
     for dataset, algorithm in itertools.product(datasets, algorithms):
         positions = range(SIZES[dataset])
@@ -34,7 +38,11 @@ def random_sweep(rng):
             if rng.random() < absent:
                 continue
             evaluations = tuple(
-                Evaluation(step, *(tuple(accuracy() for _ in positions) for _ in range(2)))
+                Evaluation(
+                    step,
+                    *(tuple(accuracy() for _ in positions) for _ in range(3)),
+                    shift(len(positions)),
+                )
                 for step in STEPS
             )
             status = rng.choices(["finished", "diverged", "running"], [8, 1, 1])[0]
@@ -70,6 +78,12 @@ def reference_score(selector, find, tests, step, domains):
         return total / (domains - 1)
     if selector == "oracle":
         return record.outside[tests] if step == STEPS[-1] else None
+    if selector == "invariance":
+        worst = max(record.risk[v] for v in range(domains) if v != tests)
+        if worst < 0.65 and record.shift.concept_p >= 0.2:
+            return 1, -worst
+        whole = record.shift.covariate + record.shift.concept
+        return 0, -(worst + math.log(2) * math.sqrt(whole / 2))
     total = 0.0
     for v in range(domains):
         if v != tests:

@@ -21,15 +21,14 @@ from shiftproof.benchmark.selection import Selection, Selector
 from shiftproof.benchmark.selection.base import best_draw
 
 NOT_THERE = "missing"
-NOT_EVALUATED = "not evaluated"
 DIVERGED = "diverged"
 
 
 class Hole(NamedTuple):
     """A run that a selector needs and cannot use, and why.
 
-    ``reason`` is ``missing``, the status of a run that has not finished, or ``not evaluated`` of
-    one that did not measure what the selector reads.
+    ``reason`` is ``missing``, the status of a run that has not finished, or what the selector says
+    of one that did not measure what it reads.
     """
 
     dataset: str
@@ -236,6 +235,7 @@ def _cell(grid: _Grid, selector: Selector, algorithm: str, test_domain: int) -> 
         for draw, keys in needed.items():
             unused = [grid.hole(key, why) for key in keys if (why := grid.why_unused(key))]
             if not unused and draw not in scored:
-                unused = [grid.hole(key, NOT_EVALUATED) for key in keys if key in grid.runs]
+                there = {key: grid.runs[key] for key in keys if key in grid.runs}
+                unused = [grid.hole(k, selector.why_unscored(run)) for k, run in there.items()]
             holes += unused
     return Cell(selections, grid.trials, tuple(holes))

@@ -191,13 +191,14 @@ def _records(outcome: RunOutcome) -> Iterator[dict[str, Any]]:
         "test_envs": list(outcome.test_domains),
         "trial_seed": outcome.trial_seed,
     }
-    for step, inside, outside in outcome.evaluations:
+    for evaluation in outcome.evaluations:
+        parts = (("in", evaluation.inside), ("out", evaluation.outside))
         accuracies = {
             f"env{position}_{part}_acc": math.nan if value is None else value
-            for part, values in (("in", inside), ("out", outside))
+            for part, values in parts
             for position, value in enumerate(values)
         }
-        yield {"args": args, **accuracies, "hparams": {}, "step": step - 1}
+        yield {"args": args, **accuracies, "hparams": {}, "step": evaluation.step - 1}
 
 
 def _read_log(path: Path) -> _Log | None:

@@ -15,12 +15,34 @@ STATUSES = ("finished", "diverged", "running", "failed")
 RUN_NAMES = ("dataset", "algorithm", "domains", "test_domains", "hparams_seed", "trial_seed")
 
 
+class OutputShift(NamedTuple):
+    """How a model's outputs shift between the out parts of its training domains.
+
+    In nats: I(Y;D|R) and I(R;D) of the outputs R, and by domain the entropy of the labels (None if
+    not trained on); ``concept_p`` belongs to "no concept shift".  See
+    :mod:`shiftproof.training.invariance`.
+    """
+
+    classes: int
+    label_entropy: tuple[float | None, ...]
+    concept: float
+    covariate: float
+    concept_p: float
+
+
 class Evaluation(NamedTuple):
-    """Accuracies after update ``step``: of each domain's in and out part; None if not evaluated."""
+    """Accuracies after update ``step``: of each domain's in and out part; None if not evaluated.
+
+    ``risk`` is that of the out parts, None where no risks were logged.  ``shift`` is None if it was
+    not measured, and ``untested`` says why it could not be, if so.
+    """
 
     step: int
     inside: tuple[float | None, ...]
     outside: tuple[float | None, ...]
+    risk: tuple[float | None, ...] | None = None
+    shift: OutputShift | None = None
+    untested: str = ""
 
 
 class RunKey(NamedTuple):
@@ -164,12 +186,25 @@ def _outcome_of_job(path: Path) -> RunOutcome:
 
 
 def evaluation_of(record: dict[str, Any], domains: Sequence[str]) -> Evaluation:
-    """Return the accuracies of a record of ours."""
-    accuracy = record.get("accuracy", {})
+    """Return what a record of ours says of the domains."""
+    accuracy, risk, shift = record.get("accuracy", {}), record.get("risk"), record.get("shift")
     return Evaluation(
         record["step"],
         tuple(accuracy.get(f"{name}/in") for name in domains),
         tuple(accuracy.get(f"{name}/out") for name in domains),
+        None if risk is None else tuple(risk.get(f"{name}/out") for name in domains),
+        _shift(shift, domains) if shift and "untested" not in shift else None,
+        shift.get("untested", "") if shift else "",
+    )
+
+
+def _shift(shift: dict[str, Any], domains: Sequence[str]) -> OutputShift:
+    return OutputShift(
+        shift["classes"],
+        tuple(shift["label_entropy"].get(f"{name}/out") for name in domains),
+        shift["concept"]["value"],
+        shift["covariate"]["value"],
+        shift["concept"]["p_value"],
     )
 
 

@@ -13,7 +13,7 @@ import warnings
 import typer
 
 from shiftproof import __version__
-from shiftproof.cli import algorithms, data, demo, report, sweep, train
+from shiftproof.cli import algorithms, data, demo, diagnose, report, sweep, train
 from shiftproof.errors import ShiftproofError
 
 OUT_OF_MEMORY = "not enough memory; use a smaller batch_size or a smaller network"
@@ -28,6 +28,7 @@ app = typer.Typer(
     epilog="Example: [bold]shiftproof demo[/]",
 )
 app.command(epilog=demo.EXAMPLE)(demo.demo)
+app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
 app.command(epilog=train.EXAMPLE)(train.train)
 app.command(epilog=sweep.EXAMPLE)(sweep.sweep)
 app.command(epilog=report.EXAMPLE)(report.report)

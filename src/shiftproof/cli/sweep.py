@@ -42,7 +42,9 @@ def sweep(
     trials: Annotated[int, typer.Option(help="Repetitions with other data seeds.")] = 3,
     selection: Annotated[
         str,
-        typer.Option(help="training-domain, leave-one-domain-out, oracle; separated by commas."),
+        typer.Option(
+            help="training-domain, leave-one-domain-out, oracle, invariance; separated by commas."
+        ),
     ] = "training-domain,oracle",
     out: Annotated[Path, typer.Option(help="Folder of the sweep.")] = Path("sweep"),
     steps: Annotated[int | None, typer.Option(help="In place of the preset's.")] = None,

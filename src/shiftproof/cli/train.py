@@ -112,7 +112,8 @@ def train(
         str,
         typer.Option(
             help="Some of train-in, train-out, test-in, test-out, extra, separated by commas:"
-            " the parts of the domains trained on (in) and held out (out)."
+            " the parts of the domains trained on (in) and held out (out). With invariance, test"
+            " whether the outputs on train-out mean the same in every training domain."
         ),
     ] = "train-out,test-in,test-out,extra",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",

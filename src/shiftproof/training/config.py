@@ -26,6 +26,10 @@ PRECISIONS = ("fp32", "bf16")
 # Which samples to evaluate on: the two parts of the training and of the test domains, and the
 # dataset's extra sets.
 EVALUATION_SETS = ("train-in", "train-out", "test-in", "test-out", "extra")
+# What may be asked of an evaluation: the sets, and a test whether the outputs on train-out mean the
+# same in every training domain (see :mod:`~shiftproof.training.invariance`).
+INVARIANCE = "invariance"
+EVALUATIONS = (*EVALUATION_SETS, INVARIANCE)
 DEFAULT_EVALUATION = ("train-out", "test-in", "test-out", "extra")
 
 
@@ -154,7 +158,7 @@ def configure(
             may be the path of a file.
         steps: number of updates.
         eval_every: evaluate after update 1, 1 + eval_every, … and the last; 0 for the last alone.
-        evaluate: which of :data:`EVALUATION_SETS`.
+        evaluate: which of :data:`EVALUATIONS`.
         holdout: the share of each domain that is not trained on.
         seed: starting weights, batches and noise.
         data_seed: data and splits; ``seed`` by default.
@@ -191,8 +195,13 @@ def configure(
         resolved["weights"] = content_hash(weights)
         weights_file = str(Path(weights).expanduser().absolute())
     for name in evaluate:
-        if name not in EVALUATION_SETS:
-            raise UnknownName("evaluation set", name, EVALUATION_SETS)
+        if name not in EVALUATIONS:
+            raise UnknownName("evaluation set", name, EVALUATIONS)
+    if INVARIANCE in evaluate and "train-out" not in evaluate:
+        raise InvalidValue(
+            f"--evaluate {INVARIANCE} tests the outputs on train-out: name it too (now:"
+            f" {','.join(evaluate)})"
+        )
     if precision not in PRECISIONS:
         raise UnknownName("precision", precision, PRECISIONS)
     if average not in AVERAGES:
@@ -218,7 +227,7 @@ def configure(
         test_domains=_test_domains(dataset, test_domains, fewest_training_domains),
         steps=steps,
         eval_every=eval_every,
-        evaluate=tuple(name for name in EVALUATION_SETS if name in evaluate),
+        evaluate=tuple(name for name in EVALUATIONS if name in evaluate),
         holdout=holdout,
         data_seed=seed if data_seed is None else data_seed,
         seed=seed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -42,10 +42,15 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class Score:
-    """Share of samples classified correctly, and their mean risk."""
+    """Share of samples classified correctly, and their mean risk.
+
+    ``outputs`` are the logits [n, classes] and labels [n] it was taken from, where they were asked
+    for, on the processor.
+    """
 
     accuracy: float
     risk: float
+    outputs: tuple[Tensor, Tensor] | None = field(default=None, compare=False, repr=False)
 
 
 def plan_evaluation(
@@ -81,7 +86,12 @@ def plan_evaluation(
 
 @torch.no_grad()
 def evaluate(
-    algorithm: Algorithm, subset: EvaluationSet, workers: int = 0, view_seed: int = 0
+    algorithm: Algorithm,
+    subset: EvaluationSet,
+    workers: int = 0,
+    view_seed: int = 0,
+    *,
+    keep_outputs: bool = False,
 ) -> Score:
     """Return accuracy and mean risk; the algorithm is left in the mode it was in.
 
@@ -91,15 +101,22 @@ def evaluate(
     device = subset.domain.y.device
     correct = torch.zeros((), dtype=torch.int64, device=device)
     risk = torch.zeros((), dtype=torch.float64 if device.type != "mps" else None, device=device)
+    kept: list[tuple[Tensor, Tensor]] = []
     was_training = algorithm.training
     algorithm.eval()
     for x, labels in read_in_order(subset, workers, view_seed):
         logits = algorithm.predict(as_numbers(x.to(device))).float()
         correct += (predicted_class(logits) == labels).sum()
         risk += per_sample_risk(logits, labels).sum()
+        if keep_outputs:
+            kept.append((logits.cpu(), labels.cpu()))
     algorithm.train(was_training)
     n = len(subset.index)
-    return Score(correct.item() / n, risk.item() / n)
+    outputs = None
+    if kept:
+        logits, labels = map(torch.cat, zip(*kept, strict=True))
+        outputs = (logits, labels)
+    return Score(correct.item() / n, risk.item() / n, outputs)
 
 
 def read_in_order(

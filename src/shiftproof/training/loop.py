@@ -26,7 +26,7 @@ from shiftproof.seeding import seed_hash, stream_seed, torch_generator
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State
 from shiftproof.training.concerns import concerns
-from shiftproof.training.config import RunConfig
+from shiftproof.training.config import INVARIANCE, RunConfig
 from shiftproof.training.evaluate import (
     EvaluationSet,
     Score,
@@ -36,6 +36,7 @@ from shiftproof.training.evaluate import (
 )
 from shiftproof.training.folder import RunFolder
 from shiftproof.training.interrupt import stop_on_signal
+from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.records import Record
 from shiftproof.training.series import Series
 from shiftproof.types import Batch
@@ -201,6 +202,7 @@ class Trainer:
 
         With averaging on, what is scored is the average (see :mod:`~.averaging`), and the field
         ``scored`` says so; ``validation_risk`` is what an average judged the raw weights by.
+        ``shift`` is that of the scored outputs (see :mod:`~.invariance`), where it was asked for.
         """
         record: Record = {"step": self.step}
         record |= {name: series.values().mean().item() for name, series in self.pending.items()}
@@ -212,6 +214,12 @@ class Trainer:
             scores = self._scores(self.evaluation)
         record["accuracy"] = {name: score.accuracy for name, score in scores.items()}
         record["risk"] = {name: score.risk for name, score in scores.items()}
+        if INVARIANCE in self.config.evaluate:
+            outputs = {name: score.outputs for name, score in scores.items() if score.outputs}
+            # The same samples and resamples at every step and in every run on this data.
+            record["shift"] = shift_of_outputs(
+                outputs, seed_hash(INVARIANCE, self.config.data_seed)
+            )
         return record | self.average.described()
 
     def state(self) -> State:
@@ -250,7 +258,8 @@ class Trainer:
 
     def _score(self, subset: EvaluationSet) -> Score:
         view_seed = seed_hash("views", self.config.seed, self.step, subset.name)
-        return evaluate(self.algorithm, subset, self.workers, view_seed)
+        keep = INVARIANCE in self.config.evaluate and subset.kind == "train-out"
+        return evaluate(self.algorithm, subset, self.workers, view_seed, keep_outputs=keep)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.config.precision == "fp32":

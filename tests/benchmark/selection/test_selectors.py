@@ -2,24 +2,26 @@
 
 import pytest
 
-from shiftproof.benchmark.results import Evaluation, RunOutcome
+from shiftproof.benchmark.results import Evaluation, OutputShift, RunOutcome
 from shiftproof.benchmark.selection import SELECTORS, Needs
-from shiftproof.training.config import EVALUATION_SETS
+from shiftproof.training.config import EVALUATIONS
 
 DOMAINS = ("a", "b", "c")
+ANY = (0.5, 0.5, 0.5)
+NO_SHIFT = OutputShift(2, (0.69, 0.69, 0.69), concept=0.0, covariate=0.0, concept_p=1.0)
 
 
 def run(test_domains, steps, hparams_seed=0, status="finished"):
-    """``steps``: {step: (in accuracies, out accuracies)}."""
-    evaluations = tuple(Evaluation(step, *parts) for step, parts in steps.items())
+    """``steps``: {step: (in accuracies, out accuracies)}, or with risks and shift as well."""
+    evaluations = tuple(
+        Evaluation(step, *parts) if len(parts) > 2 else Evaluation(step, *parts, ANY, NO_SHIFT)
+        for step, parts in steps.items()
+    )
     return RunOutcome("x", "erm", DOMAINS, test_domains, hparams_seed, 0, status, evaluations)
 
 
 def select(name, runs, test_domain=0):
     return SELECTORS.get(name)().select(runs, test_domain)
-
-
-ANY = (0.5, 0.5, 0.5)
 
 
 def test_training_domain_takes_the_best_mean_of_the_others_out_parts():
@@ -89,7 +91,7 @@ def test_what_a_selector_needs_is_enough_and_all_of_it_is(name):
     """Runs that evaluated what is declared give a selection; with a set less they do not."""
     selector = SELECTORS.get(name)()
     needs = selector.needs
-    assert set(needs.evaluate + needs.evaluate_pairs) <= set(EVALUATION_SETS)
+    assert set(needs.evaluate + needs.evaluate_pairs) <= set(EVALUATIONS)
 
     def runs(single, pairs):
         found = []
@@ -102,6 +104,7 @@ def test_what_a_selector_needs_is_enough_and_all_of_it_is(name):
                 )
                 for part in ("in", "out")
             ]
+            parts += [parts[1], NO_SHIFT if "invariance" in sets else None]
             found.append(run(tests, {1: parts, 2: parts}))
         return found
 
@@ -121,5 +124,5 @@ def test_the_runs_to_plan():
 
 
 def test_registered_under_their_own_names():
-    assert [*SELECTORS] == ["leave-one-domain-out", "oracle", "training-domain"]
+    assert [*SELECTORS] == ["invariance", "leave-one-domain-out", "oracle", "training-domain"]
     assert all(selector.name == name for name, selector in SELECTORS.items())

@@ -18,6 +18,8 @@ import numpy as np
 from shiftproof.benchmark.results import RunOutcome
 from shiftproof.registry import Registry
 
+NOT_EVALUATED = "not evaluated"
+
 
 @dataclass(frozen=True)
 class Needs:
@@ -65,6 +67,10 @@ class Selector(ABC):
 
         ``runs`` are the finished runs of the draw by the domains they hold out.
         """
+
+    def why_unscored(self, run: RunOutcome) -> str:
+        """Say in a few words why a finished run has no score."""
+        return NOT_EVALUATED
 
     def choose_steps(self, runs: Iterable[RunOutcome], test_domain: int) -> dict[int, Selection]:
         """Return the best step of each draw that has a score, by ``hparams_seed``.

@@ -32,8 +32,9 @@ class TrainingDomain(Selector):
 
 
 def _steps(run: RunOutcome, test_domain: int) -> Iterator[Selection]:
-    for step, inside, outside in run.evaluations:
+    for evaluation in run.evaluations:
+        outside = evaluation.outside
         score = mean_if_all(outside[:test_domain] + outside[test_domain + 1 :])
-        accuracy = inside[test_domain]
+        accuracy = evaluation.inside[test_domain]
         if score is not None and accuracy is not None:
-            yield Selection(run, step, score, accuracy)
+            yield Selection(run, evaluation.step, score, accuracy)

@@ -29,8 +29,21 @@ from scipy.special import logsumexp  # type: ignore[import-untyped]
 
 from shiftproof.errors import DataError, InvalidValue
 from shiftproof.information.estimators.base import Estimator, Parts
-from shiftproof.information.estimators.experts import COMPONENTS, Expert, experts, few_columns
-from shiftproof.information.estimators.no_shift import concept_p, exact_p_values, functions
+from shiftproof.information.estimators.experts import (
+    COMPONENTS,
+    SQUARED,
+    Expert,
+    experts,
+    few_columns,
+    linear_experts,
+    linear_features,
+)
+from shiftproof.information.estimators.no_shift import (
+    concept_p,
+    covariate_p,
+    exact_p_values,
+    functions,
+)
 from shiftproof.information.estimators.sample import Floats, LogRatio, Sample
 from shiftproof.information.estimators.stacking import Posterior, cross_fit, jackknife_cost
 from shiftproof.information.estimators.tables import information
@@ -38,9 +51,16 @@ from shiftproof.information.estimators.tables import information
 
 @dataclass(frozen=True, kw_only=True)
 class CrossFitted(Estimator):
-    """Classifiers of the domain and the label, each sample judged by those that never saw it."""
+    """Classifiers of the domain and the label, each sample judged by those that never saw it.
+
+    With ``linear`` they are logistic regressions on the features as they are, and the features
+    themselves are the functions that the tests sum.  That is for the outputs of a model: they are
+    made for a linear rule, softmax, so little is missed, and it takes milliseconds in place of
+    minutes.
+    """
 
     folds: int = 5
+    linear: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,7 +70,7 @@ class CrossFitted(Estimator):
     @property
     def method(self) -> str:
         """Name the method."""
-        return "cross-fitted classifiers"
+        return "cross-fitted linear classifiers" if self.linear else "cross-fitted classifiers"
 
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """State what the numbers rest on."""
@@ -59,20 +79,29 @@ class CrossFitted(Estimator):
             "the classifiers can express how domains and labels depend on the features;"
             " what they miss makes the values too small",
         ]
-        if sample.x.shape[1] > COMPONENTS:
+        most = SQUARED if self.linear else COMPONENTS
+        if self.linear:
+            stated.append("domains and labels depend on the features by a linear rule")
+        if sample.x.shape[1] > most:
             stated.append(
-                f"the {COMPONENTS} leading principal components stand for the"
+                f"the {most} leading principal components stand for the"
                 f" {sample.x.shape[1]} features"
             )
         return tuple(stated)
 
     def covariate_part(self, sample: Sample) -> LogRatio:
         """Return log q(d|x)/p(d)."""
-        return _covariate(sample, self._domain(sample, experts(sample.x)))
+        return _covariate(sample, self._domain(sample, self._panel(sample)))
+
+    def covariate_p(self, sample: Sample) -> float | None:
+        """Return the p-value of "no covariate shift", if asked for."""
+        if not self.permutations:
+            return None
+        return covariate_p(self._functions(sample), sample, self.permutations, self.seed)
 
     def parts(self, sample: Sample) -> Parts:
         """Return all log ratios, and the p-values that were asked for."""
-        panel = experts(sample.x)
+        panel = self._panel(sample)
         domain = self._domain(sample, panel)
         label = cross_fit(
             panel,
@@ -80,7 +109,7 @@ class CrossFitted(Estimator):
             sample.folds(self.folds, self.seed),
             sample.weights,
             group=sample.d,
-            restrained=not few_columns(sample.x),
+            restrained=self._restrained(sample),
         )
         mixed = mixture(domain.fitted, label.fitted)
         covariate = _covariate(sample, domain)
@@ -102,13 +131,22 @@ class CrossFitted(Estimator):
                 f"domain {sample.names[sizes.argmin()]} has {sizes.min()} samples, fewer than the"
                 f" {self.folds} folds; leave it out or take fewer folds"
             )
-        fold, restrained = sample.folds(self.folds, self.seed), not few_columns(sample.x)
+        fold, restrained = sample.folds(self.folds, self.seed), self._restrained(sample)
         return cross_fit(panel, sample.d, fold, sample.weights, restrained=restrained)
+
+    def _panel(self, sample: Sample) -> list[Expert]:
+        return linear_experts(sample.x) if self.linear else experts(sample.x)
+
+    def _functions(self, sample: Sample) -> Floats:
+        return linear_features(sample.x) if self.linear else functions(sample.x)
+
+    def _restrained(self, sample: Sample) -> bool:
+        return not (self.linear or few_columns(sample.x))
 
     def _p_values(self, sample: Sample, q_domain: Floats, q_label: Floats) -> dict[str, float]:
         if not self.permutations:
             return {}
-        phi, draws = functions(sample.x), (self.permutations, self.seed)
+        phi, draws = self._functions(sample), (self.permutations, self.seed)
         concept = concept_p(phi, q_domain, q_label, sample, *draws)
         return {"concept": concept} | exact_p_values(phi, sample, *draws)
 

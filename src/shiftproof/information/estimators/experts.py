@@ -95,6 +95,8 @@ class _Fit:
             with warnings.catch_warnings():
                 # A fit that stopped early is a worse classifier, and will be believed less.
                 warnings.simplefilter("ignore", ConvergenceWarning)
+                # Many classes of few samples each are classes still.
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
                 self.model.fit(features, codes, sample_weight=question.weight[train])
 
     def log_odds(self, features: Floats) -> Floats:
@@ -124,6 +126,20 @@ def experts(x: Floats) -> list[Expert]:
     if columns <= GROWN and len(x) >= GROWN_FROM:
         found.append(Expert(x, _trees, splits=True))
     return found
+
+
+def linear_features(x: Floats) -> Floats:
+    """Return what a linear rule sees of x [n, k]: all of few columns, else the leading components.
+
+    There are at most :data:`SQUARED` of them, so that classifiers need no restraint.
+    """
+    return x if few_columns(x) else principal_components(x, SQUARED).astype(np.float64)
+
+
+def linear_experts(x: Floats) -> list[Expert]:
+    """Return logistic regression with next to no penalty, on :func:`linear_features`."""
+    # Not by Newton's steps, whose equations grow with the square of the number of classes.
+    return [Expert(linear_features(x), _restrained(1e2))] if x.shape[1] else []
 
 
 def principal_components(x: Floats, count: int, *, whiten: bool = True) -> Floats:
