@@ -37,9 +37,9 @@ def pdm_by_class(x: Tensor, y: Tensor, classes: int, order: Order = 2) -> Tensor
     counts.scatter_add_(1, y, torch.ones_like(y, dtype=x.dtype))
     shared = (counts > 0).all(dim=0)
     share = shared / (counts * shared.sum()).clamp(min=1)  # of [0, 1], for each sample
-    y = y.sort(dim=1)
-    ranked = _sorted_within(x.gather(1, y.indices.unsqueeze(-1).expand_as(x)), y.values)
-    levels = share.gather(1, y.values).cumsum(dim=1)  # where each sample's share ends
+    y, order_of_class = y.sort(dim=1)
+    ranked = _sorted_within(x.gather(1, order_of_class.unsqueeze(-1).expand_as(x)), y)
+    levels = share.gather(1, y).cumsum(dim=1)  # where each sample's share ends
     edges = levels.flatten().sort().values.clamp(max=1)
     widths = edges.diff(prepend=edges.new_zeros(1))
     middles = (edges - widths / 2).expand(len(x), -1).contiguous()
