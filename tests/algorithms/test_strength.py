@@ -18,14 +18,14 @@ from shiftproof.algorithms.strength import (
     PATIENCE,
     REPRESENTATIONS,
     STRONG,
-    GradientStrength,
+    Disagreement,
     LabelShift,
     ShareOfGuess,
+    Strength,
     Unit,
     _dealt_means,
 )
 from shiftproof.errors import InvalidValue
-from shiftproof.penalties.gradients import head_gradients
 from shiftproof.penalties.pdm import MovingMatch
 from shiftproof.space import resolve
 from shiftproof.types import Batch, Task
@@ -94,11 +94,11 @@ def watched(
     warm_from: int = 0,
     shares=(0.5, 0.5),
     domains=2,
-    risk=0.5,
+    share=0.5,
 ) -> list[int]:
     """Gradients of noise 1 whose means lie ``gap`` apart in one of 60 dimensions."""
     generator = torch.Generator().manual_seed(seed)
-    strength, levels = GradientStrength(0.0, 2, corrected=True), []
+    shift, levels = Disagreement(), []
     way = torch.arange(domains).view(-1, 1) - (domains - 1) / 2
     for step in range(steps):
         chance = torch.rand(domains, 64, generator=generator)
@@ -106,8 +106,8 @@ def watched(
         g = torch.randn(domains, 64, 60, generator=generator)
         g[..., 0] += gap * way
         g[..., 1] += 3 * (y - 0.5)  # a gradient depends on the label
-        strength(g, y, torch.tensor(risk), 2, generator, warm=step >= warm_from)
-        levels.append(int(strength.level))
+        warm = step >= warm_from
+        levels.append(int(shift(g, y, torch.tensor(share), generator, warm=warm)))
     return levels
 
 
@@ -192,60 +192,81 @@ def batch(seed: int) -> Batch:
     return Batch(points(seed, size=64).float() + y.unsqueeze(-1), y)
 
 
-def test_idm_weighs_by_the_units():
+def test_idm_adds_what_the_weights_say():
     idm = build("idm-auto", gradient_warmup=0)
+    idm.strength.disagreement.level.fill_(1)
     losses = idm.objective(batch(0))
     parts = losses.parts
-    with torch.no_grad():
-        r = idm.features(batch(0))
-        unit = Unit(0.0, 2, corrected=True)(r, parts["risk"])
-    torch.testing.assert_close(parts["representation_weight"], REPRESENTATIONS * unit)
     expected = (
         parts["risk"]
         + parts["gradient_weight"] * parts["gradient_penalty"]
         + parts["representation_weight"] * parts["representation_penalty"]
     )
     torch.testing.assert_close(losses.total, expected)
+    assert losses.total > parts["risk"]
 
 
-@pytest.mark.parametrize(("level", "kappa"), [(0, 0.0), (1, MILD), (2, STRONG)])
-def test_what_is_seen_sets_the_weight_of_gradients(level, kappa):
-    idm = build("idm-auto", gradient_warmup=0, gradient_ema=0)
-    with torch.no_grad():
-        gradients = head_gradients(idm.head, idm.features(batch(0)), batch(0).y)
-        unit = Unit(0.0, 2, corrected=True)(gradients, torch.tensor(0.5))
-    strength = idm.gradient_strength
-    strength.level.fill_(level)
-    strength.strong_unit.fill_(unit)
-    weight = strength(gradients, batch(0).y, torch.tensor(0.5), 2, idm.generator, warm=True)
-    torch.testing.assert_close(weight, kappa * unit)
+def test_one_weight_may_be_fixed():
+    idm = build("idm", gradient_weight="auto", representation_weight=7, gradient_warmup=0)
+    parts = (losses := idm.objective(batch(0))).parts
+    expected = parts["risk"] + 7 * parts["representation_penalty"]
+    torch.testing.assert_close(losses.total, expected)
+
+
+def test_where_domains_agree_it_is_erm_to_the_last_bit():
+    erm, auto = build("erm"), build("idm-auto", gradient_warmup=2)
+    for seed in range(6):
+        one, other = erm.update(batch(seed)), auto.update(batch(seed))
+        assert torch.equal(one["loss"], other["loss"])
+    for mine, theirs in zip(erm.head.parameters(), auto.head.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def strength_of(level: int) -> Strength:
+    strength = Strength(Unit(0.0, 2, corrected=True), Unit(0.0, 2, corrected=True))
+    strength.disagreement.level.fill_(level)
+    return strength
+
+
+def weights(strength: Strength, scale: float, share: float, calls: int = 1) -> tuple[float, float]:
+    """Both weights after so many calls with the same points, at a share of a guess's risk."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(32).expand(2, -1) % 2
+    g, r = (torch.randn(2, 32, 4, generator=generator) for _ in range(2))
+    risk = torch.tensor(share * math.log(2))
+    for _ in range(calls):
+        found = strength(scale * g, r, y, risk, 2, generator, warm=False)
+    return found[0].item(), found[1].item()
+
+
+def test_the_level_sets_both_weights():
+    found = [weights(strength_of(level), 1.0, 0.5) for level in (0, 1)]
+    unit, other = found[1][0] / MILD, found[1][1] / REPRESENTATIONS
+    assert found[0] == (0, 0)
+    assert unit > 0
+    assert other > 0
+    strong = strength_of(2)
+    strong.strong_unit.fill_(unit)
+    assert weights(strong, 1.0, 0.5) == pytest.approx((STRONG * unit, REPRESENTATIONS * other))
 
 
 def test_a_strong_weight_keeps_its_unit_and_leaves_the_classifier_its_share():
-    strength = GradientStrength(0.0, 2, corrected=True)
-    generator = torch.Generator().manual_seed(0)
-    y = torch.arange(32).expand(2, -1) % 2
-    g = torch.randn(2, 32, 4, generator=generator)
-
-    def weight(scale: float, share: float, level: int) -> float:
-        strength.level.fill_(level)
-        for _ in range(400):
-            risk = torch.tensor(share * math.log(2))
-            found = strength(scale * g, y, risk, 2, generator, warm=False)
-        return found.item()
-
-    mild = weight(1.0, 0.5, 1)
+    strength = strength_of(1)
+    mild = weights(strength, 1.0, 0.5, 400)[0]
     strong = mild * STRONG / MILD
-    assert weight(1.0, 0.5, 2) == pytest.approx(strong, rel=1e-4)
-    assert weight(0.1, 0.5, 2) == pytest.approx(strong, rel=1e-4)
-    assert weight(1.0, (FADES + ENDS) / 2, 2) == pytest.approx(strong / 2, rel=1e-3)
-    assert weight(1.0, 0.99, 2) == 0
-    assert weight(0.1, 0.5, 1) == pytest.approx(100 * mild, rel=1e-3)
+    strength.disagreement.level.fill_(2)
+    assert weights(strength, 1.0, 0.5, 400)[0] == pytest.approx(strong, rel=1e-4)
+    assert weights(strength, 0.1, 0.5, 400)[0] == pytest.approx(strong, rel=1e-4)
+    halfway = (FADES + ENDS) / 2
+    assert weights(strength, 1.0, halfway, 400)[0] == pytest.approx(strong / 2, rel=1e-3)
+    assert weights(strength, 1.0, 0.99, 400)[0] == 0
+    strength.disagreement.level.fill_(1)
+    assert weights(strength, 0.1, 0.5, 400)[0] == pytest.approx(100 * mild, rel=1e-3)
 
 
 def test_samples_known_by_heart_say_nothing():
-    assert not any(watched(1.0, risk=0.9 * BY_HEART * math.log(2)))
-    assert watched(1.0, risk=1.1 * BY_HEART * math.log(2))[-1] == 2
+    assert not any(watched(1.0, share=0.9 * BY_HEART))
+    assert watched(1.0, share=1.1 * BY_HEART)[-1] == 2
 
 
 def test_the_share_of_a_guess():

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from shiftproof.algorithms.base import ALGORITHMS, Losses
 from shiftproof.algorithms.erm import ERM
-from shiftproof.algorithms.strength import REPRESENTATIONS, GradientStrength, LabelShift, Unit
+from shiftproof.algorithms.strength import LabelShift, Strength, Unit
 from shiftproof.errors import InvalidValue
 from shiftproof.penalties.gradients import head_gradients
 from shiftproof.penalties.pdm import MovingMatch, Order, matching_information
@@ -124,7 +124,9 @@ class IDM(ERM):
         order: Order = 1 if h.order == 1 else 2
         corrected = h.variant == "authors"
         if h.variant == "authors":
-            switches = [(h.gradient_warmup, h.match_gradients), (h.risk_warmup, h.risk_weight > 0)]
+            # A weight that sets itself does not jump at the warm-up's end.
+            jumps = h.match_gradients and h.gradient_weight != "auto"
+            switches = [(h.gradient_warmup, jumps), (h.risk_warmup, h.risk_weight > 0)]
             self.optimizer_restarts = frozenset(step for step, acts in switches if acts)
         self.gradient_match = MovingMatch(h.gradient_ema, order, h.trim, corrected=corrected)
         self.representation_match = MovingMatch(h.representation_ema, order, corrected=corrected)
@@ -135,10 +137,11 @@ class IDM(ERM):
                 " other shares of the classes: set representation_ema=0"
             )
         # Built only where they act: an unused one would change the state of older runs.
-        if h.gradient_weight == "auto":
-            self.gradient_strength = GradientStrength(h.gradient_ema, order, corrected=corrected)
-        if h.representation_weight == "auto":
-            self.representation_unit = Unit(h.representation_ema, order, corrected=corrected)
+        if "auto" in (h.gradient_weight, h.representation_weight):
+            self.strength = Strength(
+                Unit(h.gradient_ema, order, corrected=corrected),
+                Unit(h.representation_ema, order, corrected=corrected),
+            )
         if h.match_within == "auto":
             self.label_shift = LabelShift(self.task.num_domains, self.task.num_classes)
 
@@ -154,54 +157,50 @@ class IDM(ERM):
         risks = per_sample_risk(logits, batch.y)  # line 6
         total = risks.mean()  # line 9
         parts = {"risk": total}
-        if h.track_information:
-            gradients = head_gradients(self.head, representations, batch.y, logits)
-            parts["gradient_information"] = matching_information(gradients)
-            parts["representation_information"] = matching_information(representations.flatten(2))
-        if h.match_gradients and self._tracks(h.gradient_warmup, h.gradient_ema):
+        points = representations.flatten(2)
+        tracks_gradients = h.match_gradients and self._tracks(h.gradient_warmup, h.gradient_ema)
+        auto = "auto" in (h.gradient_weight, h.representation_weight)
+        gradients = None
+        if tracks_gradients or auto or h.track_information:
             gradients = head_gradients(self.head, representations, batch.y, logits)  # line 7
+        if h.track_information and gradients is not None:
+            parts["gradient_information"] = matching_information(gradients)
+            parts["representation_information"] = matching_information(points)
+        first, second = self._weights(gradients, points, batch, parts)
+        if tracks_gradients:
             parts["gradient_penalty"] = self.gradient_match(gradients)  # line 11
-            weight = self._gradient_weight(gradients, batch, risks.mean(), parts)
             if self._matches(h.gradient_warmup):  # line 10
-                total = total + weight * parts["gradient_penalty"]  # line 12
+                total = total + first * parts["gradient_penalty"]  # line 12
         if h.match_representations and self._tracks(h.representation_warmup, h.representation_ema):
-            points = representations.flatten(2)
             parts["representation_penalty"] = self._match_representations(points, batch)  # line 15
-            weight = self._representation_weight(points, risks.mean(), parts)
             if self._matches(h.representation_warmup):  # line 14
-                total = total + weight * parts["representation_penalty"]  # line 16
+                total = total + second * parts["representation_penalty"]  # line 16
         if h.risk_weight > 0 and self._tracks(h.risk_warmup, h.risk_ema):
             parts["risk_penalty"] = self.risk_match(risks.unsqueeze(-1))
             if self._matches(h.risk_warmup):
                 total = total + h.risk_weight * parts["risk_penalty"]
         return Losses(total, parts)
 
-    def _gradient_weight(
-        self, gradients: Tensor, batch: Batch, risk: Tensor, parts: dict[str, Tensor]
-    ) -> float | Tensor:
-        """Return λ₁; a weight that sets itself is a part worth recording."""
+    def _weights(
+        self, gradients: Tensor | None, points: Tensor, batch: Batch, parts: dict[str, Tensor]
+    ) -> tuple[float | Tensor, float | Tensor]:
+        """Return λ₁ and λ₂; what sets itself is worth recording."""
         h = self.hparams
-        if h.gradient_weight != "auto":
-            return h.gradient_weight
-        parts["gradient_weight"] = self.gradient_strength(
+        first, second = h.gradient_weight, h.representation_weight
+        if first != "auto" and second != "auto":
+            return first, second
+        found = self.strength(
             gradients,
+            points,
             batch.y,
-            risk,
+            parts["risk"],
             self.task.num_classes,
             self.generator,
             warm=self._matches(h.gradient_warmup),
         )
-        parts["disagreement"] = self.gradient_strength.level.float()
-        return parts["gradient_weight"]
-
-    def _representation_weight(
-        self, points: Tensor, risk: Tensor, parts: dict[str, Tensor]
-    ) -> float | Tensor:
-        """Return λ₂."""
-        if self.hparams.representation_weight != "auto":
-            return self.hparams.representation_weight
-        parts["representation_weight"] = REPRESENTATIONS * self.representation_unit(points, risk)
-        return parts["representation_weight"]
+        parts["disagreement"] = self.strength.disagreement.level.float()
+        parts["gradient_weight"], parts["representation_weight"] = found
+        return found[0] if first == "auto" else first, found[1] if second == "auto" else second
 
     def _match_representations(self, points: Tensor, batch: Batch) -> Tensor:
         """Return L_R of points [domains, batch, k]."""

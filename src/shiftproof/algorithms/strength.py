@@ -8,16 +8,16 @@ of the features, and what it may cost depends on the risk.  So both weights are 
 with L̄ a moving average of the risk and σ² one of the mean variance per dimension of what is
 matched: κ has no unit, and matching fades as the risk does instead of starving it.
 
-Of λ₂, κ is fixed and small (:data:`REPRESENTATIONS`).  Of λ₁ it depends on whether the domains are
-seen to pull the head in different directions, which is what concept shift means for training.
-With Ḡⁱ a moving average of the mean gradient of domain i by the head, and P̄ⁱ the same after domains
-were dealt anew among the samples of each class,
+Which κ depends on whether the domains are seen to pull the head in different directions, which is
+what concept shift means for training.  With Ḡⁱ a moving average of the mean gradient of domain i by
+the head, and P̄ⁱ the same after domains were dealt anew among the samples of each class,
 
     signal = (1/m) Σᵢ ‖Ḡⁱ − Ḡ‖²,   noise = (1/m) Σᵢ ‖P̄ⁱ − P̄‖²,
 
-κ is 0 while signal ≤ 3 · noise, and :data:`MILD` above.  It is :data:`STRONG` if moreover
-signal > 10 · noise and the difference is worth minding: more than 0.0015 · tr Var(G).  Two limits
-go by the share of the risk in that of a guess, L̄ / H(Y):
+both weights are 0 while signal ≤ 3 · noise: where nothing disagrees, training is ERM's to the last
+bit.  Above, κ is :data:`REPRESENTATIONS` for λ₂ and :data:`MILD` for λ₁, or :data:`STRONG` if
+moreover signal > 10 · noise and the difference is worth minding: more than 0.0015 · tr Var(G).  Two
+limits go by the share of the risk in that of a guess, L̄ / H(Y):
 
 - below 0.05, the samples are learnt by heart, and what is left of their gradients says nothing;
 - from 0.87 to 0.93, a strong weight fades to 0: matching may cost most of what colour, site or
@@ -107,57 +107,39 @@ class ShareOfGuess(nn.Module):
         return of_guess
 
 
-class GradientStrength(nn.Module):
-    """λ₁ by how far the domains pull the head in different directions.
+class Disagreement(nn.Module):
+    """How far the domains pull the head in different directions: 0, 1 a little, 2 a lot.
 
-    ``level`` is 0, 1 (a little) or 2 (a lot).  Once seen it stays, since matching makes it go.
+    Once seen it stays, since matching makes it go.
     """
 
     level: Tensor
     steps: Tensor
-    strong_unit: Tensor
 
-    def __init__(self, gamma: float, order: Order, *, corrected: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.unit = Unit(gamma, order, corrected=corrected)
-        self.share = ShareOfGuess()
         self.own = MovingAverage(0.98)
         self.dealt = MovingAverage(0.98)
         self.noise = MovingAverage(0.97)
         self.variance = MovingAverage(0.95)
         self.register_buffer("level", torch.zeros((), dtype=torch.long))
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
-        self.register_buffer("strong_unit", torch.zeros(()))
 
     @torch.no_grad()
     def forward(
         self,
         gradients: Tensor,
         labels: Tensor,
-        risk: Tensor,
-        classes: int,
+        share: Tensor,
         generator: torch.Generator,
         *,
         warm: bool,
     ) -> Tensor:
-        """Take in gradients [domains, batch, P] and labels [domains, batch]; return λ₁.
+        """Take in gradients [domains, batch, P] and labels [domains, batch]; return the level.
 
         Only what shows after the warm-up counts: before it, the network has learnt too little to
-        tell a shift from a difference in difficulty.
+        tell a shift from a difference in difficulty.  ``share`` is that of a guess's risk.
         """
-        share = self.share(risk, labels, classes)
-        unit = self.unit(gradients, risk)
-        shows = self._shows(gradients, labels, generator) * (share > BY_HEART)
-        if warm:
-            self.level = torch.maximum(self.level, shows)
-        self.strong_unit = torch.where(self.level < 2, unit, self.strong_unit)
-        room = ((ENDS - share) / (ENDS - FADES)).clamp(0, 1)
-        mild = (self.level == 1) * MILD * unit
-        weight: Tensor = mild + (self.level == 2) * STRONG * self.strong_unit * room
-        return weight
-
-    def _shows(self, gradients: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
-        """Return the level that this step alone would give."""
         with torch.autocast(gradients.device.type, enabled=False):
             points = gradients.detach().float()
             flat = points.flatten(0, 1)
@@ -165,9 +147,51 @@ class GradientStrength(nn.Module):
             noise = self.noise(_between(self.dealt(_dealt_means(labels, generator) @ flat)))
             variance = self.variance(flat.var(dim=0, correction=0).sum())
         self.steps = self.steps + 1
-        plain = (signal > PLAIN * noise) & (signal - noise > COUNTS * variance)
-        seen = torch.where(plain, 2, (signal > SEEN * noise).long())
-        return seen * (self.steps > PATIENCE)
+        if warm:
+            plain = (signal > PLAIN * noise) & (signal - noise > COUNTS * variance)
+            shows = torch.where(plain, 2, (signal > SEEN * noise).long())
+            counts = (self.steps > PATIENCE) & (share > BY_HEART)
+            self.level = torch.maximum(self.level, shows * counts)
+        return self.level
+
+
+class Strength(nn.Module):
+    """Both weights, as the level of disagreement has them."""
+
+    strong_unit: Tensor
+
+    def __init__(self, gradients: Unit, representations: Unit) -> None:
+        super().__init__()
+        self.share = ShareOfGuess()
+        self.disagreement = Disagreement()
+        self.gradients = gradients
+        self.representations = representations
+        self.register_buffer("strong_unit", torch.zeros(()))
+
+    @torch.no_grad()
+    def forward(
+        self,
+        gradients: Tensor,
+        representations: Tensor,
+        labels: Tensor,
+        risk: Tensor,
+        classes: int,
+        generator: torch.Generator,
+        *,
+        warm: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """Return λ₁ and λ₂ for gradients [domains, batch, P], representations and labels."""
+        share = self.share(risk, labels, classes)
+        level = self.disagreement(gradients, labels, share, generator, warm=warm)
+        unit = self.gradients(gradients, risk)
+        self.strong_unit = torch.where(level < 2, unit, self.strong_unit)
+        room = ((ENDS - share) / (ENDS - FADES)).clamp(0, 1)
+        strong = (level == 2) * STRONG * self.strong_unit * room
+        by_representation = (level > 0) * REPRESENTATIONS
+        return (
+            (level == 1) * MILD * unit + strong,
+            by_representation * self.representations(representations, risk),
+        )
 
 
 class LabelShift(nn.Module):
