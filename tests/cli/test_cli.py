@@ -14,7 +14,9 @@ QUICK = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["", "demo", "train", "algorithms", "data", "sweep", "report"])
+@pytest.mark.parametrize(
+    "command", ["", "demo", "diagnose", "train", "algorithms", "data", "sweep", "report"]
+)
 def test_help_shows_an_example(shiftproof, command):
     code, out, _ = shiftproof(*command.split(), "--help")
     assert code == 0

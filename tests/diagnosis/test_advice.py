@@ -6,10 +6,12 @@ import shlex
 
 import pytest
 
+from shiftproof.algorithms import ALGORITHMS
 from shiftproof.diagnosis.advice import advise
 from shiftproof.diagnosis.shift import Diagnosis, ModelShift, Prediction
 from shiftproof.diagnosis.where import MovedClass, Pair
 from shiftproof.information.estimators import Estimate, Shift
+from shiftproof.space import resolve
 
 SYMBOLS = {
     "covariate": "I(X;D)",
@@ -178,14 +180,11 @@ def test_the_command_can_be_pasted():
     assert advice.choice.command().endswith("--test-domain each")
 
 
-def test_the_hparams_are_those_of_the_algorithm():
-    """`auto` and `match_within` are idm's; until all are there, those that are must be right."""
-    from shiftproof.algorithms import ALGORITHMS
-    from shiftproof.space import specs
-
-    advice = advise(diagnosis(concept=0.2, covariate=0.3, within_label=0.2))
-    known = set(specs(ALGORITHMS.get("idm").Hparams))
-    assert {"gradient_weight", "representation_weight"} <= known & advice.choice.hparams.keys()
+@pytest.mark.parametrize("label", [0.0, 0.2])
+def test_the_hparams_are_those_of_the_algorithm(label):
+    advice = advise(diagnosis(concept=0.2, covariate=0.3, within_label=0.2, label=label))
+    assert advice.choice.algorithm == "idm"
+    assert resolve(ALGORITHMS.get("idm").Hparams, "table", advice.choice.hparams)
 
 
 def test_what_a_model_makes_of_it():

@@ -77,7 +77,8 @@ class CrossFitted(Estimator):
         stated = [
             "the samples of each domain are independent draws from it",
             "the classifiers can express how domains and labels depend on the features;"
-            " what they miss makes the values too small",
+            " what they miss makes I(X;D) and I(X,Y;D) too small, and I(Y;D|X) too large by no more"
+            " than I(X;D) is short of",
         ]
         most = SQUARED if self.linear else COMPONENTS
         if self.linear:

@@ -101,7 +101,7 @@ def _permutation_p(
     # Standardised over all draws, the observed one among them, so that they stay exchangeable.
     spread = np.maximum(statistic.std(axis=1, keepdims=True), 1e-12)
     standard = (statistic - statistic.mean(axis=1, keepdims=True)) / spread
-    largest = standard.max(axis=0)
+    largest = standard.max(axis=0, initial=-np.inf)
     observed = standard[:, :1] - 1e-6
     alone = (standard >= observed).mean(axis=1)
     together = (largest >= observed).mean(axis=1)
