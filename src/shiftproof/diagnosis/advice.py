@@ -26,16 +26,16 @@ COLOURED = (
 )
 ROTATED = (
     "Measured on Rotated MNIST, which has this shift alone: ERM is within two points of the best of"
-    " 29 methods, and IDM at its published strengths 3.7 points below ERM."
+    " 29 methods; IDM at its published strengths is 3.7 points below ERM, and idm-auto 0.8 above."
 )
 OFFICE = (
     "Measured on Office-Caltech10, which has both: ERM is within a point of the best of 29 methods,"
-    " and IDM at its published strengths 0.6 to 1.9 points below ERM."
+    " IDM at its published strengths 0.6 to 1.9 points below ERM, and idm-auto the same as ERM."
 )
 SELECTION = (
     "Do not choose between such models by their accuracy on the training domains: it prefers the"
     " shortcut (on Colored MNIST, 10% with every one of 29 methods). `shiftproof sweep --selection"
-    " invariance` chooses by what stays the same between training domains."
+    " invariance` chooses by what stays the same between training domains (there, 67%)."
 )
 
 
