@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -175,7 +176,8 @@ def test_draws_are_plain_python_and_survive_json() -> None:
     for name in ALGORITHMS:
         cls = ALGORITHMS.get(name).Hparams
         for key, value in draw(cls, "large-image", 1).items():
-            assert type(value) is specs(cls)[key].type, (name, key)
+            spec = specs(cls)[key]
+            assert type(value) is spec.type or value in spec.words, (name, key)
 
 
 def test_distributions_stay_within_their_bounds() -> None:
@@ -384,3 +386,31 @@ def test_every_published_name_is_a_hyper_parameter_of_ours() -> None:
         ours, names = ALGORITHM_NAMES[theirs]
         assert set(names.values()) <= set(specs(ALGORITHMS.get(ours).Hparams))
         assert len(set(names.values())) == len(names)
+
+
+# --- words in the place of numbers ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Worded:
+    weight: float | Literal["auto"] = hparam(1.0, Float(0, 1), within=(0, 10))
+    steps: int | Literal["all", "none"] = hparam("all")
+
+
+def test_a_word_may_stand_for_a_number():
+    assert resolve(Worded, "table") == Worded(1.0, "all")
+    assert resolve(Worded, "table", {"weight": "auto", "steps": "7"}) == Worded("auto", 7)
+    assert json.loads(json.dumps(draw(Worded, "table", 0)))["steps"] == "all"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"weight": "Auto"}, "weight must be a finite number or auto, not 'Auto'"),
+        ({"weight": "11"}, r"weight must lie in \[0, 10\], not 11.0"),
+        ({"steps": "auto"}, "steps must be a whole number or all or none, not 'auto'"),
+    ],
+)
+def test_other_words_are_refused(given, message):
+    with pytest.raises(InvalidValue, match=message):
+        resolve(Worded, "table", given)
