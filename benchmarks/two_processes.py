@@ -3,7 +3,8 @@
     python benchmarks/two_processes.py [--rounds 3] > two_processes.json
 
 One process and two take turns at the same 12 runs, from start to last record, processes and data
-included; the figure is the ratio of the medians.  With ``--threads 1`` every process has one
+included; the figure is the median of the rounds' ratios, since a machine's pace changes between
+rounds.  With ``--threads 1`` every process has one
 thread; otherwise they share the cores, as ``shiftproof sweep --workers N`` has it.  The machine
 must be idle.
 """
@@ -55,14 +56,15 @@ def main() -> None:
         for workers, taken in seconds.items():
             taken.append(finish(plan, workers, arguments.threads))
             print(f"{workers} processes: {taken[-1]:.1f} s", file=sys.stderr)
-    one, two = (statistics.median(taken) for taken in seconds.values())
+    ratios = [one / two for one, two in zip(seconds[1], seconds[2], strict=True)]
     figures = {
         "command": " ".join(["python benchmarks/two_processes.py", *sys.argv[1:]]),
         "runs": len(plan.jobs),
         "steps": arguments.steps or preset.steps,
         "one_process_seconds": seconds[1],
         "two_processes_seconds": seconds[2],
-        "speed": one / two,
+        "speed_by_round": ratios,
+        "speed": statistics.median(ratios),
         "threads": arguments.threads or "cores / processes",
         "cores": cores(),
         "machine": platform.machine(),
