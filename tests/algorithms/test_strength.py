@@ -28,6 +28,10 @@ from shiftproof.algorithms.strength import (
 from shiftproof.errors import InvalidValue
 from shiftproof.penalties.pdm import MovingMatch
 from shiftproof.space import resolve
+from shiftproof.testing.harness import problem
+from shiftproof.training.concerns import concerns
+from shiftproof.training.config import configure
+from shiftproof.training.loop import Trainer
 from shiftproof.types import Batch, Task
 
 
@@ -301,3 +305,14 @@ def test_within_classes_only_where_shares_differ():
 def test_a_memory_and_classes_do_not_go_together():
     with pytest.raises(InvalidValue, match="set representation_ema=0"):
         build("idm", match_within="class", representation_ema=0.5)
+
+
+def test_matching_that_never_begins_is_said():
+    data = problem()
+    config = configure(
+        data, "idm-auto", test_domains=["domain 2"], steps=50, device="cpu",
+        hparams={"hidden": 8, "batch_size": 4},
+    )  # fmt: skip
+    trainer = Trainer(config, data)
+    notes = list(concerns(config, trainer.dataset, trainer.splits, trainer.algorithm))
+    assert any("waits for step 1500 and never acts in 50 steps" in note for note in notes)

@@ -43,7 +43,8 @@ class Algorithm(nn.Module, ABC):
     evolves is in :meth:`training_state`: k steps, save, load, k steps equal 2k steps bit for bit.
 
     ``updates`` counts the steps taken; at those in ``optimizer_restarts`` Adam starts afresh, as
-    the published codes do when a penalty switches on.
+    the published codes do when a penalty switches on.  ``late_starts`` are steps at which a part
+    begins without that.
     """
 
     family: ClassVar[Family]
@@ -95,6 +96,7 @@ class Algorithm(nn.Module, ABC):
         self.generator = generator
         self.updates = 0
         self.optimizer_restarts: frozenset[int] = frozenset()
+        self.late_starts: frozenset[int] = frozenset()
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.reset_optimizer()
 

@@ -138,6 +138,7 @@ class IDM(ERM):
             )
         # Built only where they act: an unused one would change the state of older runs.
         if "auto" in (h.gradient_weight, h.representation_weight):
+            self.late_starts = frozenset([h.gradient_warmup])
             self.strength = Strength(
                 Unit(h.gradient_ema, order, corrected=corrected),
                 Unit(h.representation_ema, order, corrected=corrected),

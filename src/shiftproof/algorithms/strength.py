@@ -26,7 +26,8 @@ limits go by the share of the risk in that of a guess, L̄ / H(Y):
 A strong weight keeps the unit of the step at which it began: as gradients become alike they become
 small, and a unit that followed them would tighten without end.
 
-Measured with ERM, batches of 64 and the sizes of the preset ``lite``:
+Measured with batches of 64 and the sizes of the preset ``lite`` (the last two rows with averages of
+a shorter memory, 0.95):
 
 ==================================  ==============  ==================
 .                                   signal / noise  share of variance

@@ -24,7 +24,7 @@ def concerns(
 
 
 def _late_parts(config: RunConfig, algorithm: Algorithm) -> Iterator[str]:
-    for start in sorted(algorithm.optimizer_restarts):
+    for start in sorted(algorithm.optimizer_restarts | algorithm.late_starts):
         if start >= config.steps:
             waits = [
                 name
