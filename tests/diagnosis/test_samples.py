@@ -8,12 +8,13 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.splits import split_domain
 from shiftproof.data.table import table_dataset
-from shiftproof.diagnosis.runs import read_run, unseen_samples, view_of_run
+from shiftproof.diagnosis.runs import unseen_samples, view_of_run
 from shiftproof.diagnosis.samples import choose_domains, collect, every_sample, some_of
 from shiftproof.diagnosis.where import stratified
 from shiftproof.errors import CheckpointError, DataError, InvalidValue, UnknownName
 from shiftproof.training.config import configure
 from shiftproof.training.loop import Trainer, build_algorithm, train
+from shiftproof.training.restore import read_run
 
 
 def table(rows=30):
@@ -185,7 +186,7 @@ def test_starting_weights_are_not_needed_again(tmp_path):
     weights = tmp_path / "start.safetensors"
     from safetensors.torch import save_file
 
-    network = first.model(dataset).network(3)
+    network = first.model(dataset.regime).network(3)
     save_file({k: v.contiguous() for k, v in network.state_dict().items()}, weights)
     config = configure(
         dataset, "erm", backbone="test_resnet", steps=1, holdout=0.5, device="cpu",
@@ -196,7 +197,7 @@ def test_starting_weights_are_not_needed_again(tmp_path):
     run = read_run(tmp_path / "run")
     view = view_of_run(tmp_path / "run", run, dataset, unseen_samples(dataset, ("a", "b"), run))
     assert len(view.risks) == 12
-    assert view.representations.shape[1] == build_algorithm(first, dataset).num_features
+    assert view.representations.shape[1] == build_algorithm(first, first.task(dataset)).num_features
 
 
 def test_what_is_wrong_with_a_run_is_told(trained, tmp_path):

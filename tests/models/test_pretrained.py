@@ -134,7 +134,7 @@ def test_tables_and_images_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("name", ["resnet18", SMALL])
 def test_batch_norm_statistics_never_move_while_its_affine_parameters_do(name):
     config = configure(data_of(), "erm", backbone=name, hparams={"weights": "random", "lr": 1e-3})
-    algorithm = build_algorithm(config, data_of())
+    algorithm = build_algorithm(config, config.task(data_of()))
     assert not any(norm.training for norm in norms(algorithm.featurizer))
     algorithm.eval()
     algorithm.train()
@@ -243,7 +243,7 @@ def test_two_steps_of_training(algorithm, backbone, weights, tmp_path):
         data_of(), algorithm, test_domains=["photo"], backbone=backbone, hparams=given,
         steps=2, evaluate=["test-in"], device="cpu",
     )  # fmt: skip
-    before = build_algorithm(config, data_of()).state_dict()
+    before = build_algorithm(config, config.task(data_of())).state_dict()
     result = train(config, data_of(), tmp_path)
     assert result.status == "finished"
     assert 0 <= result.final["accuracy"]["photo/in"] <= 1

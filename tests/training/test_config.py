@@ -29,8 +29,8 @@ def test_everything_is_filled_in(dataset):
     assert (config.backbone, config.eval_every, config.device) == ("mlp", 10, "cpu")
     task = config.task(dataset)
     assert (task.num_domains, task.num_classes, task.input_shape) == (2, 3, (4,))
-    assert config.model(dataset).hidden == 8
-    assert config.algorithm_hparams(dataset).lr == 0.5
+    assert config.model(dataset.regime).hidden == 8
+    assert config.algorithm_hparams(dataset.regime).lr == 0.5
 
 
 def test_json_round_trip(dataset):
@@ -156,7 +156,7 @@ def test_the_model_of_a_run_starts_from_the_file(images, weights, monkeypatch, t
     monkeypatch.chdir(tmp_path / "a")
     config = configure(images, "erm", hparams={"weights": "one"})
     monkeypatch.chdir(tmp_path)  # a relative path is one from where the run was configured
-    network = config.model(images).build(config.task(images)).featurizer[1]
+    network = config.model(images.regime).build(config.task(images)).featurizer[1]
     assert torch.equal(network.conv1.weight, load_file(path)["conv1.weight"])
 
 
@@ -165,10 +165,10 @@ def test_weights_that_changed_or_are_elsewhere_are_not_taken_for_the_run_s(image
     config = configure(images, "erm", hparams={"weights": path})
     weights("one", seed=1)
     with pytest.raises(InvalidValue, match="has changed since the run was configured"):
-        config.model(images)
+        config.model(images.regime)
     read = RunConfig.from_json(config.to_json())
     with pytest.raises(InvalidValue, match="--weights must name their file"):
-        read.model(images).build(read.task(images))
+        read.model(images.regime).build(read.task(images))
 
 
 def test_weights_are_for_networks_that_start_from_some(dataset):

@@ -34,6 +34,8 @@ class ARM(ERM):
 
     family = "meta"
     paper = "Zhang et al. (2021)"
+    predicts_with = ("featurizer", "head", "context")
+    predicts_by_batch = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

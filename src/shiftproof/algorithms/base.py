@@ -49,6 +49,10 @@ class Algorithm(nn.Module, ABC):
 
     family: ClassVar[Family]
     paper: ClassVar[str]
+    # The modules that :meth:`predict` uses: all that a trained model must keep.
+    predicts_with: ClassVar[tuple[str, ...]] = ("featurizer", "head")
+    # Whether a prediction depends on the batch around it, which counts as one unknown domain.
+    predicts_by_batch: ClassVar[bool] = False
 
     @dataclass(frozen=True)
     class Hparams:

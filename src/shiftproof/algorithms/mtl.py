@@ -38,6 +38,7 @@ class MTL(ERM):
 
     family = "meta"
     paper = "Blanchard et al. (2021)"
+    predicts_by_batch = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

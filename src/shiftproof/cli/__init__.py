@@ -13,7 +13,18 @@ import warnings
 import typer
 
 from shiftproof import __version__
-from shiftproof.cli import algorithms, data, demo, diagnose, report, sweep, train
+from shiftproof.cli import (
+    algorithms,
+    data,
+    demo,
+    diagnose,
+    evaluate,
+    export,
+    predict,
+    report,
+    sweep,
+    train,
+)
 from shiftproof.errors import ShiftproofError
 
 OUT_OF_MEMORY = "not enough memory; use a smaller batch_size or a smaller network"
@@ -30,6 +41,9 @@ app = typer.Typer(
 app.command(epilog=demo.EXAMPLE)(demo.demo)
 app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
 app.command(epilog=train.EXAMPLE)(train.train)
+app.command(epilog=predict.EXAMPLE)(predict.predict)
+app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
+app.command(epilog=export.EXAMPLE)(export.export)
 app.command(epilog=sweep.EXAMPLE)(sweep.sweep)
 app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)

@@ -144,6 +144,7 @@ def train(
     from shiftproof.training.config import configure
     from shiftproof.training.features import freeze as freeze_backbone
     from shiftproof.training.loop import train as run
+    from shiftproof.training.model import MODEL, trained_model
 
     if out == Path():
         raise InvalidValue("--out must name a folder")
@@ -211,6 +212,7 @@ def train(
             augment_validation=augment_validation,
         )
 
+    columns = _columns(dataset, label=label, domain=domain, image=image)
     held_out = [[name] for name in dataset.domain_names] if each else [test_domain or []]
     runs = []
     said: set[str] = set()
@@ -220,10 +222,22 @@ def train(
         title = f"{algorithm} without {config.test_domains[0]}" if each else algorithm
         with ProgressBar(title, heading, quiet=quiet, said=said) as bar:
             result = run(config, dataset, folder, bar, checkpoint_seconds, workers)
+        if result.status == "finished" and not (folder / MODEL).exists():
+            with LoadingBar(quiet=quiet or as_json) as progress:
+                trained_model(config, dataset, folder, columns, progress).save(folder)
         runs.append(FinishedRun(config, result))
         if result.status == "stopped":
             break
     _show(runs, dataset, each=each, as_json=as_json)
+
+
+def _columns(dataset: DomainDataset, **given: str | None) -> dict[str, str]:
+    """Return which columns of a table held what; a column is called after it by default."""
+    if given["image"] is None:
+        if dataset.regime != "table":
+            return {}
+        del given["image"]
+    return {what: " ".join((name or what).split()) for what, name in given.items()}
 
 
 class FinishedRun(NamedTuple):

@@ -257,15 +257,21 @@ class DomainDataset:
 
         return self.with_domains(fix)
 
-    def prepared(self, trained_on: Mapping[str, np.ndarray]) -> DomainDataset:
-        """Return the dataset ready for a network, its preparation fitted to some samples.
+    def fitted(self, trained_on: Mapping[str, np.ndarray]) -> FittedPreparation | None:
+        """Return the preparation fitted to some samples, or None where there is none.
 
         ``trained_on`` gives the positions of those samples by the name of their domain.
         """
         if self.preparation is None:
-            return self
+            return None
         chosen = [d.stored(trained_on[d.name]) for d in self.domains if d.name in trained_on]
-        fitted = self.preparation.fit(torch.cat(chosen))
+        return self.preparation.fit(torch.cat(chosen))
+
+    def prepared(self, trained_on: Mapping[str, np.ndarray]) -> DomainDataset:
+        """Return the dataset ready for a network, its preparation :meth:`fitted`."""
+        fitted = self.fitted(trained_on)
+        if fitted is None:
+            return self
 
         def apply(domain: Domain) -> Domain:
             return replace(domain, x=fitted.apply(domain.stored(np.arange(len(domain)))))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _UNKNOWN = -1.0
 # Standardised values are kept within ± this many standard deviations: what lies so far off tells
 # no more than that, and a network in float32 stays finite.
-_FARTHEST = 1e6
+FARTHEST = 1e6
 
 Kind = Literal["number", "category"]
 
@@ -66,7 +66,7 @@ class Scaled:
         # a very small one may leave the range, which the bound then mends.
         with np.errstate(over="ignore"):
             scaled = (x / 2 - self.mean / 2) / (self.std / 2)
-        bounded: np.ndarray = scaled.clip(-_FARTHEST, _FARTHEST)[:, None]
+        bounded: np.ndarray = scaled.clip(-FARTHEST, FARTHEST)[:, None]
         return bounded
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +20,16 @@ from shiftproof.data.base import Progress, as_numbers, silent
 from shiftproof.data.splits import split_domain
 from shiftproof.diagnosis.samples import Positions
 from shiftproof.diagnosis.shift import ModelView
-from shiftproof.errors import CheckpointError, DataError
-from shiftproof.models.weights import RANDOM
+from shiftproof.errors import DataError
 from shiftproof.penalties.risk import per_sample_risk, predicted_class
-from shiftproof.training.averaging import AVERAGES
-from shiftproof.training.config import RunConfig, choose_device
+from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
-from shiftproof.training.folder import RunFolder, read_json
 from shiftproof.training.loop import build_algorithm
-
-
-def read_run(folder: Path) -> RunConfig:
-    """Return what determined the run in a folder."""
-    path = folder / "config.json"
-    if not path.is_file():
-        raise DataError(f"{folder} holds no run: there is no {path.name}")
-    try:
-        return RunConfig.from_json(read_json(path))
-    except TypeError as error:
-        raise CheckpointError(f"{path} is not of a run of this version ({error})") from error
+from shiftproof.training.restore import (
+    training_splits,
+    weights_in_place,
+    without_starting_weights,
+)
 
 
 def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunConfig) -> Positions:
@@ -80,40 +69,16 @@ def view_of_run(
             f"the run in {folder} was trained on other data ({run.dataset}) than this"
             f" {dataset.name}; give the same data and options, and the same network's features"
         )
-    # The checkpoint has all weights: those to start from need not be had again.
-    started = {**run.hparams, **({"weights": RANDOM} if "weights" in run.hparams else {})}
-    run = replace(run, hparams=started, device=choose_device(device))
-    trained_on = {
-        domain.name: split_domain(len(domain), run.holdout, run.data_seed, index).in_
-        for index, domain in enumerate(dataset.domains)
-        if domain.name not in run.test_domains
-    }
+    run = without_starting_weights(run, device)
+    trained_on = {name: split.in_ for name, split in training_splits(run, dataset).items()}
     dataset = dataset.prepared(trained_on)
-    algorithm = build_algorithm(run, dataset)
-    with _weights_in_place(folder, run, algorithm):
+    algorithm = build_algorithm(run, run.task(dataset))
+    with weights_in_place(folder, run, algorithm):
         parts = list(_views(run, algorithm, dataset, positions, reading_threads(workers), progress))
     representations, risks, right = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
     return ModelView(
         f"{run.algorithm} in {folder}", representations.astype(np.float64), risks, right
     )
-
-
-@contextmanager
-def _weights_in_place(folder: Path, run: RunConfig, algorithm: Algorithm) -> Iterator[None]:
-    """Load the checkpoint, and its averaged weights for the while if the run averages."""
-    state = RunFolder(folder).load()
-    if state is None:
-        raise DataError(f"the run in {folder} has no checkpoint yet; let it train for a while")
-    average = AVERAGES[run.average](algorithm)
-    try:
-        algorithm.load_training_state(state["algorithm"])
-        average.load(state)
-    except (KeyError, RuntimeError, ValueError) as error:
-        raise CheckpointError(
-            f"the checkpoint in {folder} does not fit this version ({error})"
-        ) from error
-    with average.in_place():
-        yield
 
 
 @torch.no_grad()

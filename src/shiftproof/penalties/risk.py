@@ -35,6 +35,13 @@ def logit_residual(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.softmax(logits, dim=-1) - F.one_hot(labels, logits.shape[-1]).to(logits.dtype)
 
 
+def class_probabilities(logits: Tensor) -> Tensor:
+    """Return the probability of each class: logits [..., c] or [..., 1] → [..., c] or [..., 2]."""
+    if logits.shape[-1] == 1:
+        return torch.sigmoid(torch.cat([-logits, logits], dim=-1))
+    return torch.softmax(logits, dim=-1)
+
+
 def predicted_class(logits: Tensor) -> Tensor:
     """Return the most likely class of each sample: logits [..., c] → [...]."""
     if logits.shape[-1] == 1:

@@ -70,7 +70,7 @@ def build(
         device="cpu",
         fewest_training_domains=1,
     )
-    return build_algorithm(config, data)
+    return build_algorithm(config, config.task(data))
 
 
 def batch_of(data: DomainDataset, step: int, size: int = BATCH) -> Batch:

@@ -1,8 +1,9 @@
-"""Averages of the weights along a run, for any algorithm: ``ema`` and ``swad``.
+"""Averages of the weights along a run, for any algorithm: ``ema``, ``swad`` and ``best``.
 
 Averaged are the parameters and the running statistics of normalisation layers, all that a
 prediction rests on.  Every other buffer (a step count, the moving averages inside Fishr or IDM) is
 the algorithm's own and stays as it is.  Training does not notice: the raw weights go on as ever.
+``best`` is a choice rather than an average, and has the form of one: the weights of a single step.
 
 A record's scores are those of the weights that the run would hand over if it ended there, and its
 field ``scored`` names them: an average of which steps, or the raw weights where there is none.
@@ -10,6 +11,7 @@ field ``scored`` names them: an average of which steps, or the raw weights where
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -247,4 +249,47 @@ class ValleyAverage(Average):
         self.span = self._valley.whole
 
 
-AVERAGES = {"none": Average, "ema": ExponentialAverage, "swad": ValleyAverage}
+class BestWeights(Average):
+    """``best``: the weights of the evaluation with the lowest validation risk, as they were.
+
+    Of equal risks the earliest counts, as in the protocol's selection by training domains.
+    """
+
+    judges = True
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        super().__init__(algorithm)
+        self._risk = math.inf
+        # Set by every step before anything is judged by it, so it is no state.
+        self._step = 0
+
+    def follow(self, step: int) -> None:
+        """Note which step the weights are of."""
+        self._step = step
+
+    def judge(self, risk: float) -> None:
+        """Keep a copy of the weights if none were better."""
+        if risk < self._risk:
+            self._risk = risk
+            self.span = self._extended(None, self._step, warm_decay)
+
+    def described(self) -> dict[str, Any]:
+        """Return the step whose weights are kept, as a span of one."""
+        return {"scored": {"weights": "best", "steps": self.span and [*self.span[1:]]}}
+
+    def state(self) -> dict[str, Any]:
+        """Return the weights kept and their risk."""
+        return {"average": {"best": self.span, "risk": self._risk}}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take up the weights kept and their risk."""
+        self.span = self._read(state["average"]["best"])
+        self._risk = state["average"]["risk"]
+
+
+AVERAGES = {
+    "none": Average,
+    "ema": ExponentialAverage,
+    "swad": ValleyAverage,
+    "best": BestWeights,
+}

@@ -18,7 +18,7 @@ from shiftproof.data import DomainDataset
 from shiftproof.errors import DataError, InvalidValue, UnknownName
 from shiftproof.models import MODELS, Model
 from shiftproof.models.weights import RANDOM, content_hash, names_a_file
-from shiftproof.space import Scalar, resolve, specs
+from shiftproof.space import Regime, Scalar, resolve, specs
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.types import Task
 
@@ -107,12 +107,12 @@ class RunConfig:
             dataset.regime,
         )
 
-    def algorithm_hparams(self, dataset: DomainDataset) -> Algorithm.Hparams:
+    def algorithm_hparams(self, regime: Regime) -> Algorithm.Hparams:
         """Return the algorithm's share of the hyper-parameters."""
         declared = ALGORITHMS.get(self.algorithm).Hparams
-        return resolve(declared, dataset.regime, _share(declared, self.hparams))
+        return resolve(declared, regime, _share(declared, self.hparams))
 
-    def model(self, dataset: DomainDataset) -> Model:
+    def model(self, regime: Regime) -> Model:
         """Return the backbone with its share of the hyper-parameters."""
         declared = MODELS.get(self.backbone)
         hparams = dict(self.hparams)
@@ -124,7 +124,7 @@ class RunConfig:
                     f" {found}, not {hparams['weights']}"
                 )
             hparams["weights"] = self.weights_file
-        return resolve(declared, dataset.regime, _share(declared, hparams))
+        return resolve(declared, regime, _share(declared, hparams))
 
 
 def configure(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +23,10 @@ from torch import Tensor, nn
 
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, as_numbers, silent
+from shiftproof.data.forms import InputForm, form_of
 from shiftproof.data.home import home
 from shiftproof.errors import DataError, InvalidValue, UnknownName
-from shiftproof.models import MODELS
+from shiftproof.models import MODELS, Model
 from shiftproof.models.pretrained import PretrainedModel
 from shiftproof.models.weights import PRETRAINED, content_hash, names_a_file
 from shiftproof.space import resolve
@@ -47,7 +48,7 @@ def freeze(
     precision: str = "fp32",
     workers: int | None = None,
     progress: Progress = silent,
-) -> DomainDataset:
+) -> FrozenFeatures:
     """Return ``dataset`` with the features of each sample, [n, k] float32, as its inputs.
 
     ``weights`` is ``pretrained``, ``random`` (of a fixed seed) or a file.  What was extracted
@@ -72,7 +73,7 @@ def freeze(
         "weights": content_hash(weights) if names_a_file(weights) else weights,
         "precision": precision,
     }
-    extractor = _Extractor(dataset, frozen, weights, device, precision)
+    extractor = _Extractor(dataset.input_shape, frozen, weights, device, precision)
     total = sum(len(domain) for domain in (*dataset.domains, *dataset.extras))
     done = 0
 
@@ -111,13 +112,26 @@ def freeze(
         return features
 
     described = json.dumps([dataset.fingerprint, frozen], sort_keys=True)
-    return replace(
+    made = replace(
         dataset.with_domains(extract),
         regime="features",
         backbone="mlp",
         identity=hashlib.sha256(described.encode()).hexdigest()[:16],
         frozen=frozen,
     )
+    return FrozenFeatures(
+        **{item.name: getattr(made, item.name) for item in fields(made)},
+        source=form_of(dataset, {}),
+        network=extractor.built,
+    )
+
+
+@dataclass(frozen=True)
+class FrozenFeatures(DomainDataset):
+    """Features that a network made of other inputs, and what makes the same of more of them."""
+
+    source: InputForm = field(kw_only=True)
+    network: Callable[[], nn.Module] = field(kw_only=True, compare=False, repr=False)
 
 
 class _Extractor:
@@ -125,16 +139,14 @@ class _Extractor:
 
     def __init__(
         self,
-        dataset: DomainDataset,
+        input_shape: tuple[int, ...],
         frozen: dict[str, str],
         weights: str,
         device: str,
         precision: str,
     ) -> None:
-        self._dataset = dataset
-        self._model = resolve(
-            MODELS.get(frozen["backbone"]), dataset.regime, {"weights": weights, "dropout": 0.0}
-        )
+        self._input_shape = input_shape
+        self._model = extractor_model(frozen["backbone"], weights)
         self._device = torch.device(device)
         self._bf16 = precision == "bf16"
         self._featurizer: nn.Module | None = None
@@ -142,7 +154,7 @@ class _Extractor:
     @torch.no_grad()
     def features(self, domain: Domain, index: np.ndarray, workers: int) -> Iterator[Tensor]:
         """Yield the features of some samples, batch by batch."""
-        featurizer = self._built()
+        featurizer = self.built()
         autocast = torch.autocast(self._device.type, dtype=torch.bfloat16)
         for x, _ in read_in_order(EvaluationSet(domain.name, domain, index), workers):
             with autocast if self._bf16 else contextlib.nullcontext():
@@ -154,16 +166,27 @@ class _Extractor:
                 )
             yield features
 
-    def _built(self) -> nn.Module:
+    def built(self) -> nn.Module:
+        """Return the network, in eval mode and on its device."""
         if self._featurizer is None:
-            task = Task(self._dataset.input_shape, len(self._dataset.classes), 1, "large-image")
             with torch.random.fork_rng():
                 torch.manual_seed(0)  # which decides random weights
-                featurizer = self._model.build(task).featurizer
+                featurizer = build_extractor(self._model, self._input_shape)
             # Images in channels-last order are what convolutions on a CPU are fastest with.
-            featurizer = featurizer.eval().to(self._device)
+            featurizer = featurizer.to(self._device)
             self._featurizer = featurizer.to(memory_format=torch.channels_last)
         return self._featurizer
+
+
+def extractor_model(backbone: str, weights: str) -> Model:
+    """Return the description of a network that makes features."""
+    return resolve(MODELS.get(backbone), "large-image", {"weights": weights, "dropout": 0.0})
+
+
+def build_extractor(model: Model, input_shape: tuple[int, ...]) -> nn.Module:
+    """Return a network that makes features of inputs of a shape, in eval mode."""
+    # Of the task, its featurizer depends on the inputs alone.
+    return model.build(Task(input_shape, 2, 1, "large-image")).featurizer.eval()
 
 
 def _key(frozen: dict[str, str], domain: Domain) -> str:

@@ -39,7 +39,7 @@ from shiftproof.training.interrupt import stop_on_signal
 from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.records import Record
 from shiftproof.training.series import Series
-from shiftproof.types import Batch
+from shiftproof.types import Batch, Task
 
 # How often the losses are looked at for a value that is not finite; between, nothing waits for
 # the device.
@@ -145,7 +145,7 @@ class Trainer:
             if domain.name not in config.test_domains
         }
         self.dataset = self.dataset.prepared(trained_on).in_memory()
-        self.algorithm = build_algorithm(config, self.dataset)
+        self.algorithm = build_algorithm(config, config.task(self.dataset))
         self.average = AVERAGES[config.average](self.algorithm)
         dataset = self.dataset.to(torch.device(config.device))
         self.sampler = BatchSampler(
@@ -267,18 +267,17 @@ class Trainer:
         return torch.autocast(torch.device(self.config.device).type, dtype=torch.bfloat16)
 
 
-def build_algorithm(config: RunConfig, dataset: DomainDataset) -> Algorithm:
+def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
     """Return the untrained algorithm of a run on its device; weights come from stream ``init``."""
-    task = config.task(dataset)
     with torch.random.fork_rng():
         torch.manual_seed(stream_seed(config.seed, "init"))
         cls = ALGORITHMS.get(config.algorithm)
-        network = config.model(dataset).build(cls.network_task(task))
+        network = config.model(task.regime).build(cls.network_task(task))
         algorithm = cls(
             task,
             network.featurizer,
             network.head,
-            config.algorithm_hparams(dataset),
+            config.algorithm_hparams(task.regime),
             torch_generator(config.seed, "noise"),
         )
     return algorithm.to(config.device)

@@ -1,0 +1,81 @@
+"""``shiftproof evaluate``: how good a trained model is on labelled samples."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shiftproof.cli.options import parse_assignments
+
+EXAMPLE = "Example: [bold]shiftproof evaluate runs/first new-hospital.csv --label ill[/]"
+
+
+def evaluate(
+    run: Annotated[
+        Path, typer.Argument(help="Folder of a run that has ended, or the file of a model.")
+    ],
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="What the model takes, with labels: a table, a folder of images"
+            " (DIR/domain/class/*.jpg), a manifest, arrays (.npz with x, y, domain), or a dataset"
+            " by name."
+        ),
+    ],
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of a table; as in training by default.")
+    ] = None,
+    domain: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of a table; as in training by default, or all one."),
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of a manifest: the paths of image files."),
+    ] = None,
+    data_option: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of a dataset by name; repeatable.")
+    ] = None,
+    data_seed: Annotated[
+        int | None, typer.Option(help="Of a dataset by name; the run's by default.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(help="Threads that read images ahead; by default one a core.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The outcome for programs.")] = False,
+) -> None:
+    """Compare predictions with labels, domain by domain."""
+    from rich.console import Console
+
+    from shiftproof.cli.progress import LoadingBar
+    from shiftproof.data.samples import SampleRequest
+    from shiftproof.report.predictions import assessment_table
+    from shiftproof.training.assess import assess
+    from shiftproof.training.model import TrainedModel
+
+    model = TrainedModel.load(run, device)
+    request = SampleRequest(
+        data,
+        label=label,
+        domain=domain,
+        image=image,
+        usual=model.columns,
+        options=parse_assignments("--data-option", data_option or []),
+        labelled=True,
+    )
+    seed = model.config.data_seed if data_seed is None else data_seed
+    with LoadingBar(quiet=quiet or as_json) as progress:
+        parts = request.read(model.form, seed, progress)
+        outcomes, notes = assess(model, parts, workers=workers, progress=progress)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    if as_json:
+        domains = [outcome.to_json() for outcome in outcomes]
+        print(json.dumps({"classes": list(model.classes), "domains": domains}, ensure_ascii=False))
+    else:
+        Console().print(assessment_table(outcomes))

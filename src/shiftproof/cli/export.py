@@ -1,0 +1,44 @@
+"""``shiftproof export``: a trained model for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shiftproof.errors import InvalidValue, UnknownName
+
+EXAMPLE = "Example: [bold]shiftproof export runs/first --to onnx --out heart.onnx[/]"
+
+
+def export(
+    run: Annotated[
+        Path, typer.Argument(help="Folder of a run that has ended, or the file of a model.")
+    ],
+    to: Annotated[str, typer.Option(help="onnx, torchscript or safetensors.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write; by default exported.onnx, .pt or .safetensors beside it."
+        ),
+    ] = None,
+) -> None:
+    """Write a model for other programs; preprocessing is inside, or described beside it."""
+    from shiftproof.training.checkpoint import write_atomically
+    from shiftproof.training.export import FORMATS, description
+    from shiftproof.training.folder import pretty_json
+    from shiftproof.training.model import TrainedModel
+
+    if to not in FORMATS:
+        raise UnknownName("format", to, FORMATS)
+    make, suffix = FORMATS[to]
+    if out is not None and out.suffix != suffix:
+        raise InvalidValue(f"--out must end in {suffix}, not {out.name!r}")
+    model = TrainedModel.load(run, "cpu")
+    out = out or (run if run.is_dir() else run.parent) / f"exported{suffix}"
+    beside = out.with_suffix(".json")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, make(model))
+    write_atomically(beside, pretty_json(description(model)))
+    print(f"the model is in {out}; what it takes and gives is described in {beside}")

@@ -1,0 +1,252 @@
+"""Samples for a model that is trained: read in its form, with labels and domains or without."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.data.base import DATASETS, Progress, silent
+from shiftproof.data.cells import listed, named, shortened, texts
+from shiftproof.data.decoding import SUFFIXES
+from shiftproof.data.folder import find_images
+from shiftproof.data.forms import ImageForm, InputForm, Inputs, TableForm
+from shiftproof.data.frames import read_frame
+from shiftproof.data.image_index import scan
+from shiftproof.data.images import ImageFiles, ImageView
+from shiftproof.data.requests import DataRequest
+from shiftproof.data.table import column_of
+from shiftproof.errors import DataError, InvalidValue
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# The domain of samples whose domain nobody tells.
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Inputs in the order they were found, and what is known of each.
+
+    ``names`` are columns that tell the samples apart (a row, a path).  ``labels`` and ``domains``
+    are texts, one each, a label None where it is missing.
+    """
+
+    inputs: Inputs
+    names: Mapping[str, Sequence[Any]]
+    labels: Sequence[str | None] | None = None
+    domains: Sequence[str] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def take(self, index: np.ndarray) -> Samples:
+        """Return the samples at ``index``."""
+        return replace(
+            self,
+            inputs=_taken(self.inputs, index),
+            names={name: [column[i] for i in index] for name, column in self.names.items()},
+            labels=None if self.labels is None else [self.labels[i] for i in index],
+            domains=None if self.domains is None else [self.domains[i] for i in index],
+        )
+
+    def by_domain(self) -> dict[str, Samples]:
+        """Return the samples of each domain, in the order of their names."""
+        if self.domains is None:
+            return {ALL: self}
+        domains = np.array(self.domains, dtype=object)
+        return {name: self.take(np.flatnonzero(domains == name)) for name in sorted(set(domains))}
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """Which samples, and how to read them.
+
+    ``data`` is what a model of this form takes: a table; a folder of images, one image, or a
+    manifest; an array (``.npy``, or ``.npz`` with x, y and domain); or a dataset by name, with its
+    ``options``.  ``label``, ``domain`` and ``image`` name columns, ``keep`` those to hand on;
+    ``usual`` are the names that the model knows them by, taken where none is given.  With
+    ``labelled``, labels are needed, and a folder of images is DIR/domain/class/*.jpg.
+    """
+
+    data: str
+    label: str | None = None
+    domain: str | None = None
+    image: str | None = None
+    keep: tuple[str, ...] = ()
+    usual: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    labelled: bool = False
+
+    def read(self, form: InputForm, seed: int, progress: Progress = silent) -> list[Samples]:
+        """Return the samples, in as many parts as they are kept in."""
+        path = Path(self.data).expanduser()
+        if self.data in DATASETS:
+            return self._dataset(form, seed, progress)
+        if self.options:
+            raise InvalidValue("--data-option is for datasets by name")
+        if not path.exists():
+            raise DataError(f"there is no file or folder {self.data}")
+        if path.suffix.lower() in (".npy", ".npz"):
+            return [self._array(path, form)]
+        if isinstance(form, TableForm):
+            if path.is_dir():
+                raise DataError(f"{path} is a folder, and the model takes rows of a table")
+            return [self._rows(path, form)]
+        if not isinstance(form, ImageForm):
+            shape = ", ".join(map(str, form.input_shape))
+            raise DataError(
+                f"the model takes arrays of shape [n, {shape}]: give them as a file .npy, or a"
+                f" dataset by name, not {path}"
+            )
+        if path.is_dir():
+            return [self._folder(path, form, progress)]
+        if path.suffix.lower() in SUFFIXES:
+            if self.labelled:
+                raise DataError(f"{path} is one image, without a label; give DIR/domain/class/*")
+            return [_images([path], form, progress)]
+        return [self._manifest(path, form, progress)]
+
+    def _rows(self, path: Path, form: TableForm) -> Samples:
+        frame = named(read_frame(path), path.name)
+        inputs = form.columns.apply(form.cells(frame, path.name))
+        return replace(self._described(frame, path.name), inputs=inputs)
+
+    def _described(self, frame: pd.DataFrame, table: str) -> Samples:
+        """Return what a table says of its rows; no inputs yet."""
+        names: dict[str, Sequence[Any]] = {"row": range(1, len(frame) + 1)}
+        names |= {
+            c: frame[c].tolist() for c in (column_of(frame, table, "keep", k) for k in self.keep)
+        }
+        labels = domains = None
+        if self.labelled:
+            codes, found = texts(frame[column_of(frame, table, "label", self._column("label"))])
+            labels = [*found, None]
+            labels = [labels[code] for code in codes]
+        if self.domain is not None or self._column("domain") in frame:
+            column = column_of(frame, table, "domain", self._column("domain"))
+            codes, found = texts(frame[column])
+            domains = [[*found, "none"][code] for code in codes]
+        return Samples(torch.zeros(len(frame), 0), names, labels, domains)
+
+    def _column(self, what: str) -> str | None:
+        given: str | None = getattr(self, what)
+        return given if given is not None else self.usual.get(what)
+
+    def _folder(self, folder: Path, form: ImageForm, progress: Progress) -> Samples:
+        if not self.labelled:
+            paths = _images_under(folder)
+            if not paths:
+                raise DataError(f"{folder} holds no images ({', '.join(SUFFIXES[:5])}, …)")
+            return _images(paths, form, progress, relative_to=folder)
+        found, notes = find_images(folder)
+        labels, domains = [s.label for s in found], [s.domain for s in found]
+        samples = _images(
+            [s.path for s in found], form, progress, labels, domains, relative_to=folder
+        )
+        return replace(samples, notes=(*notes, *samples.notes))
+
+    def _manifest(self, path: Path, form: ImageForm, progress: Progress) -> Samples:
+        frame = named(read_frame(path), path.name)
+        column = column_of(frame, path.name, "image", self._column("image"))
+        described = self._described(frame, path.name)
+        codes, _ = texts(frame[column])
+        if (codes < 0).any():
+            row = int(np.flatnonzero(codes < 0)[0]) + 1
+            raise DataError(f"column {shortened(column)} of {path.name} has no path in row {row}")
+        paths = [path.parent / str(value).strip() for value in frame[column]]
+        samples = _images(paths, form, progress, described.labels, described.domains)
+        kept = {name: described.names[name] for name in self.keep}
+        return replace(samples, names={**samples.names, **kept}) if kept else samples
+
+    def _array(self, path: Path, form: InputForm) -> Samples:
+        try:
+            loaded = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path} is no array of numbers ({error})") from error
+        arrays = {"x": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+        if "x" not in arrays:
+            raise DataError(f"{path} has no array x, only {listed(sorted(arrays))}")
+        if self.labelled and "y" not in arrays:
+            raise DataError(f"{path} has no labels; give a .npz with x and y (and domain)")
+        inputs = form.read(arrays["x"])
+        import pandas as pd
+
+        def column(name: str) -> list[Any] | None:
+            if name not in arrays:
+                return None
+            if len(arrays[name]) != len(inputs):
+                raise DataError(f"{path}: {name} has {len(arrays[name])} entries for {len(inputs)}")
+            codes, found = texts(pd.Series(arrays[name]))
+            return [[*found, None][code] for code in codes]
+
+        labels = column("y") if self.labelled else None
+        return Samples(inputs, {"row": range(1, len(inputs) + 1)}, labels, column("domain"))
+
+    def _dataset(self, form: InputForm, seed: int, progress: Progress) -> list[Samples]:
+        request = DataRequest(self.data, self.options, self.label, self.domain, self.image)
+        dataset = request.load(seed, progress)
+        if dataset.input_shape != form.input_shape or dataset.preparation is not None:
+            raise DataError(
+                f"{dataset.name} has inputs of shape {dataset.input_shape}, and the model takes"
+                f" {form.input_shape}"
+            )
+        return [
+            Samples(
+                domain.x,
+                {"row": range(1, len(domain) + 1)},
+                [dataset.classes[label] for label in domain.y.tolist()] if self.labelled else None,
+                [domain.name] * len(domain),
+            )
+            for domain in dataset.domains
+        ]
+
+
+def _images(
+    paths: Sequence[Path],
+    form: ImageForm,
+    progress: Progress,
+    labels: Sequence[str | None] | None = None,
+    domains: Sequence[str] | None = None,
+    relative_to: Path | None = None,
+) -> Samples:
+    """Return the images that can be read; notes say which cannot."""
+    records = scan(paths, lambda done, total: progress("looking at images", done, total))
+    good = np.array([i for i, record in enumerate(records) if record.readable], dtype=np.int64)
+    broken = [record for record in records if not record.readable]
+    if len(good) == 0:
+        raise DataError(f"none of the {len(paths)} images can be read: {broken[0].error}")
+    notes: tuple[str, ...] = ()
+    if broken:
+        notes = (
+            f"{len(broken)} of {len(paths)} images cannot be read and are left out, the first"
+            f" {broken[0].path} ({broken[0].error})",
+        )
+    shown = [str(path if relative_to is None else path.relative_to(relative_to)) for path in paths]
+    files = ImageFiles(records, ImageView(form.image_size, augment=False))
+    return Samples(files, {"path": shown}, labels, domains, notes).take(good)
+
+
+def _images_under(folder: Path) -> list[Path]:
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__MACOSX")))
+        names = [n for n in sorted(files) if not n.startswith(".") and n.lower().endswith(SUFFIXES)]
+        found += [Path(place) / name for name in names]
+    return found
+
+
+def _taken(inputs: Inputs, index: np.ndarray) -> Inputs:
+    if isinstance(inputs, Tensor):
+        return inputs[torch.from_numpy(index)]
+    if isinstance(inputs, ImageFiles):
+        return ImageFiles([inputs.records[i] for i in index], inputs.view)
+    raise DataError(f"samples cannot be taken from {type(inputs).__name__}")
