@@ -313,6 +313,14 @@ WRONG_ONES: dict[str, tuple[type[Algorithm], str, str]] = {
         "predictions",
         "updates changed",
     ),
+    "predictions by the batch": (
+        having(predict=lambda self, x: ERM.predict(self, x - x.mean(0))), "predictions", "batch",
+    ),
+    "predictions by weights nobody keeps": (
+        having(predict=lambda self, x: ERM.predict(self, x) + sum(map(torch.sum, self.parameters()))
+               - sum(map(torch.sum, self.head.parameters())), predicts_with=("head",)),
+        "predictions", "predicts_with",
+    ),
     "flat predictions": (
         having(predict=lambda self, x: ERM.predict(self, x).flatten()), "predictions", "(72,)",
     ),

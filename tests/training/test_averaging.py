@@ -18,7 +18,7 @@ from shiftproof.training.config import configure
 from shiftproof.training.evaluate import evaluate
 from shiftproof.training.loop import Observer, Trainer, build_algorithm, train
 
-AVERAGING = ["ema", "swad"]
+AVERAGING = ["ema", "swad", "best"]
 STEPS, EVERY = 40, 3
 # Risks by evaluation (there are 14, after steps 1, 4, …, 37, 40) with a window found, closed after
 # the fourth and seen to be closed at the tenth; never closed; and never opened.
@@ -247,6 +247,37 @@ def test_swad_judges_by_the_raw_weights_risk_of_the_training_domains_alike(datas
     }
 
 
+@pytest.mark.parametrize(
+    ("risks", "chosen"),
+    [
+        pytest.param(ENDS, 31, id="of equal ones the earliest"),
+        pytest.param(STAYS_OPEN, 7, id="in the middle"),
+        pytest.param(NO_VALLEY, 40, id="the last"),
+        pytest.param(NO_VALLEY[::-1], 1, id="the first"),
+    ],
+)
+def test_best_keeps_the_raw_weights_of_the_lowest_risk(dataset, risks_are, risks, chosen):
+    risks_are(risks)
+    trainer = Trainer(make_config(dataset, average="best"), dataset)
+    records, weights = followed(trainer)
+    assert records[-1]["scored"] == {"weights": "best", "steps": [chosen, chosen]}
+    for found, expected in zip(trainer.average.span.weights, weights[chosen - 1], strict=True):
+        assert torch.equal(found.double(), expected)
+
+
+def test_best_is_the_argmin_of_the_recorded_risks_and_scores_as_the_run_did_then(dataset):
+    # A rate so high that the risk is lowest neither at the start nor at the end.
+    make = partial(make_config, dataset, hparams={"lr": 0.3})
+    records, _ = followed(Trainer(make(average="best"), dataset))
+    raw, _ = followed(Trainer(make(), dataset))
+    risks = [record["validation_risk"] for record in records]
+    best = raw[risks.index(min(risks))]
+    assert 1 < best["step"] < STEPS
+    assert records[-1]["scored"]["steps"] == [best["step"]] * 2
+    assert (records[-1]["accuracy"], records[-1]["risk"]) == (best["accuracy"], best["risk"])
+    assert records[-1]["risk"] != raw[-1]["risk"]
+
+
 @pytest.mark.parametrize("average", AVERAGING)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_records_scores_are_those_of_the_average(dataset, risks_are, average, precision):
@@ -258,7 +289,7 @@ def test_a_records_scores_are_those_of_the_average(dataset, risks_are, average, 
     trainer = Trainer(config, dataset)
     records, weights = followed(trainer)
     assert any("running_var" in name for name, _ in trainer.algorithm.named_buffers())
-    fresh = build_algorithm(config, dataset)
+    fresh = build_algorithm(config, config.task(dataset))
     for tensor, value in zip(averaged_tensors(fresh), trainer.average.span.weights, strict=True):
         tensor.copy_(value)
     fresh.eval()
@@ -396,6 +427,7 @@ QUICK = [
         (["--average", "sawd"], "did you mean 'swad'"),
         (["--average", "swad", "--evaluate", "test-in"], "--evaluate must name it (now: test-in)"),
         (["--average", "swad", "--eval-every", "0"], "--eval-every must be above 0"),
+        (["--average", "best", "--eval-every", "0"], "--average best follows the risk on"),
     ],
 )
 def test_a_mistake_is_one_line_and_code_2(shiftproof, tmp_path, options, words):

@@ -284,6 +284,17 @@ def check_predictions(name: str, hparams: Hparams = DEFAULTS) -> None:
     require(len(one) == 1, f"one sample has logits {tuple(one.shape)}")
     difference = first_difference(before, algorithm.training_state())
     require(difference is None, f"{difference} changed")
+    alone = torch.allclose(first[:1], one, rtol=1e-4, atol=1e-5)
+    require(
+        alone or algorithm.predicts_by_batch,
+        "a prediction depends on the batch around it, which predicts_by_batch must say",
+    )
+    other = build(name, data, hparams, seed=1).eval()
+    for part in algorithm.predicts_with:
+        getattr(other, part).load_state_dict(getattr(algorithm, part).state_dict())
+    with torch.no_grad():
+        same = torch.equal(other.predict(x), first)
+    require(same, f"predict() uses more than predicts_with names, {algorithm.predicts_with}")
 
 
 @contract("never wait for the device in update()")
