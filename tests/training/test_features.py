@@ -86,7 +86,7 @@ def test_features_are_the_backbone_s_own(folder):
 def test_the_second_time_no_backbone_is_built(folder, count_passes, monkeypatch):
     first = frozen(load(folder))
     assert count_passes == [10, 10, 10]
-    monkeypatch.setattr(features._Extractor, "_built", lambda self: pytest.fail("built"))
+    monkeypatch.setattr(features._Extractor, "built", lambda self: pytest.fail("built"))
     again = frozen(load(folder))
     assert all(torch.equal(a.x, b.x) for a, b in zip(first.domains, again.domains, strict=True))
     assert again.fingerprint == first.fingerprint
@@ -225,7 +225,7 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch):
     def infinite(self):
         return lambda x: torch.full((len(x), 2), torch.inf)
 
-    monkeypatch.setattr(features._Extractor, "_built", infinite)
+    monkeypatch.setattr(features._Extractor, "built", infinite)
     with pytest.raises(DataError, match="features of domain 'north' are not finite"):
         frozen(load(folder))
 
