@@ -23,7 +23,7 @@ LAYERS = [
     {"report", "estimator"},
     {"benchmark", "diagnosis"},
     {"training"},
-    {"algorithms"},
+    {"algorithms", "matching"},
     {"data", "models", "penalties", "information"},
     {"types", "space", "registry", "seeding", "errors"},
 ]
@@ -34,7 +34,8 @@ STRANGERS = [
     {"data", "models", "penalties", "information"},
 ]
 RANK = {part: len(LAYERS) - row for row, parts in enumerate(LAYERS) for part in parts}
-# The bare package holds the version: everyone may import it, and it imports nobody.
+# The bare package holds the version: everyone may import it, and it imports nobody.  It hands out
+# a few names of others when they are asked for, and names them for type checkers.
 RANK[""] = 0
 
 
@@ -73,6 +74,10 @@ def imported_modules(tree: ast.AST, package: str, parts: set[str]) -> Iterator[t
                 yield node.lineno, str(module.value)
 
 
+def is_for_type_checkers(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
 def imports_within(folder: Path) -> list[Import]:
     """Return every import of one part of the package at ``folder`` by a file of it."""
     files = sorted(folder.rglob("*.py"))
@@ -85,7 +90,10 @@ def imports_within(folder: Path) -> list[Import]:
         module = ".".join([ROOT, *relative.with_suffix("").parts])
         package = module.rpartition(".")[0]  # "pkg.__init__" and "pkg.module" both live in pkg
         module = module.removesuffix(".__init__")
-        for line, target in imported_modules(ast.parse(path.read_text("utf-8")), package, parts):
+        tree = ast.parse(path.read_text("utf-8"))
+        if relative == Path("__init__.py"):
+            tree.body = [node for node in tree.body if not is_for_type_checkers(node)]
+        for line, target in imported_modules(tree, package, parts):
             if target == ROOT or target.startswith(f"{ROOT}."):
                 found.append(Import(f"{relative}:{line}", part_of(module), part_of(target)))
     return found
@@ -174,10 +182,14 @@ SYNTHETIC = {
     "testing by anyone": ("cli/check.py", "from shiftproof.testing import t", "cli", "testing"),
     "main by anyone": ("cli/check.py", "from shiftproof import __main__", "cli", "__main__"),
     "main by testing": ("testing/t.py", "import shiftproof.__main__", "testing", "__main__"),
+    "a check of another kind": (
+        "__init__.py", "if CHECKED:\n    from .estimator import E", ROOT, "estimator",
+    ),
     "an export of the bare package": ("__init__.py", "from .estimator import E", ROOT, "estimator"),
 }  # fmt: skip
 
 ALLOWED = {
+    "__init__.py": "if TYPE_CHECKING:\n    from shiftproof.estimator import E",
     "data/files.py": "from shiftproof.errors import E\nfrom .base import D\nfrom . import base",
     "data/base.py": "import torch, shiftproof.types\nfrom shiftproof.data import files",
     "space.py": "from shiftproof.seeding import s\nfrom shiftproof import __version__",

@@ -6,7 +6,8 @@ import torch
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.errors import DataError
 from shiftproof.training.config import configure
-from shiftproof.training.loop import Observer, train
+from shiftproof.training.loop import train
+from shiftproof.training.observers import Observer
 
 
 class Notes(Observer):

@@ -14,7 +14,8 @@ from shiftproof.data import base
 from shiftproof.data.folder import load_image_folder
 from shiftproof.data.images import ImageView
 from shiftproof.training.config import configure
-from shiftproof.training.loop import Observer, train
+from shiftproof.training.loop import train
+from shiftproof.training.observers import Observer
 
 
 def paint_folder(root: Path, per_class: int, size: int) -> Path:
@@ -150,7 +151,8 @@ from shiftproof.data import base
 from shiftproof.data.folder import load_image_folder
 from shiftproof.data.images import ImageView
 from shiftproof.training.config import configure
-from shiftproof.training.loop import Observer, train
+from shiftproof.training.loop import train
+from shiftproof.training.observers import Observer
 
 class Watch(Observer):
     seen = []

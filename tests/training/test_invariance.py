@@ -18,7 +18,8 @@ from shiftproof.seeding import seed_hash
 from shiftproof.training import invariance
 from shiftproof.training.config import configure
 from shiftproof.training.invariance import label_entropy, read, shift_of_outputs
-from shiftproof.training.loop import Observer, Trainer, train
+from shiftproof.training.loop import Trainer, train
+from shiftproof.training.observers import Observer
 
 ASKED = ("train-out", "test-in", "invariance")
 

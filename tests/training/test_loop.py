@@ -12,7 +12,8 @@ from shiftproof.errors import CheckpointError, DataError, RunConflict
 from shiftproof.training.checkpoint import load_state
 from shiftproof.training.config import configure
 from shiftproof.training.interrupt import stop_on_signal
-from shiftproof.training.loop import Observer, Trainer, train
+from shiftproof.training.loop import Trainer, train
+from shiftproof.training.observers import Observer
 
 
 @pytest.fixture

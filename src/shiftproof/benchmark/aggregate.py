@@ -100,6 +100,13 @@ class DatasetResults:
         """Whether there is a number at all."""
         return any(cell.selections for cell in self.cells.values())
 
+    @property
+    def alone(self) -> bool:
+        """Whether all numbers are of runs that no sweep has planned (``shiftproof train``)."""
+        return all(
+            chosen.run.alone for cell in self.cells.values() for chosen in cell.selections.values()
+        )
+
     def row(self, algorithm: str) -> list[Cell]:
         """Return the algorithm's cells, a test domain each."""
         return [self.cells[algorithm, position] for position in range(len(self.domains))]

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from shiftproof.benchmark.aggregate import aggregate
+from shiftproof.benchmark.executors.work import Shelf
 from shiftproof.benchmark.jobs import Job
 from shiftproof.benchmark.results import RunKey, RunOutcome, outcome_of_run, positions
 from shiftproof.benchmark.selection import Selection, Selector
@@ -21,6 +22,7 @@ from shiftproof.benchmark.store import SweepFolder
 from shiftproof.errors import RunConflict
 from shiftproof.training.checkpoint import write_atomically
 from shiftproof.training.folder import pretty_json
+from shiftproof.training.model import MODEL, trained_model
 
 INDEX = "models.json"
 
@@ -82,6 +84,9 @@ def export(
         _copy(sweep, folder, job)
     for model, job in chosen:
         _check(model, job, folder)
+    shelf = Shelf()
+    for job in sorted(jobs.values(), key=lambda job: (job.data.name, job.trial_seed)):
+        _save_model(job, folder.run(job), shelf)
     models = [asdict(model) for model, _ in chosen]
     write_atomically(out / INDEX, pretty_json({"models": models}))
     return out / INDEX
@@ -113,6 +118,13 @@ def _copy(sweep: SweepFolder, models: SweepFolder, job: Job) -> None:
     shutil.copytree(source, aside)
     target.parent.mkdir(exist_ok=True)
     os.replace(aside, target)
+
+
+def _save_model(job: Job, run: Path, shelf: Shelf) -> None:
+    """Put the model's own file into the run, for `shiftproof predict` and `export`."""
+    if not (run / MODEL).exists():
+        dataset = shelf.take(job)
+        trained_model(job.config, dataset, run, job.data.request.columns(dataset)).save(run)
 
 
 def _check(model: ChosenModel, job: Job, folder: SweepFolder) -> None:

@@ -17,7 +17,8 @@ from shiftproof.data.colored_mnist import LABEL_NOISE, ColoredMNISTForIRM
 from shiftproof.space import Scalar
 from shiftproof.training.config import RunConfig, configure
 from shiftproof.training.folder import RunFolder
-from shiftproof.training.loop import Observer, RunResult, train
+from shiftproof.training.loop import RunResult, train
+from shiftproof.training.observers import Observer
 from shiftproof.training.records import Record
 
 TRAINING_DOMAINS = ("90%", "80%")

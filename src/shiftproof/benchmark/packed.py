@@ -16,6 +16,7 @@ from typing import Any
 from shiftproof.benchmark.results import (
     RUN_NAMES,
     STATUSES,
+    Origin,
     RunOutcome,
     evaluation_of,
     positions,
@@ -76,4 +77,7 @@ def _unpacked(value: Any, number: int, path: Path) -> RunOutcome:
         status=value["status"],
         evaluations=tuple(evaluation_of(record, domains) for record in value["records"]),
         folder=path,
+        origin=Origin(
+            value.get("config") or {}, value.get("seconds"), value.get("environment") or {}
+        ),
     )

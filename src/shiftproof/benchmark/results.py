@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,8 @@ class Evaluation(NamedTuple):
     """Accuracies after update ``step``: of each domain's in and out part; None if not evaluated.
 
     ``risk`` is that of the out parts, None where no risks were logged.  ``shift`` is None if it was
-    not measured, and ``untested`` says why it could not be, if so.
+    not measured, and ``untested`` says why it could not be, if so.  ``extras`` are accuracies on
+    the dataset's sets that are no domain.
     """
 
     step: int
@@ -43,6 +44,17 @@ class Evaluation(NamedTuple):
     risk: tuple[float | None, ...] | None = None
     shift: OutputShift | None = None
     untested: str = ""
+    extras: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a run was made, as far as it was kept: settings, time, versions, and why it failed."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    failure: str = ""
 
 
 class RunKey(NamedTuple):
@@ -59,7 +71,8 @@ class RunKey(NamedTuple):
 class RunOutcome:
     """One run of a sweep: which one it is, how it ended, and its accuracies by step.
 
-    ``status`` is one of :data:`STATUSES`; ``folder`` says where it was read.
+    ``status`` is one of :data:`STATUSES`; ``folder`` says where it was read.  ``alone`` is a run of
+    ``shiftproof train``, which no sweep has planned.
     """
 
     dataset: str
@@ -71,6 +84,8 @@ class RunOutcome:
     status: str
     evaluations: tuple[Evaluation, ...]
     folder: Path | None = None
+    origin: Origin = field(default_factory=Origin, compare=False)
+    alone: bool = False
 
     @property
     def key(self) -> RunKey:
@@ -93,7 +108,7 @@ def outcome_of_run(
     """
     from shiftproof.training.folder import RunFolder
 
-    config = _read_object(folder / "config.json", ("dataset", "algorithm", "test_domains"))
+    config = read_object(folder / "config.json", ("dataset", "algorithm", "test_domains"))
     run = RunFolder(folder)
     ended = run.done()
     unended = "failed" if (folder / "failed.json").exists() else "running"
@@ -108,21 +123,43 @@ def outcome_of_run(
         status=status if status in STATUSES else unended,
         evaluations=tuple(evaluation_of(record, domains) for record in run.records()),
         folder=folder,
+        origin=Origin(
+            config,
+            ended["seconds"] if ended else None,
+            (ended or {}).get("environment") or {},
+            _failure(folder),
+        ),
     )
 
 
-def read_sweep(folder: Path) -> list[RunOutcome]:
-    """Return every run under ``folder``: a sweep of ours, or one of DomainBed.
+def read_sweep(*folders: Path) -> list[RunOutcome]:
+    """Return every run under the folders: sweeps of ours or of DomainBed, or runs by themselves.
 
-    Ours have a ``job.json``, DomainBed's a ``results.jsonl``.  Or it is a file of packed runs.
+    Those of our sweeps have a ``job.json``, DomainBed's a ``results.jsonl``, and those of
+    ``shiftproof train`` neither.  A file is taken to be one of packed runs.
     """
+    from shiftproof.benchmark.plain_runs import read_plain_runs
+
+    found: list[RunOutcome] = []
+    alone: list[Path] = []
+    for folder in folders:
+        outcomes, others = _read(folder)
+        found += outcomes
+        alone += others
+    # All at once, for they are named by what tells them apart.
+    return checked([*found, *read_plain_runs(alone)])
+
+
+def _read(folder: Path) -> tuple[Iterable[RunOutcome], list[Path]]:
+    """Return the runs of sweeps under a folder or, if there are none, the folders of others."""
     from shiftproof.benchmark.domainbed_runs import read_domainbed_runs
     from shiftproof.benchmark.packed import read_packed
+    from shiftproof.benchmark.plain_runs import find_plain_runs
 
     if folder.is_file():
-        return checked(read_packed(folder))
+        return read_packed(folder), []
     if not folder.is_dir():
-        raise DataError(f"there is no {folder}; give the folder of a sweep")
+        raise DataError(f"there is no {folder}; give the folder of a sweep or of a run")
     jobs = sorted(folder.rglob("job.json"))
     logs = sorted(folder.rglob("results.jsonl"))
     if jobs and logs:
@@ -130,12 +167,16 @@ def read_sweep(folder: Path) -> list[RunOutcome]:
             f"{folder} mixes runs of Shiftproof ({jobs[0].parent}) and of DomainBed"
             f" ({logs[0].parent}); report on them apart"
         )
-    if not jobs and not logs:
-        raise DataError(
-            f"{folder} holds no sweep: no job.json (Shiftproof) and no results.jsonl (DomainBed)"
-            " anywhere in it"
-        )
-    return checked(read_domainbed_runs(logs) if logs else map(_outcome_of_job, jobs))
+    if logs:
+        return read_domainbed_runs(logs), []
+    if jobs:
+        return map(_outcome_of_job, jobs), []
+    if alone := find_plain_runs(folder):
+        return [], alone
+    raise DataError(
+        f"{folder} holds no sweep: no job.json or config.json of a run (Shiftproof) and no"
+        " results.jsonl (DomainBed) anywhere in it"
+    )
 
 
 def checked(outcomes: Iterable[RunOutcome]) -> list[RunOutcome]:
@@ -169,14 +210,22 @@ def positions(names: Sequence[str], domains: Sequence[str], where: Path) -> tupl
 
 
 def _outcome_of_job(path: Path) -> RunOutcome:
-    job = _read_object(path, RUN_NAMES)
+    job = read_object(path, RUN_NAMES)
     folder, domains = path.parent, tuple(job["domains"])
     test_domains = positions(job["test_domains"], domains, path)
     seeds = (job["hparams_seed"], job["trial_seed"])
     if not (folder / "config.json").exists():  # planned, and not begun, or failed before
         status = "failed" if (folder / "failed.json").exists() else "running"
         return RunOutcome(
-            job["dataset"], job["algorithm"], domains, test_domains, *seeds, status, (), folder
+            job["dataset"],
+            job["algorithm"],
+            domains,
+            test_domains,
+            *seeds,
+            status,
+            (),
+            folder,
+            Origin(failure=_failure(folder)),
         )
     outcome = outcome_of_run(folder, domains, *seeds)
     if outcome.test_domains != test_domains or outcome.algorithm != job["algorithm"]:
@@ -195,7 +244,15 @@ def evaluation_of(record: dict[str, Any], domains: Sequence[str]) -> Evaluation:
         None if risk is None else tuple(risk.get(f"{name}/out") for name in domains),
         _shift(shift, domains) if shift and "untested" not in shift else None,
         shift.get("untested", "") if shift else "",
+        # A part of a domain has a slash in its name.
+        tuple((name, value) for name, value in accuracy.items() if "/" not in name),
     )
+
+
+def _failure(folder: Path) -> str:
+    """Return why the run failed, if its sweep says so."""
+    path = folder / "failed.json"
+    return str(read_object(path, ()).get("reason", "")) if path.exists() else ""
 
 
 def _shift(shift: dict[str, Any], domains: Sequence[str]) -> OutputShift:
@@ -208,7 +265,7 @@ def _shift(shift: dict[str, Any], domains: Sequence[str]) -> OutputShift:
     )
 
 
-def _read_object(path: Path, names: Sequence[str]) -> dict[str, Any]:
+def read_object(path: Path, names: Sequence[str]) -> dict[str, Any]:
     """Return the JSON object at ``path``, which has all of ``names``."""
     try:
         value = json.loads(path.read_bytes())

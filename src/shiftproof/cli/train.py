@@ -119,7 +119,11 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
     average: Annotated[
-        str, typer.Option(help="Weights to score: the last (none), or averaged by ema or swad.")
+        str,
+        typer.Option(
+            help="Weights to score: the last (none), averaged by ema or swad, or the best on the"
+            " held-out parts of the training domains."
+        ),
     ] = "none",
     augment_validation: Annotated[
         bool,
@@ -134,6 +138,10 @@ def train(
     checkpoint_seconds: Annotated[
         float, typer.Option(help="Shortest time between checkpoints.")
     ] = 5.0,
+    tensorboard: Annotated[
+        bool,
+        typer.Option("--tensorboard", help="Write the run for TensorBoard, into its folder."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The outcome for programs.")] = False,
 ) -> None:
@@ -145,6 +153,8 @@ def train(
     from shiftproof.training.features import freeze as freeze_backbone
     from shiftproof.training.loop import train as run
     from shiftproof.training.model import MODEL, trained_model
+    from shiftproof.training.observers import Observer, Together
+    from shiftproof.training.tensorboard import TensorBoard
 
     if out == Path():
         raise InvalidValue("--out must name a folder")
@@ -212,7 +222,7 @@ def train(
             augment_validation=augment_validation,
         )
 
-    columns = _columns(dataset, label=label, domain=domain, image=image)
+    columns = request.columns(dataset)
     held_out = [[name] for name in dataset.domain_names] if each else [test_domain or []]
     runs = []
     said: set[str] = set()
@@ -221,7 +231,10 @@ def train(
         folder = _folder(config, out, within=each)
         title = f"{algorithm} without {config.test_domains[0]}" if each else algorithm
         with ProgressBar(title, heading, quiet=quiet, said=said) as bar:
-            result = run(config, dataset, folder, bar, checkpoint_seconds, workers)
+            watching: list[Observer] = [bar]
+            if tensorboard:
+                watching.append(TensorBoard(folder))
+            result = run(config, dataset, folder, Together(watching), checkpoint_seconds, workers)
         if result.status == "finished" and not (folder / MODEL).exists():
             with LoadingBar(quiet=quiet or as_json) as progress:
                 trained_model(config, dataset, folder, columns, progress).save(folder)
@@ -229,15 +242,6 @@ def train(
         if result.status == "stopped":
             break
     _show(runs, dataset, each=each, as_json=as_json)
-
-
-def _columns(dataset: DomainDataset, **given: str | None) -> dict[str, str]:
-    """Return which columns of a table held what; a column is called after it by default."""
-    if given["image"] is None:
-        if dataset.regime != "table":
-            return {}
-        del given["image"]
-    return {what: " ".join((name or what).split()) for what, name in given.items()}
 
 
 class FinishedRun(NamedTuple):

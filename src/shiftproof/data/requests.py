@@ -79,6 +79,18 @@ class DataRequest:
             missing_indicators=table.missing_indicators,
         )
 
+    def columns(self, dataset: DomainDataset) -> dict[str, str]:
+        """Return which columns of the table held label, domain and image; of others, nothing.
+
+        ``dataset`` is what was loaded.  A column is called after what it holds by default.
+        """
+        given = {"label": self.label, "domain": self.domain, "image": self.image}
+        if self.image is None:
+            del given["image"]
+            if dataset.preparation is None:
+                return {}
+        return {what: " ".join((name or what).split()) for what, name in given.items()}
+
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON values."""
         return dataclasses.asdict(self)

@@ -50,7 +50,7 @@ def pdm(x: Tensor | Sequence[Tensor], order: Order = 2, trim: int = 0) -> Tensor
     _check(len(x), order)
     if isinstance(x, Tensor):
         _check_trim(trim, x.shape[1])
-        ranked = _sorted(x)
+        ranked = sorted_points(x)
         return spread(ranked[:, trim : x.shape[1] - trim], order)
     _check_trim(trim, min(len(group) for group in x))
     ranked, widths = _merge_quantiles(x, trim)
@@ -79,7 +79,7 @@ def matching_information(x: Tensor) -> Tensor:
     rule; s the dimension's standard deviation, b the batch).  A dimension that does not vary
     holds none.
     """
-    ranked = _sorted(x)
+    ranked = sorted_points(x)
     variance = ranked.flatten(0, 1).var(dim=0, correction=0)
     bandwidth = variance * x.shape[1] ** (-2 / 5)
     penalty = (ranked - ranked.mean(dim=0)).square().mean(dim=(0, 1))
@@ -114,15 +114,15 @@ class MovingMatch(nn.Module):
         remembered = self.average.average
         levels = max(len(g) for g in x) if remembered is None else remembered.shape[1]
         if isinstance(x, Tensor) and x.shape[1] == levels:
-            ranked = _sorted(x)
+            ranked = sorted_points(x)
         else:
-            ranked = torch.stack([_resample(_sorted(group), levels) for group in x])
+            ranked = torch.stack([resample(sorted_points(group), levels) for group in x])
         _check_trim(self.trim, levels)
         averaged: Tensor = self.average(ranked)
         return spread(averaged[:, self.trim : levels - self.trim], self.order)
 
 
-def _sorted(x: Tensor) -> Tensor:
+def sorted_points(x: Tensor) -> Tensor:
     """Sort each dimension (the last axis holds them): [..., batch, dims] → the same shape."""
     if x.dtype in (torch.bfloat16, torch.float16):
         x = x.float()  # differences of close values do not survive half precision
@@ -142,7 +142,7 @@ def _merge_quantiles(groups: Sequence[Tensor], trim: int) -> tuple[Tensor, Tenso
     cut = trim / min(sizes)
     edges = np.unique(np.clip(edges, cut, 1 - cut))
     middles = (edges[1:] + edges[:-1]) / 2
-    ranked = [_sorted(group) for group in groups]
+    ranked = [sorted_points(group) for group in groups]
     pieces = torch.stack(
         [
             values[torch.as_tensor(np.floor(middles * b).astype(np.int64), device=values.device)]
@@ -153,7 +153,7 @@ def _merge_quantiles(groups: Sequence[Tensor], trim: int) -> tuple[Tensor, Tenso
     return pieces, widths.to(pieces.device)
 
 
-def _resample(ranked: Tensor, levels: int) -> Tensor:
+def resample(ranked: Tensor, levels: int) -> Tensor:
     """Return the mean of the quantile function over each of ``levels`` equal shares.
 
     ranked [batch, dims], sorted → [levels, dims].

@@ -37,6 +37,7 @@ from shiftproof.training.evaluate import (
 from shiftproof.training.folder import RunFolder
 from shiftproof.training.interrupt import stop_on_signal
 from shiftproof.training.invariance import shift_of_outputs
+from shiftproof.training.observers import Observer
 from shiftproof.training.records import Record
 from shiftproof.training.series import Series
 from shiftproof.types import Batch, Task
@@ -46,22 +47,6 @@ from shiftproof.types import Batch, Task
 CHECK_EVERY = 100
 # Checkpoints take at most this share of the time.
 CHECKPOINT_SHARE = 0.02
-
-
-class Observer:
-    """Watches a run; every method does nothing unless overridden."""
-
-    def begin(self, config: RunConfig, step: int) -> None:
-        """The run starts, or goes on, after ``step`` updates."""
-
-    def step(self, step: int, measured: dict[str, Tensor]) -> None:
-        """An update was taken; reading ``measured`` waits for the device, so do it rarely."""
-
-    def record(self, record: Record) -> None:
-        """An evaluation was recorded."""
-
-    def note(self, text: str) -> None:
-        """Something the user may not expect, in one sentence."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from shiftproof.benchmark.jobs import Job
 from shiftproof.data import DomainDataset
 from shiftproof.errors import RunConflict, ShiftproofError
 from shiftproof.training.config import RunConfig
-from shiftproof.training.loop import Observer, RunResult
+from shiftproof.training.loop import RunResult
+from shiftproof.training.observers import Observer
 
 # How often a run says how far it is, and the driver looks at the clock.
 TELL_SECONDS = 1.0

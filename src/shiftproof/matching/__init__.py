@@ -1,0 +1,5 @@
+"""Matching for any PyTorch loop: one module to call, and one term to add to the loss."""
+
+from shiftproof.matching.inter_domain import InterDomainMatching
+
+__all__ = ["InterDomainMatching"]

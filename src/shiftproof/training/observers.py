@@ -1,0 +1,53 @@
+"""Those who watch a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from shiftproof.training.config import RunConfig
+from shiftproof.training.records import Record
+
+
+class Observer:
+    """Watches a run; every method does nothing unless overridden."""
+
+    def begin(self, config: RunConfig, step: int) -> None:
+        """The run starts, or goes on, after ``step`` updates."""
+
+    def step(self, step: int, measured: dict[str, Tensor]) -> None:
+        """An update was taken; reading ``measured`` waits for the device, so do it rarely."""
+
+    def record(self, record: Record) -> None:
+        """An evaluation was recorded."""
+
+    def note(self, text: str) -> None:
+        """Something the user may not expect, in one sentence."""
+
+
+class Together(Observer):
+    """Several who watch one run."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+
+    def begin(self, config: RunConfig, step: int) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.begin(config, step)
+
+    def step(self, step: int, measured: dict[str, Tensor]) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.step(step, measured)
+
+    def record(self, record: Record) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.record(record)
+
+    def note(self, text: str) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.note(text)
