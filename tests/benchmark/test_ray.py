@@ -26,7 +26,8 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.requests import DataRequest
 from shiftproof.errors import InvalidValue, UnknownName
 from shiftproof.training.checkpoint import load_state, save_state
-from shiftproof.training.loop import Observer, train
+from shiftproof.training.loop import train
+from shiftproof.training.observers import Observer
 
 ray = pytest.importorskip("ray")
 

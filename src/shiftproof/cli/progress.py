@@ -19,7 +19,7 @@ from rich.text import Text
 from torch import Tensor
 
 from shiftproof.training.config import RunConfig
-from shiftproof.training.loop import Observer
+from shiftproof.training.observers import Observer
 from shiftproof.training.records import Record
 
 REFRESH_SECONDS = 0.5
