@@ -231,3 +231,18 @@ def test_a_mistake_is_one_line(
     code, _, err = shiftproof(*arguments)
     assert (code, err.count("\n")) == (2, 1), err
     assert message in err
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_ctrl_c_is_one_line_and_leaves_nothing(
+    hospitals: Path, shiftproof: Any, monkeypatch: Any, command: str
+) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shiftproof.training.model.TrainedModel.predict", interrupted)
+    out = ["--out", hospitals / "p.csv"] if command == "predict" else []
+    code, printed, err = shiftproof(command, hospitals / "run", hospitals / "west.csv", *out)
+    assert (code, printed) == (130, "")
+    assert err == "stopped; nothing is left half done: the same command again\n"
+    assert not (hospitals / "p.csv").exists()

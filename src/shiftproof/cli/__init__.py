@@ -76,6 +76,11 @@ def main() -> None:
         app(prog_name="shiftproof")
     except ShiftproofError as error:
         _fail(str(error))
+    except SystemExit as ended:
+        # Typer's own exit after a KeyboardInterrupt; a command that goes on has said so itself.
+        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
+            print("stopped; nothing is left half done: the same command again", file=sys.stderr)
+        raise
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; nobody is left to tell
         sys.exit(141)
