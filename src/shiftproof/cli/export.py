@@ -25,6 +25,8 @@ def export(
     ] = None,
 ) -> None:
     """Write a model for other programs; preprocessing is inside, or described beside it."""
+    from rich.console import Console
+
     from shiftproof.training.checkpoint import write_atomically
     from shiftproof.training.export import FORMATS, description
     from shiftproof.training.folder import pretty_json
@@ -39,6 +41,7 @@ def export(
     out = out or (run if run.is_dir() else run.parent) / f"exported{suffix}"
     beside = out.with_suffix(".json")
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, make(model))
+    with Console(stderr=True).status(f"exporting to {to}"):
+        write_atomically(out, make(model))
     write_atomically(beside, pretty_json(description(model)))
     print(f"the model is in {out}; what it takes and gives is described in {beside}")
