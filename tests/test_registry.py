@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -138,3 +139,9 @@ def test_the_library_finds_its_own_algorithms_and_models() -> None:
     assert {"mlp", "mnist-cnn"} <= set(MODELS)
     with pytest.raises(UnknownName, match="unknown algorithm 'IDM'; did you mean 'idm'"):
         ALGORITHMS.get("IDM")
+
+
+def test_an_unknown_name_survives_the_way_home_from_another_process() -> None:
+    error = UnknownName("shape", "tringle", ["triangle", "circle"])
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (UnknownName, str(error))

@@ -27,8 +27,11 @@ class UnknownName(ShiftproofError):
     """A name outside a known list."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        known = list(known)
-        super().__init__(f"unknown {kind} {name!r}; {nearest(name, known)}")
+        self._given = (kind, name, list(known))
+        super().__init__(f"unknown {kind} {name!r}; {nearest(name, self._given[2])}")
+
+    def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str]]]:
+        return UnknownName, self._given
 
 
 class InvalidValue(ShiftproofError):

@@ -317,5 +317,7 @@ def _weights(weights: str, steps: Sequence[int] = (), valley: str | None = None)
     """Say in words which weights a record scored."""
     if not steps:
         return f"the last weights, as they are (valley {valley})"
+    if weights == "best":
+        return f"the weights of step {steps[0]}, best on the training domains' held-out parts"
     state = f" (valley {valley})" if valley else ""
     return f"the {weights} average of steps {steps[0]} to {steps[1]}{state}"

@@ -165,7 +165,8 @@ def configure(
         device: auto, cpu, cuda, mps.
         precision: fp32 or bf16 (autocast).
         average: which weights to score, of :data:`~shiftproof.training.averaging.AVERAGES`: the
-            last ones, their moving average, or SWAD's mean over the valley of the validation risk.
+            last ones, their moving average, SWAD's mean over the valley of the validation risk,
+            or those with the lowest validation risk (``best``).
         augment_validation: evaluate the training domains on random views of their images, as
             DomainBed does, in place of whole images.
         fewest_training_domains: with fewer left for training, refuse; 1 is for runs that leave
