@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all lint format install clean
+.PHONY: demo test test-all lint format docs install clean
 
 demo: $(STAMP)
 	$(BIN)/shiftproof demo
@@ -25,6 +25,9 @@ lint: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict
 
 install: $(STAMP)
 

@@ -1,4 +1,4 @@
-"""The documentation is true: every Python block of README and docs/*.md runs, every command too.
+"""The documentation is true: every block of code of README and docs/ runs, every command too.
 
 The blocks of a file run from top to bottom, in an empty folder, and share one module, so that a
 later one may use what an earlier one defined.
@@ -7,6 +7,11 @@ later one may use what an earlier one defined.
   they are parametrised).
 - In ``console`` blocks, the lines that start with ``$ shiftproof`` must end with code 0.  Lines
   below one are its output: each must occur in what is printed, up to spaces, unless it holds "…".
+- ``sh`` blocks hold what cannot be run here, and say on the page why (``title="Not run: …"``), or
+  are listed below in :data:`NOT_RUN`.  Their ``shiftproof`` commands must still have options that
+  there are.
+- ``text`` is no code.  A block in any other language is an error: nobody would notice if it were
+  wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import inspect
 import re
 import shlex
 import sys
+import textwrap
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -28,16 +34,26 @@ from shiftproof.models import MODELS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
-FENCE = re.compile(r"^ *```+ *(\w*)[^\n]*\n(.*?)^ *```+ *$", re.MULTILINE | re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+FENCE = re.compile(
+    r"^(?P<indent> *)```+ *(?P<language>[\w+-]*)(?P<rest>[^\n]*)\n(?P<text>.*?)^ *```+ *$",
+    re.MULTILINE | re.DOTALL,
+)
+NOT_RUN_HERE = re.compile(r'title="Not run: .+"')
 PROMPT = "$ "
 COMMAND = "shiftproof"
 
+# Blocks of ``sh`` on pages that show no titles: page and first command, and why it is not run.
+NOT_RUN = {
+    ("README.md", "make demo"): "minutes; tests/cli runs the demo at a smaller size",
+}
+
 
 class Block(NamedTuple):
-    """A fenced block: its language, its text, and the line of the page that it starts on."""
+    """A fenced block: its language and title, its text, and the line that it starts on."""
 
     language: str
+    title: str
     text: str
     line: int
 
@@ -45,7 +61,12 @@ class Block(NamedTuple):
 def blocks_of(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [
-        Block(match[1], match[2], text.count("\n", 0, match.start(2)) + 1)
+        Block(
+            match["language"],
+            match["rest"],
+            textwrap.dedent(match["text"]),
+            text.count("\n", 0, match.start("text")) + 1,
+        )
         for match in FENCE.finditer(text)
     ]
 
@@ -69,10 +90,18 @@ def run_page(page: Path, module: ModuleType, capsys: pytest.CaptureFixture[str])
         try:
             if block.language == "python":
                 run_python(block, page, module)
-            elif block.language == "console" and block.text.startswith(PROMPT + COMMAND):
+            elif block.language == "console":
                 run_console(block, capsys)
-            else:
+            elif block.language == "sh":
+                look_at_shell(block, page, capsys)
                 continue
+            elif block.language == "text":
+                continue
+            else:
+                raise AssertionError(
+                    f"{block.language or 'no language'}: nothing runs it; use python, console,"
+                    " sh with a title that says why it is not run, or text for what is no code"
+                )
         except (Exception, SystemExit) as error:
             message = f"{page.name}, block at line {block.line}: {type(error).__name__}: {error}"
             raise AssertionError(message) from error
@@ -102,7 +131,28 @@ def run_test(function: Any) -> None:
             function(**{argument: value})
 
 
+def look_at_shell(block: Block, page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """See that a block says why it is not run, and that its options are options."""
+    commands = commands_of(block)
+    if not NOT_RUN_HERE.search(block.title) and (page.name, commands[0]) not in NOT_RUN:
+        raise AssertionError(
+            'it is not run and does not say so: make it console, or add title="Not run: …"'
+        )
+    for command in commands:
+        if command.split()[0] == COMMAND:
+            shiftproof(f"{command} --help", capsys)  # an unknown option comes before the help
+
+
+def commands_of(block: Block) -> list[str]:
+    """Return the commands of a shell block without their comments, one line each."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    commands = (shlex.join(shlex.split(line, comments=True)) for line in lines)
+    return [command for command in commands if command]
+
+
 def run_console(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
+    if not block.text.startswith(PROMPT):
+        raise AssertionError(f"a console block begins with {PROMPT!r} and a command")
     printed = ""
     for line in block.text.splitlines():
         if line.startswith(PROMPT):
@@ -142,11 +192,21 @@ def test_everything_on_the_page_runs(
 def test_the_pages_are_found() -> None:
     if not DOCS.exists():
         pytest.skip("a source distribution has no docs")
-    page = DOCS / "add-an-algorithm.md"
+    page = DOCS / "adding.md"
     assert page in PAGES
     languages = [block.language for block in blocks_of(page)]
     assert languages.count("python") >= 5
     assert languages.count("console") >= 1
+
+
+def test_what_is_listed_as_not_run_is_there() -> None:
+    there = {
+        (page.name, commands_of(block)[0])
+        for page in PAGES
+        for block in blocks_of(page)
+        if block.language == "sh" and not NOT_RUN_HERE.search(block.title)
+    }
+    assert set(NOT_RUN) == there
 
 
 # --- the runner itself ------------------------------------------------------------------------
@@ -169,8 +229,8 @@ def fenced(*blocks: tuple[str, str]) -> str:
 def test_blocks_share_a_module_and_run_in_order(run: Any, workplace: ModuleType) -> None:
     text = fenced(
         ("python", "from __future__ import annotations\nx = [1]"),
-        ("sh", "rm -rf nothing-of-this-runs"),
-        ("", "x.append(3)"),
+        ('sh title="Not run: a trap"', "rm -rf nothing-of-this-runs"),
+        ("text", "x.append(3)"),
         ("python", "x.append(2)\ndef test_x(): x.append(4)"),
         ("python", "x.append(5)"),
     )
@@ -198,6 +258,13 @@ def test_parametrised_tests_run_with_each_value(run: Any, workplace: ModuleType)
         (("console", "$ shiftproof --version\nshiftproof 99"), "'shiftproof 99' is not in"),
         (("console", "$ shiftproof --version\n$ shiftproof nothing"), "ends with code 2"),
         (("console", "$ shiftproof --version\n$ ls"), "only shiftproof is run"),
+        (("console", "$ ls"), "only shiftproof is run"),
+        (("console", "shiftproof --version"), "begins with '$ '"),
+        (("sh", "ls"), "does not say so"),
+        (('sh title="Listing"', "ls"), "does not say so"),
+        (('sh title="Not run: x"', "shiftproof train \\\n  t.csv --labels ill"), "--labels"),
+        (("yaml", "a: 1"), "yaml: nothing runs it"),
+        (("", "x = 1"), "no language: nothing runs it"),
     ],
 )
 def test_what_is_wrong_on_a_page_is_found(run: Any, block: tuple[str, str], says: str) -> None:

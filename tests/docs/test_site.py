@@ -1,0 +1,112 @@
+"""The documentation builds as a site without a warning, and the site needs no other host."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# What a browser fetches by itself, by tag and attribute; links that a reader follows are not.
+FETCHED = {
+    ("script", "src"), ("link", "href"), ("img", "src"), ("img", "srcset"), ("iframe", "src"),
+    ("source", "src"), ("video", "src"), ("audio", "src"), ("object", "data"), ("embed", "src"),
+}  # fmt: skip
+# The theme's script can fetch these two: in browsers of before 2020, and for diagrams in mermaid,
+# of which no page has any.
+DORMANT = {
+    "https://unpkg.com/resize-observer-polyfill",
+    "https://unpkg.com/mermaid@11/dist/mermaid.min.js",
+}
+FOREIGN = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+class Page(HTMLParser):
+    """What a page has its reader's browser fetch, and the styles and scripts written into it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.classes: set[str] = set()
+        self.written = ""
+        self._inside = ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self._inside = tag
+        self.classes.update((given.get("class") or "").split())
+        for name, value in given.items():
+            if (tag, name) in FETCHED and value:
+                self.fetched.append(value)
+
+    def handle_data(self, data: str) -> None:
+        if self._inside in ("style", "script"):
+            self.written += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+
+def test_every_page_of_the_folder_is_a_page_of_the_site(site: Path) -> None:
+    pages = {path.with_suffix("").name for path in (ROOT / "docs").glob("*.md")}
+    assert len(pages) > 8
+    for name in pages:
+        assert (site / f"{name}.html").exists()
+    assert (site / "results/lite.html").exists()
+    assert "results/lite.html" in (site / "reproduction.html").read_text(encoding="utf-8")
+
+
+def test_no_page_fetches_from_another_host(site: Path) -> None:
+    pages = {path: Page(path) for path in site.rglob("*.html")}
+    assert any(page.fetched for page in pages.values())
+    for path, page in pages.items():
+        foreign = [address for address in page.fetched if FOREIGN.match(address)]
+        assert not foreign, (path.name, foreign)
+        assert not re.findall(r"url\(\s*['\"]?(?:https?:)?//", page.written), path.name
+        assert not re.findall(r"@import", page.written), path.name
+        assert "mermaid" not in page.classes, path.name
+
+
+def test_no_style_or_script_fetches_from_another_host(site: Path) -> None:
+    styles = list(site.rglob("*.css"))
+    assert styles
+    for path in styles:
+        text = path.read_text(encoding="utf-8")
+        assert not re.findall(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", text), path.name
+    found = set()
+    for path in site.rglob("*.js"):
+        found.update(re.findall(r"""["'`](https?://[^"'`\s]+)["'`]""", path.read_text("utf-8")))
+    loaded = {a for a in found if re.search(r"unpkg|cdn|\.(js|css|woff2?|ttf)$|fonts\.", a)}
+    assert loaded <= DORMANT
+
+
+def test_a_fetch_from_another_host_would_be_seen(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(
+        '<link rel="stylesheet" href="//fonts.example/a.css"><script src="https://x.example/a.js">'
+        '</script><a href="https://y.example">y</a><style>@import "https://z.example";</style>'
+    )
+    page = Page(path)
+    assert [bool(FOREIGN.match(address)) for address in page.fetched] == [True, True]
+    assert "@import" in page.written

@@ -1,0 +1,33 @@
+"""A hook of mkdocs: the recorded results are pages of the site, though they live outside docs/.
+
+In the repository, a page of ``docs/`` links to ``../results/lite.md``, and so that link works
+there.  In the site the same file is ``results/lite.md``, beside the pages.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files, InclusionLevel
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Put every file of ``results/`` into the site."""
+    for path in sorted(RESULTS.iterdir()):
+        files.append(
+            File.generated(
+                config,
+                f"results/{path.name}",
+                abs_src_path=str(path),
+                inclusion=InclusionLevel.NOT_IN_NAV,
+            )
+        )
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Point links at where the results are in the site."""
+    return markdown.replace("](../results/", "](results/")
