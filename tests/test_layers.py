@@ -21,7 +21,7 @@ LAYERS = [
     {"testing", "__main__"},
     {"cli"},
     {"report", "estimator"},
-    {"benchmark", "diagnosis"},
+    {"benchmark", "diagnosis", "bench"},
     {"training"},
     {"algorithms", "matching"},
     {"data", "models", "penalties", "information"},
@@ -30,7 +30,7 @@ LAYERS = [
 # Rows whose members do not import each other.  (Nothing imports the first row.)
 STRANGERS = [
     {"testing", "__main__"},
-    {"benchmark", "diagnosis"},
+    {"benchmark", "diagnosis", "bench"},
     {"data", "models", "penalties", "information"},
 ]
 RANK = {part: len(LAYERS) - row for row, parts in enumerate(LAYERS) for part in parts}

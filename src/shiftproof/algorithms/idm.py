@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from shiftproof.algorithms.base import ALGORITHMS, Losses
 from shiftproof.algorithms.erm import ERM
@@ -14,7 +14,7 @@ from shiftproof.errors import InvalidValue
 from shiftproof.penalties.gradients import head_gradients
 from shiftproof.penalties.pdm import MovingMatch, Order, matching_information
 from shiftproof.penalties.pdm_by_class import pdm_by_class
-from shiftproof.penalties.risk import per_sample_risk
+from shiftproof.penalties.risk import logit_residual, per_sample_risk
 from shiftproof.space import Float, Int, hparam
 from shiftproof.types import Batch
 
@@ -162,14 +162,16 @@ class IDM(ERM):
         tracks_gradients = h.match_gradients and self._tracks(h.gradient_warmup, h.gradient_ema)
         auto = "auto" in (h.gradient_weight, h.representation_weight)
         gradients = None
-        if tracks_gradients or auto or h.track_information:
+        if auto or h.track_information or (tracks_gradients and not self._closed_form):
             gradients = head_gradients(self.head, representations, batch.y, logits)  # line 7
         if h.track_information and gradients is not None:
             parts["gradient_information"] = matching_information(gradients)
             parts["representation_information"] = matching_information(points)
         first, second = self._weights(gradients, points, batch, parts)
         if tracks_gradients:
-            parts["gradient_penalty"] = self.gradient_match(gradients)  # line 11
+            parts["gradient_penalty"] = self._match_gradients(  # line 11
+                gradients, representations, logits, batch.y
+            )
             if self._matches(h.gradient_warmup):  # line 10
                 total = total + first * parts["gradient_penalty"]  # line 12
         if h.match_representations and self._tracks(h.representation_warmup, h.representation_ema):
@@ -202,6 +204,24 @@ class IDM(ERM):
         parts["disagreement"] = self.strength.disagreement.level.float()
         parts["gradient_weight"], parts["representation_weight"] = found
         return found[0] if first == "auto" else first, found[1] if second == "auto" else second
+
+    @property
+    def _closed_form(self) -> bool:
+        """Whether gradients can be matched without being held: the head is linear."""
+        return type(self.head) is nn.Linear
+
+    def _match_gradients(
+        self, gradients: Tensor | None, representations: Tensor, logits: Tensor, labels: Tensor
+    ) -> Tensor:
+        """Return L_G, from the gradients [domains, batch, P] if they are at hand."""
+        if gradients is None:
+            residual = logit_residual(logits, labels)
+            if not self._matches(self.hparams.gradient_warmup):  # only remembered: nothing flows
+                representations, residual = representations.detach(), residual.detach()
+            has_bias = self.head.bias is not None
+            return self.gradient_match.of_linear_head(representations, residual, bias=has_bias)
+        penalty: Tensor = self.gradient_match(gradients)
+        return penalty
 
     def _match_representations(self, points: Tensor, batch: Batch) -> Tensor:
         """Return L_R of points [domains, batch, k]."""

@@ -24,7 +24,10 @@ import torch
 from torch import Tensor, nn
 
 from shiftproof.errors import InvalidValue
+from shiftproof.penalties.gradients import linear_head_gradients
+from shiftproof.penalties.linear_match import LinearHeadMatch, Matching
 from shiftproof.penalties.moving_average import MovingAverage
+from shiftproof.penalties.sorting import sorted_rows
 
 Order = Literal[1, 2]
 
@@ -121,14 +124,49 @@ class MovingMatch(nn.Module):
         averaged: Tensor = self.average(ranked)
         return spread(averaged[:, self.trim : levels - self.trim], self.order)
 
+    def of_linear_head(self, features: Tensor, residual: Tensor, *, bias: bool = True) -> Tensor:
+        """Take in the gradients of a linear head, and return their penalty.
+
+        features [domains, batch, k], residual [domains, batch, c].  It is that of
+        :func:`~shiftproof.penalties.gradients.linear_head_gradients`, which are never held as a
+        whole (:mod:`~shiftproof.penalties.linear_match`).
+        """
+        _check(len(features), self.order)
+        _check_trim(self.trim, features.shape[1])
+        remembered = self.average.average
+        if remembered is not None and remembered.shape[1] != features.shape[1]:
+            gradients: Tensor = linear_head_gradients(features, residual, bias=bias)
+            penalty: Tensor = self(gradients)
+            return penalty
+        features, residual = _widened(features), _widened(residual)
+        average = None
+        if self.average.gamma > 0:
+            average = self._rows(remembered, features, residual.shape[2], bias)
+            self.average.average = average.transpose(1, 2)
+        settings = Matching(self.average.gamma, self.order, self.trim, self.average.corrected)
+        matched: Tensor = LinearHeadMatch.apply(features, residual, average, bias, settings)
+        return matched
+
+    @staticmethod
+    def _rows(remembered: Tensor | None, features: Tensor, outputs: int, bias: bool) -> Tensor:
+        """Return the average as rows to be sorted into, [domains, dims, levels]; 0 at first."""
+        domains, levels, k = features.shape
+        if remembered is None:
+            return features.new_zeros(domains, outputs * (k + 1 if bias else k), levels)
+        # Already so, unless it comes from a checkpoint.
+        return remembered.to(features).transpose(1, 2).contiguous()
+
 
 def sorted_points(x: Tensor) -> Tensor:
     """Sort each dimension (the last axis holds them): [..., batch, dims] → the same shape."""
-    if x.dtype in (torch.bfloat16, torch.float16):
-        x = x.float()  # differences of close values do not survive half precision
+    x = _widened(x)
     # Sorting along the last axis of a contiguous copy beats sorting along a strided one.
-    ranked: Tensor = x.transpose(-1, -2).contiguous().sort(dim=-1).values
-    return ranked.transpose(-1, -2)
+    return sorted_rows(x.transpose(-1, -2).contiguous()).transpose(-1, -2)
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Return x in float32 or better: differences of close values do not survive half precision."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def _merge_quantiles(groups: Sequence[Tensor], trim: int) -> tuple[Tensor, Tensor]:
