@@ -31,7 +31,7 @@ def test_a_run_of_ours(tmp_path):
     folder = write_run(tmp_path / "run")
     outcome = outcome_of_run(folder, DOMAINS, 3, 1)
     assert outcome.evaluations == (
-        Evaluation(1, (None, 0.25, None), (0.5, 0.75, None)),
+        Evaluation(1, (None, 0.25, None), (0.5, 0.75, None), extras=(("gray", 1.0),)),
         Evaluation(11, (None, None, None), (0.625, None, None)),
     )
     assert outcome.key == ("mine-features", "idm", (1,), 3, 1)

@@ -65,7 +65,7 @@ def test_baseline(shiftproof, sweep):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--format", "html"], "--format html is not there yet"),
+        (["--format", "htlm"], "did you mean 'html'?"),
         (["--format", "markdwon"], "did you mean 'markdown'?"),
         (["--selection", "oracel"], "did you mean 'oracle'?"),
         (["--baseline", "corall"], "unknown baseline of this sweep 'corall'; did you mean 'coral'"),

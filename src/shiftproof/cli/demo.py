@@ -17,9 +17,9 @@ EXAMPLE = "Example: [bold]shiftproof demo --seed 1[/]"
 
 def demo(
     seed: Annotated[int, typer.Option(help="Data, starting weights: everything.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the two runs and the picture.")] = Path(
-        "shiftproof-demo"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder for the two runs, the picture and the page.")
+    ] = Path("shiftproof-demo"),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print accuracies and seconds for programs.")
@@ -30,7 +30,7 @@ def demo(
 
     from shiftproof.benchmark.demo import CEILING, Accuracies, is_finished, load_demo_data, run_demo
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.report.demo import demo_picture, demo_sentence, demo_table
+    from shiftproof.report.demo import demo_page, demo_picture, demo_sentence, demo_table
     from shiftproof.training.checkpoint import write_atomically
 
     folder = out / f"seed-{seed}"
@@ -44,6 +44,8 @@ def demo(
     accuracies = {name: Accuracies.of(result.final) for name, result in results.items()}
     picture = folder / "demo.png"
     write_atomically(picture, demo_picture(dataset, results))
+    page = folder / "report.html"
+    write_atomically(page, demo_page(folder, accuracies).encode())
     if as_json:
         outcome = {
             "seed": seed,
@@ -54,6 +56,7 @@ def demo(
             "ceiling": CEILING,
             "seconds": round(sum(result.seconds for result in results.values()), 2),
             "picture": str(picture),
+            "page": str(page),
         }
         print(json.dumps(outcome))
         return
@@ -61,6 +64,7 @@ def demo(
     console.print(demo_table(accuracies, {n: r.seconds for n, r in results.items()}, seed))
     console.print(demo_sentence(accuracies))
     console.print(f"Picture: {picture}", highlight=False, soft_wrap=True)
+    console.print(f"Page: {page}", highlight=False, soft_wrap=True)
 
 
 def _stop_unless_finished(results: dict[str, RunResult]) -> None:

@@ -101,6 +101,14 @@ def diagnose(
     picture: Annotated[
         Path | None, typer.Option(metavar="PNG", help="Draw domains, features and classes.")
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="JSON",
+            help="Keep everything in this file: as diagnosis.json in the folder of runs, it becomes"
+            " part of their page (see [bold]shiftproof report[/]).",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Which samples, folds and permutations.")] = 0,
     data_seed: Annotated[
         int | None, typer.Option(help="Of data made by chance; --seed by default.")
@@ -120,16 +128,24 @@ def diagnose(
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.requests import DataRequest
     from shiftproof.diagnosis.advice import advise
-    from shiftproof.diagnosis.runs import read_run, unseen_samples, view_of_run
+    from shiftproof.diagnosis.runs import unseen_samples, view_of_run
     from shiftproof.diagnosis.samples import choose_domains, collect, every_sample, some_of
     from shiftproof.diagnosis.shift import diagnose as measure
-    from shiftproof.report.diagnosis import About, diagnosis_picture, diagnosis_text
+    from shiftproof.report.diagnosis import (
+        About,
+        diagnosis_json,
+        diagnosis_picture,
+        diagnosis_text,
+    )
     from shiftproof.report.tables import dataset_summary
     from shiftproof.training.checkpoint import write_atomically
+    from shiftproof.training.restore import read_run
 
     if seed < 0 or (data_seed or 0) < 0:
         raise InvalidValue("--seed and --data-seed must be at least 0")
     _check_picture(picture)
+    if out is not None and not out.parent.is_dir():
+        raise DataError(f"there is no folder {out.parent} to put the diagnosis in")
     options = parse_assignments("--data-option", data_option or [])
     if image_size is not None:
         if "image_size" in options:
@@ -193,22 +209,22 @@ def diagnose(
         notes.append("only samples that the run was not trained on are measured")
     if picture is not None:
         write_atomically(picture, diagnosis_picture(found, dataset.name))
+    title = f"{dataset.name}: {dataset_summary(_only(dataset, chosen))}"
+    about = About(title, notes, command, beside)
+    outcome = diagnosis_json(found, advice, about, data, samples.inputs)
+    if out is not None:
+        text = json.dumps(outcome, ensure_ascii=False, allow_nan=False, indent=1)
+        write_atomically(out, text.encode() + b"\n")
     if as_json:
-        outcome = {
-            "data": data,
-            "inputs": samples.inputs,
-            "notes": notes,
-            **found.to_json(),
-            "advice": {**advice.to_json(), "command": command, "compare_with": beside or None},
-            "picture": None if picture is None else str(picture),
-        }
+        outcome["picture"] = None if picture is None else str(picture)
         print(json.dumps(outcome, ensure_ascii=False, allow_nan=False))
         return
-    title = f"{dataset.name}: {dataset_summary(_only(dataset, chosen))}"
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
-    print(diagnosis_text(found, advice, About(title, notes, command, beside), width), end="")
+    print(diagnosis_text(found, advice, about, width), end="")
     if picture is not None:
         print(f"Picture: {picture}")
+    if out is not None:
+        print(f"Kept in {out}")
 
 
 def _only(dataset: DomainDataset, domains: Sequence[str]) -> DomainDataset:

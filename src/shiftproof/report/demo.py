@@ -1,14 +1,19 @@
-"""The demonstration's table, sentence and picture."""
+"""The demonstration's table, sentence, picture and page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from rich.table import Table
 
+from shiftproof.benchmark.aggregate import aggregate
 from shiftproof.benchmark.demo import CEILING, REVERSED_DOMAIN, WARMUP, Accuracies
+from shiftproof.benchmark.plain_runs import LastStep, runs_to_compare
+from shiftproof.benchmark.results import read_sweep
 from shiftproof.data import Domain, DomainDataset
+from shiftproof.report.page import Source, results_page
 from shiftproof.report.plots import BLUE, GREEN, ORANGE, Curve, Panel, learning_picture
 from shiftproof.training.loop import RunResult
 
@@ -75,6 +80,14 @@ def demo_picture(dataset: DomainDataset, results: Mapping[str, RunResult]) -> by
         for domain in (*dataset.domains, *dataset.extras)
     }
     return learning_picture(panels, samples, (CEILING, "limit by label noise"))
+
+
+def demo_page(folder: Path, accuracies: Mapping[str, Accuracies]) -> str:
+    """Return the results page of the two runs in ``folder``."""
+    outcomes = read_sweep(folder)
+    results = [aggregate(outcomes, LastStep(), runs_to_compare(outcomes))]
+    source = Source([str(folder)], "shiftproof demo", remark=demo_sentence(accuracies))
+    return results_page(outcomes, results, "erm", source)
 
 
 def _sample_images(domain: Domain, count: int = 18) -> np.ndarray:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,6 +18,7 @@ from matplotlib.figure import Figure
 from shiftproof.diagnosis.advice import Advice
 from shiftproof.diagnosis.reading import nats
 from shiftproof.diagnosis.shift import Diagnosis
+from shiftproof.errors import DataError
 from shiftproof.information.estimators import Estimate, Shift
 from shiftproof.report.plots import BLUE, GREY, ORANGE
 
@@ -71,6 +75,37 @@ def diagnosis_text(diagnosis: Diagnosis, advice: Advice, about: About, width: in
     for remark in advice.remarks:
         lines += _wrapped(f"- {remark}", width, hang=2)
     return "\n".join(lines) + "\n"
+
+
+def diagnosis_json(
+    diagnosis: Diagnosis, advice: Advice, about: About, data: str, inputs: str
+) -> dict[str, Any]:
+    """Return everything as JSON values; ``data`` is what was asked about, ``inputs`` as what."""
+    return {
+        "data": data,
+        "inputs": inputs,
+        "notes": list(about.notes),
+        **diagnosis.to_json(),
+        "advice": {
+            **advice.to_json(),
+            "command": about.command,
+            "compare_with": about.beside or None,
+        },
+    }
+
+
+def read_diagnosis(path: Path) -> dict[str, Any]:
+    """Return what :func:`diagnosis_json` returned, from a file."""
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError:
+        value = None
+    wanted = ("data", "inputs", "notes", "domains", "counts", "level", "shift", "advice")
+    if not isinstance(value, dict) or not set(wanted) <= value.keys():
+        raise DataError(
+            f"{path} is not what shiftproof diagnose --out writes; write it again or remove it"
+        )
+    return value
 
 
 def _amounts(diagnosis: Diagnosis, width: int) -> Iterator[str]:

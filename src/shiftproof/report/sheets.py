@@ -102,7 +102,7 @@ def _dataset_sheet(
     # Where there is no number at all, the notes alone say why.
     for algorithm in results.algorithms * dataset.has_numbers:
         cells = [
-            _entry(cell.estimate, len(cell.trials), cell.incomplete)
+            _entry(cell.estimate, len(cell.trials), cell.incomplete, dataset.alone)
             for cell in dataset.row(algorithm)
         ]
         average = _number(dataset.row_average(algorithm), not dataset.complete(algorithm))
@@ -125,7 +125,7 @@ def _averages_sheet(results: SelectionResults, baseline: str | None) -> Sheet:
     rows = {}
     for algorithm in results.algorithms:
         cells = [
-            _entry(d.average(algorithm), len(d.trials), not d.complete(algorithm))
+            _entry(d.average(algorithm), len(d.trials), not d.complete(algorithm), d.alone)
             for d in results.datasets
         ]
         incomplete = not all(d.complete(algorithm) for d in results.datasets)
@@ -203,11 +203,13 @@ def _comparison_sheet(results: SelectionResults, baseline: str, seed: int) -> Sh
     )
 
 
-def _entry(found: Estimate | None, trials: int, incomplete: bool) -> Entry:
+def _entry(found: Estimate | None, trials: int, incomplete: bool, alone: bool) -> Entry:
+    """Print a number; a run by itself has no error bar, where DomainBed's tables have 0.0."""
     if found is None:
         return Entry()
     sign = f"({found.trials}/{trials})" if found.trials < trials else "*" * incomplete
-    return Entry(f"{found.mean:.1f}", f"{found.error:.1f}", sign)
+    error = "" if alone and found.trials == 1 else f"{found.error:.1f}"
+    return Entry(f"{found.mean:.1f}", error, sign)
 
 
 def _number(value: float | None, incomplete: bool) -> Entry:
@@ -227,9 +229,11 @@ def _caption(results: SelectionResults, datasets: Sequence[DatasetResults]) -> s
         sizes.setdefault(text, []).append(dataset_title(dataset.dataset))
     several = len(sizes) > 1
     said = "; ".join(f"{', '.join(d)}: {text}" if several else text for text, d in sizes.items())
+    single = all(dataset.alone and len(dataset.trials) == 1 for dataset in datasets)
+    bars = "one run each, hence no error bars" if single else f"+/- {ERROR_BAR}"
     return (
         f"Accuracy (%) on the test domain's in part (test-in), selector {results.selector.name};"
-        f" {said}; +/- {ERROR_BAR}."
+        f" {said}; {bars}."
     )
 
 
