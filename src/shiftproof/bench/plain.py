@@ -9,7 +9,7 @@ from torch.func import functional_call, grad, vmap
 
 def plain_gradients(head: nn.Linear, features: Tensor, labels: Tensor) -> Tensor:
     """Per-sample gradients of cross-entropy by torch.func, materialised: [domains, batch, P]."""
-    parameters = dict(head.named_parameters())
+    parameters: dict[str, Tensor] = dict(head.named_parameters())
 
     def risk(parameters: dict[str, Tensor], feature: Tensor, label: Tensor) -> Tensor:
         logits = functional_call(head, parameters, (feature[None],))

@@ -144,8 +144,8 @@ def diagnose(
     if seed < 0 or (data_seed or 0) < 0:
         raise InvalidValue("--seed and --data-seed must be at least 0")
     _check_picture(picture)
-    if out is not None and not out.parent.is_dir():
-        raise DataError(f"there is no folder {out.parent} to put the diagnosis in")
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
     options = parse_assignments("--data-option", data_option or [])
     if image_size is not None:
         if "image_size" in options:
