@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from shiftproof.penalties.sorting import sort_rows, sorted_rows, sorted_values
+from shiftproof.penalties.threads import side_by_side
 
 
 def rows(seed: int, *shape: int) -> torch.Tensor:
@@ -29,11 +30,25 @@ EDGES = torch.tensor(
         rows(1, 3, 7, 1),
         rows(2, 2, 70_000),
         rows(3, 40, 9).round(),  # many ties
+        rows(11, 6, 5000).clamp(min=0) * rows(12, 5000),  # many zeros, long
+        rows(13, 4, 5000).clamp(min=0),  # no value below 0
+        torch.zeros(2, 5000),
         EDGES,
         rows(4, 8, 16).double(),
         rows(5, 6, 4, 10).transpose(0, 2),  # not contiguous
     ],
-    ids=["short", "single", "long", "ties", "edges", "double", "strided"],
+    ids=[
+        "short",
+        "single",
+        "long",
+        "ties",
+        "sparse",
+        "relu",
+        "zeros",
+        "edges",
+        "double",
+        "strided",
+    ],
 )
 def test_it_sorts_as_torch_does(x: torch.Tensor) -> None:
     kept = x.clone()
@@ -61,6 +76,31 @@ def test_of_equal_values_each_gets_one_of_the_slopes() -> None:
     (slope,) = torch.autograd.grad((sorted_rows(x) * torch.tensor([10.0, 20.0, 30.0])).sum(), x)
     assert slope[0, 0] == 30
     assert sorted(slope[0, 1:].tolist()) == [10, 20]
+
+
+def test_the_number_of_threads_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = rows(10, 3, 5000, 40)
+    alone = sort_rows(x)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    for found, expected in zip(sort_rows(x), alone, strict=True):
+        assert torch.equal(found, expected)
+    assert torch.equal(sorted_values(x), alone[0])
+
+
+def test_side_by_side_keeps_order_leaves_torch_alone_and_raises() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        found = side_by_side(lambda item: (item, torch.get_num_threads()), range(7))
+        assert found == [(item, 1) for item in range(7)]
+        assert torch.get_num_threads() == 3
+        with pytest.raises(ZeroDivisionError):
+            side_by_side(lambda item: 1 // item, [1, 0])
+        # A worker that deals out work does it itself: nobody waits for anybody.
+        nested = side_by_side(lambda item: side_by_side(abs, [-item, item]), range(9))
+        assert nested == [[item, item] for item in range(9)]
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -11,10 +11,11 @@ from shiftproof.algorithms.base import ALGORITHMS, Losses
 from shiftproof.algorithms.erm import ERM
 from shiftproof.algorithms.strength import LabelShift, Strength, Unit
 from shiftproof.errors import InvalidValue
-from shiftproof.penalties.gradients import head_gradients
+from shiftproof.penalties.gradients import head_gradients, some_linear_head_gradients
 from shiftproof.penalties.pdm import MovingMatch, Order, matching_information
 from shiftproof.penalties.pdm_by_class import pdm_by_class
 from shiftproof.penalties.risk import logit_residual, per_sample_risk
+from shiftproof.penalties.sampled_dimensions import SampledDimensions
 from shiftproof.space import Float, Int, hparam
 from shiftproof.types import Batch
 
@@ -54,6 +55,10 @@ class IDM(ERM):
     (:func:`~shiftproof.penalties.pdm.matching_information`): the two terms of the paper's bound, to
     be watched beside the gap between training and test risk
     (:mod:`shiftproof.training.bound_terms`).
+
+    ``gradient_dimensions`` matches a random sample of the gradient's dimensions, whose penalty has
+    the exact one's expectation (:mod:`shiftproof.penalties.sampled_dimensions`): for heads so large
+    that even the fast way is too slow.
 
     A third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) from step t₃ on matches the per-sample risks ℓⁱ [b], which the
     paper leaves to future work; λ₃ = 0, the default, leaves it out.
@@ -98,6 +103,11 @@ class IDM(ERM):
             1500, within=(0, 1e12), unit="steps", help="t₃, steps before risks are matched"
         )
         risk_ema: float = hparam(0.95, within=(0, 0.999999), help="γ₃, memory of risk matching")
+        gradient_dimensions: int = hparam(
+            0,
+            within=(0, 1e12),
+            help="match an unbiased sample of so many gradient dimensions; 0 for all, exactly",
+        )
         match_gradients: bool = hparam(True, help="whether to match gradients at all")
         match_representations: bool = hparam(True, help="whether to match representations at all")
         match_within: str = hparam(
@@ -128,6 +138,9 @@ class IDM(ERM):
             jumps = h.match_gradients and h.gradient_weight != "auto"
             switches = [(h.gradient_warmup, jumps), (h.risk_warmup, h.risk_weight > 0)]
             self.optimizer_restarts = frozenset(step for step, acts in switches if acts)
+        self.sampled = None
+        if h.gradient_dimensions:
+            self.sampled = SampledDimensions(h.gradient_dimensions, redrawn=h.gradient_ema == 0)
         self.gradient_match = MovingMatch(h.gradient_ema, order, h.trim, corrected=corrected)
         self.representation_match = MovingMatch(h.representation_ema, order, corrected=corrected)
         self.risk_match = MovingMatch(h.risk_ema, order, corrected=corrected)
@@ -214,12 +227,20 @@ class IDM(ERM):
         self, gradients: Tensor | None, representations: Tensor, logits: Tensor, labels: Tensor
     ) -> Tensor:
         """Return L_G, from the gradients [domains, batch, P] if they are at hand."""
+        dims = None
+        if self.sampled is not None:
+            count = sum(parameter.numel() for parameter in self.head.parameters())
+            dims = self.sampled(count, self.generator).to(logits.device)
         if gradients is None:
             residual = logit_residual(logits, labels)
             if not self._matches(self.hparams.gradient_warmup):  # only remembered: nothing flows
                 representations, residual = representations.detach(), residual.detach()
-            has_bias = self.head.bias is not None
-            return self.gradient_match.of_linear_head(representations, residual, bias=has_bias)
+            bias = self.head.bias is not None
+            if dims is None:
+                return self.gradient_match.of_linear_head(representations, residual, bias=bias)
+            gradients = some_linear_head_gradients(representations, residual, dims, bias=bias)
+        elif dims is not None:
+            gradients = gradients[..., dims]
         penalty: Tensor = self.gradient_match(gradients)
         return penalty
 

@@ -13,6 +13,7 @@ from shiftproof.bench.measure import (
     Figure,
     Work,
     can_measure_memory,
+    lowest_peaks,
     medians,
     peak_bytes,
     ratio_of,
@@ -72,7 +73,7 @@ def step() -> Iterator[Figure]:
         {"seconds": medians(taken)},
     )
     if can_measure_memory():
-        peaks = {name: _lowest(work) for name, work in _updates(sides, batch).items()}
+        peaks = lowest_peaks(_updates(sides, batch))
         yield Figure(
             "step-memory",
             "peak memory of these steps, IDM / ERM",
@@ -143,6 +144,7 @@ def table1() -> Iterator[Figure]:
     model: dict[str, object] = {"hidden": 433, "depth": 2, "single_logit": True}
     settings: dict[str, object] = {
         "gradient_warmup": 0,
+        "gradient_ema": 0.0,
         "trim": 1,
         "match_representations": False,
     }
@@ -170,8 +172,3 @@ def _domain_net() -> tuple[nn.Linear, Tensor, Tensor]:
 
 def _updates(sides: dict[str, Algorithm], batch: Batch) -> dict[str, Work]:
     return {name: partial(algorithm.update, batch) for name, algorithm in sides.items()}
-
-
-def _lowest(work: Work, rounds: int = 5) -> int:
-    """Return the lowest of several peaks: what others in the process need now and then is not."""
-    return min(peak_bytes(work) for _ in range(rounds))

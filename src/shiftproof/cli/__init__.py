@@ -15,6 +15,7 @@ import typer
 from shiftproof import __version__
 from shiftproof.cli import (
     algorithms,
+    bench,
     data,
     demo,
     diagnose,
@@ -47,6 +48,7 @@ app.command(epilog=export.EXAMPLE)(export.export)
 app.command(epilog=sweep.EXAMPLE)(sweep.sweep)
 app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)
+app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.add_typer(data.app, name="data", epilog=data.EXAMPLE)
 
 

@@ -43,6 +43,23 @@ def linear_head_gradients(features: Tensor, residual: Tensor, *, bias: bool = Tr
     return torch.cat([weight_part, residual], dim=-1) if bias else weight_part
 
 
+def some_linear_head_gradients(
+    features: Tensor, residual: Tensor, dims: Tensor, *, bias: bool = True
+) -> Tensor:
+    """Return the closed form of some dimensions alone: [..., len(dims)].
+
+    ``dims`` are positions among those of :func:`linear_head_gradients`.
+    """
+    k, c = features.shape[-1], residual.shape[-1]
+    of_weight = dims < c * k
+    output = torch.where(of_weight, dims // k, dims - c * k)
+    # The bias is the weight of a feature that is always 1.
+    feature = torch.where(of_weight, dims % k, k)
+    if bias:
+        features = torch.cat([features, torch.ones_like(features[..., :1])], dim=-1)
+    return residual[..., output] * features[..., feature]
+
+
 def functional_head_gradients(head: nn.Module, features: Tensor, labels: Tensor) -> Tensor:
     """Return per-sample gradients of any head by ``torch.func``, flattened.
 

@@ -10,7 +10,8 @@ derivative by e and r can be had on the way.  What remains is [domains, batch, c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -18,9 +19,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from shiftproof.penalties.sorting import sort_rows, sorted_values
+from shiftproof.penalties.threads import side_by_side
 
 # So many numbers are worked on at a time: enough to be worth a call, few enough for the cache.
-BLOCK = 1 << 20
+BLOCK = 1 << 19
 
 
 class Matching(NamedTuple):
@@ -57,31 +59,41 @@ class LinearHeadMatch(torch.autograd.Function):
         total = torch.zeros((), dtype=_accumulator(r), device=r.device)
         slope_r, slope_e = torch.zeros_like(r), torch.zeros_like(e)
         asked = any(ctx.needs_input_grad)
-        for some in _outputs(c, m * k * b):
-            here = None if average is None else average[:, some.start * k : some.stop * k]
-            points = (e[:, some, None] * r[:, None]).flatten(1, 2)
-            penalty, slope = _match(points, here, matching, count, asked)
-            total += penalty
-            if slope is None:
-                continue
-            slope = slope.view(m, -1, k, b)
-            slope_e[:, some] = (slope * r[:, None]).sum(dim=2)
-            slope_r += (slope * e[:, some, None]).sum(dim=1)
+
+        def match(blocks: Sequence[tuple[slice, slice]]) -> tuple[Tensor, Tensor, Tensor]:
+            own = torch.zeros_like(total), torch.zeros_like(r), torch.zeros_like(e)
+            for some, part in blocks:
+                dims_here = slice(some.start * k + part.start, (some.stop - 1) * k + part.stop)
+                here = None if average is None else average[:, dims_here]
+                points = (e[:, some, None] * r[:, None, part]).flatten(1, 2)
+                penalty, slope = _match(points, here, matching, count, asked)
+                own[0].add_(penalty)
+                if slope is not None:
+                    slope = slope.view(m, some.stop - some.start, -1, b)
+                    own[1][:, part] += (slope * e[:, some, None]).sum(dim=1)
+                    own[2][:, some] += (slope * r[:, None, part]).sum(dim=2)
+            return own
+
+        for found in side_by_side(match, _dealt(_blocks(c, k, m * b), r)):
+            for whole, own in zip((total, slope_r, slope_e), found, strict=True):
+                whole += own
         if bias:
             here = None if average is None else average[:, c * k :]
             penalty, slope = _match(e, here, matching, count, asked)
             total += penalty
             if slope is not None:
                 slope_e += slope
-        ctx.save_for_backward(slope_r.transpose(1, 2), slope_e.transpose(1, 2))
+        ctx.save_for_backward(slope_r, slope_e)
         return total.to(features.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Scale the derivative that is already there."""
-        slope_r, slope_e = ctx.saved_tensors
-        return gradients[0] * slope_r, gradients[0] * slope_e, None, None, None
+        slopes = [
+            slope.transpose(1, 2).contiguous().mul_(gradients[0]) for slope in ctx.saved_tensors
+        ]
+        return slopes[0], slopes[1], None, None, None
 
 
 def _match(
@@ -115,11 +127,27 @@ def _match(
     return penalty, None if order is None else torch.empty_like(slope).scatter_(-1, order, slope)
 
 
-def _outputs(count: int, size: int) -> Iterator[slice]:
-    """Yield the outputs of the head in runs whose points fit a block; ``size`` is one's points."""
-    step = max(1, BLOCK // size)
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
+def _blocks(c: int, k: int, points: int) -> list[tuple[slice, slice]]:
+    """Return outputs and features whose dimensions, of so many points each, fit a block.
+
+    All features of several outputs, or some features of one: neighbours in the average.
+    """
+    features = min(k, max(1, BLOCK // points))
+    outputs = max(1, BLOCK // (k * points))
+    return [
+        (slice(o, min(o + outputs, c)), slice(f, min(f + features, k)))
+        for o in range(0, c, outputs)
+        for f in range(0, k, features)
+    ]
+
+
+def _dealt(blocks: list[tuple[slice, slice]], like: Tensor) -> list[list[tuple[slice, slice]]]:
+    """Deal blocks to as many threads as torch uses, neighbours together; few are not worth it."""
+    threads = torch.get_num_threads() if like.device.type == "cpu" else 1
+    if len(blocks) < 2 * threads:
+        return [blocks]
+    bounds = [len(blocks) * i // threads for i in range(threads + 1)]
+    return [blocks[low:high] for low, high in itertools.pairwise(bounds)]
 
 
 def _accumulator(x: Tensor) -> torch.dtype:

@@ -11,11 +11,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from shiftproof.penalties.threads import side_by_side
+
 # Bits of a float64's mantissa that no float32 uses.
 _FREE_BITS = 29
+# Of rows this long, zeros are worth finding first if there are so many.
+_LONG, _MANY_ZEROS = 4096, 0.25
+# Fewer values than this are sorted sooner than a thread is woken.
+_WORTH_A_THREAD = 1 << 15
 
 
 def sort_rows(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -31,11 +38,42 @@ def sort_rows(x: Tensor) -> tuple[Tensor, Tensor]:
         values, order = x.sort(dim=-1)
         return values, order
     n = x.shape[-1]
-    keys = x.double()
+    if n >= _LONG and _share_of_zeros(x) > _MANY_ZEROS:
+        return _sort_sparse_rows(x)
+    keys = x.contiguous().double()
     bits = keys.view(torch.int64)
     bits |= torch.arange(n)
-    keys.numpy().sort(axis=-1)
+    _sort_in_place(keys)
     return keys.float(), bits & ((1 << _FREE_BITS) - 1)
+
+
+def _sort_sparse_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Sort rows that are 0 in many places, as behind a ReLU: only what is not 0 need be sorted."""
+    n = x.shape[-1]
+    values, order = (
+        torch.zeros_like(x, memory_format=torch.contiguous_format),
+        torch.empty(x.shape, dtype=torch.int64),
+    )
+    for row, ranked, places in zip(
+        *(part.reshape(-1, n).numpy() for part in (x, values, order)), strict=True
+    ):
+        there = np.flatnonzero(row)
+        keys = row[there].astype(np.float64)
+        bits = keys.view(np.int64)
+        bits |= there
+        keys.sort()
+        below, above = int(np.searchsorted(keys, 0.0)), n - len(there)
+        above += below  # where what is larger than 0 begins
+        ranked[:below], ranked[above:] = keys[:below], keys[below:]
+        bits &= (1 << _FREE_BITS) - 1
+        places[:below], places[above:] = bits[:below], bits[below:]
+        places[below:above] = np.flatnonzero(row == 0)
+    return values, order
+
+
+def _share_of_zeros(x: Tensor) -> float:
+    some = x.reshape(-1)[:: max(1, x.numel() // 4096)]
+    return 1 - torch.count_nonzero(some).item() / some.numel()
 
 
 def sorted_rows(x: Tensor) -> Tensor:
@@ -56,7 +94,7 @@ def sorted_values(x: Tensor) -> Tensor:
         values: Tensor = x.sort(dim=-1).values
         return values
     x = x.clone(memory_format=torch.contiguous_format)
-    x.numpy().sort(axis=-1)
+    _sort_in_place(x)
     return x
 
 
@@ -71,6 +109,13 @@ class _Sorted(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         (order,) = ctx.saved_tensors
         return torch.zeros_like(gradients[0]).scatter(-1, order, gradients[0])
+
+
+def _sort_in_place(x: Tensor) -> None:
+    """Sort the rows of a contiguous tensor; NumPy does so without Python's lock."""
+    rows = x.view(-1, x.shape[-1]).numpy()
+    parts = max(1, min(torch.get_num_threads(), len(rows), rows.size // _WORTH_A_THREAD))
+    side_by_side(lambda part: part.sort(axis=-1), np.array_split(rows, parts))
 
 
 def _can_carry_positions(x: Tensor) -> bool:
