@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
@@ -78,29 +80,32 @@ def test_of_equal_values_each_gets_one_of_the_slopes() -> None:
     assert sorted(slope[0, 1:].tolist()) == [10, 20]
 
 
-def test_the_number_of_threads_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = rows(10, 3, 5000, 40)
-    alone = sort_rows(x)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    for found, expected in zip(sort_rows(x), alone, strict=True):
-        assert torch.equal(found, expected)
-    assert torch.equal(sorted_values(x), alone[0])
-
-
-def test_side_by_side_keeps_order_leaves_torch_alone_and_raises() -> None:
+@pytest.fixture
+def three_threads() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
-    try:
-        found = side_by_side(lambda item: (item, torch.get_num_threads()), range(7))
-        assert found == [(item, 1) for item in range(7)]
-        assert torch.get_num_threads() == 3
-        with pytest.raises(ZeroDivisionError):
-            side_by_side(lambda item: 1 // item, [1, 0])
-        # A worker that deals out work does it itself: nobody waits for anybody.
-        nested = side_by_side(lambda item: side_by_side(abs, [-item, item]), range(9))
-        assert nested == [[item, item] for item in range(9)]
-    finally:
-        torch.set_num_threads(before)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_the_number_of_threads_does_not_change_a_bit(three_threads: None) -> None:
+    x = rows(10, 3, 5000, 40)
+    expected = x.sort(dim=-1)
+    values, order = sort_rows(x)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(order, expected.indices)
+    assert torch.equal(sorted_values(x), expected.values)
+
+
+def test_side_by_side_keeps_order_leaves_torch_alone_and_raises(three_threads: None) -> None:
+    found = side_by_side(lambda item: (item, torch.get_num_threads()), range(7))
+    assert found == [(item, 1) for item in range(7)]
+    assert torch.get_num_threads() == 3
+    with pytest.raises(ZeroDivisionError):
+        side_by_side(lambda item: 1 // item, [1, 0])
+    # A worker that deals out work does it itself: nobody waits for anybody.
+    nested = side_by_side(lambda item: side_by_side(abs, [-item, item]), range(9))
+    assert nested == [[item, item] for item in range(9)]
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

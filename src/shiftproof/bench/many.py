@@ -20,7 +20,6 @@ from shiftproof.types import Task
 
 MODELS_AT_ONCE = 16
 HIDDEN = 128
-BATCH = 64
 
 
 class Stacked:
@@ -53,18 +52,24 @@ class Stacked:
 
 
 def many() -> Iterator[Figure]:
-    """Throughput of N stacked networks against N single ones, and how far the weights part."""
+    """Throughput of N stacked networks against N single ones, at two of the sweep's batch sizes."""
+    for batch_size in (64, 8):
+        yield _together(batch_size)
+
+
+def _together(batch_size: int) -> Figure:
     task = Task((2, 14, 14), 2, 2, "small-image")
     model: dict[str, object] = {"hidden": HIDDEN}
     rates = torch.logspace(-4.5, -2.5, MODELS_AT_ONCE)
     single = [
-        built("erm", task, "mlp", model, {"lr": float(rate), "batch_size": BATCH}) for rate in rates
+        built("erm", task, "mlp", model, {"lr": float(rate), "batch_size": batch_size})
+        for rate in rates
     ]
     networks: list[torch.nn.Module] = [
         torch.nn.Sequential(algorithm.featurizer, algorithm.head) for algorithm in single
     ]
     stacked = Stacked(networks, rates)
-    batches = [batch_for(task, BATCH, seed) for seed in range(MODELS_AT_ONCE)]
+    batches = [batch_for(task, batch_size, seed) for seed in range(MODELS_AT_ONCE)]
     x = torch.stack([batch.x.flatten(0, 1) for batch in batches])
     y = torch.stack([batch.y.flatten(0, 1) for batch in batches])
 
@@ -76,13 +81,14 @@ def many() -> Iterator[Figure]:
         {"one by one": one_by_one, "together": lambda: stacked.update(x, y)}, 31, 3
     )
     apart = max(
-        float((dict(network.named_parameters())[name][...] - value[i]).abs().max())
+        float((network.get_parameter(name).detach() - value[i]).abs().max())
         for i, network in enumerate(networks)
         for name, value in stacked.parameters.items()
     )
-    yield Figure(
-        "many",
-        f"throughput of {MODELS_AT_ONCE} networks of the lite sweep together / one by one",
+    return Figure(
+        f"many-{batch_size}",
+        f"throughput of {MODELS_AT_ONCE} networks of the lite sweep together / one by one, batches"
+        f" of 2 × {batch_size}",
         ratio_of(taken, "one by one", "together"),
         "≥",
         3.0,
