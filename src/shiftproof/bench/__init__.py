@@ -9,13 +9,14 @@ from typing import Any
 
 from shiftproof.bench.growth import growth, overhead, startup
 from shiftproof.bench.many import many
-from shiftproof.bench.matching import penalty, step, table1
+from shiftproof.bench.matching import estimate, penalty, step, table1
 from shiftproof.bench.measure import Figure
 from shiftproof.bench.protocol import run
 
 BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "step": step,
     "penalty": penalty,
+    "estimate": estimate,
     "table1": table1,
     "run": run,
     "growth": growth,

@@ -92,5 +92,9 @@ def _together(batch_size: int) -> Figure:
         ratio_of(taken, "one by one", "together"),
         "≥",
         3.0,
-        {"seconds of a step of all": medians(taken), "weights apart after 34 steps": apart},
+        {
+            "remark": "arithmetic and Adam are most of both; not part of sweeps",
+            "seconds of a step of all": medians(taken),
+            "weights apart after 34 steps": apart,
+        },
     )

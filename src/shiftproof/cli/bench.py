@@ -17,7 +17,8 @@ def bench(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Some of step, penalty, table1, run, growth, overhead, startup, many; or all."
+            help="Some of step, penalty, estimate, table1, run, growth, overhead, startup, many;"
+            " or all."
         ),
     ] = None,
     out: Annotated[

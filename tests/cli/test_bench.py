@@ -1,0 +1,102 @@
+"""bench: how figures are taken, and how they are shown."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from shiftproof.bench import BENCHES, matching
+from shiftproof.bench.measure import (
+    Figure,
+    can_measure_memory,
+    lowest_peaks,
+    medians,
+    peak_bytes,
+    ratio_of,
+    seconds_in_turn,
+)
+from shiftproof.report.performance import performance_page
+
+
+def test_sides_take_turns_and_the_warm_up_does_not_count() -> None:
+    order: list[str] = []
+
+    def side(name: str) -> None:
+        order.append(name)
+        time.sleep(0.02 if name == "slow" else 0.005)
+
+    taken = seconds_in_turn(
+        {"slow": lambda: side("slow"), "quick": lambda: side("quick")}, rounds=4, warmup=1
+    )
+    assert order == ["quick", "slow", "slow", "quick"] * 2 + ["quick", "slow"]
+    assert all(len(values) == 4 for values in taken.values())
+    assert 1.5 < ratio_of(taken, "slow", "quick") < 6
+    assert medians(taken)["slow"] > 0.02
+
+
+@pytest.mark.skipif(not can_measure_memory(), reason="this system does not tell peaks of memory")
+def test_a_peak_is_what_was_held_at_once_and_not_what_was_there_before() -> None:
+    size = 64 << 20
+    before = torch.ones(size // 4)
+
+    def hold(times: int) -> None:
+        kept = [torch.ones(size // 4) for _ in range(times)]
+        del kept
+
+    peaks = lowest_peaks({"one": lambda: hold(1), "three": lambda: hold(3)}, rounds=3)
+    assert peaks["one"] == pytest.approx(size, rel=0.1)
+    assert peaks["three"] == pytest.approx(3 * size, rel=0.1)
+    assert peak_bytes(lambda: None) < size / 10
+    assert len(before)
+
+
+def test_figures_know_whether_they_reach_their_targets() -> None:
+    def figure(value: float, bound: Any) -> Figure:
+        return Figure("f", "a / b", value, bound, 2.0, {"seconds": {"a": 0.51234}, "runs": 3})
+
+    assert [figure(v, "≤").reached for v in (1.9, 2.0, 2.1)] == [True, True, False]
+    assert [figure(v, "≥").reached for v in (1.9, 2.0, 2.1)] == [False, True, True]
+    page = performance_page([figure(2.5, "≤")], {"threads": 2})
+    assert "| f | a / b | 2.5 | ≤ 2 | not reached |" in page
+    assert "- **f**: seconds: a 0.512; runs: 3" in page
+    assert "threads: 2." in page
+
+
+def test_from_the_command_line(
+    tmp_path: Path, shiftproof: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, small in {"DOMAINS": 2, "BATCH": 8, "FEATURES": 16, "CLASSES": 5}.items():
+        monkeypatch.setattr(matching, name, small)
+    page = tmp_path / "new" / "performance.md"
+    code, printed, err = shiftproof("bench", "penalty", "estimate", "--json", "--out", page)
+    assert code == 0, err
+    figures = {figure["name"]: figure for figure in json.loads(printed)["figures"]}
+    assert figures["penalty-apart"]["reached"]
+    assert figures["penalty-apart"]["details"]["in float32, with all classes"] < 1e-5
+    mean = figures["estimate"]["details"]["mean of 50 draws / exact"]
+    assert mean == pytest.approx(1, abs=4 * figures["estimate"]["value"] / 50**0.5 + 1e-9)
+    assert "| penalty |" in page.read_text("utf-8")
+    code, printed, _ = shiftproof("bench", "penalty")
+    assert code == 0
+    assert "penalty-apart" in printed
+
+
+def test_every_benchmark_is_named_in_the_help(shiftproof: Any) -> None:
+    _, printed, _ = shiftproof("bench", "--help")
+    assert all(name in printed for name in BENCHES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["penalti"], "did you mean 'penalty'?"), (["step", "--out", "x.txt"], "must end in .md")],
+    ids=["name", "out"],
+)
+def test_a_mistake_is_one_line(shiftproof: Any, arguments: list[str], message: str) -> None:
+    code, _, err = shiftproof("bench", *arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert message in err
