@@ -82,6 +82,13 @@ def test_two_sweeps_do_not_share_a_folder_and_settings_do_not_mix(table, tmp_pat
         run_sweep(plan, folder.path)
     with pytest.raises(RunConflict, match=r"another steps \(5, not 6\)"):
         run_sweep(make(table, n_hparams=1, steps=6), folder.path)
+    with pytest.raises(RunConflict, match=r"another evaluated for --selection .*choose another"):
+        run_sweep(make(table, n_hparams=1, selectors=("training-domain",)), folder.path)
+    older = json.loads((folder.path / "sweep.json").read_text())
+    del older["evaluated for --selection"]
+    (folder.path / "sweep.json").write_text(json.dumps(older))
+    with folder.claim(plan.settings):
+        pass
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")

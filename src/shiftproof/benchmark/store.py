@@ -23,6 +23,8 @@ from shiftproof.training.folder import pretty_json, read_json
 State = Literal["waiting", "begun", "finished", "diverged", "failed"]
 # A driver that has not said how it stands for longer is taken to be gone.
 SILENCE = 15.0
+# The setting of a sweep that says what its runs evaluate.
+EVALUATED = "evaluated for --selection"
 
 
 class Failure(NamedTuple):
@@ -126,6 +128,8 @@ class SweepFolder:
             return
         found = read_json(path)
         wanted = json.loads(json.dumps(settings))
+        if EVALUATED not in found:  # of an older version, which did not write it
+            wanted.pop(EVALUATED, None)
         changed = [key for key in wanted if found.get(key) != wanted[key]]
         if changed:
             key = changed[0]

@@ -16,7 +16,7 @@ from shiftproof.benchmark.jobs import Job, SweepData
 from shiftproof.benchmark.plan import combined, plan
 from shiftproof.benchmark.presets import Preset
 from shiftproof.benchmark.selection import SELECTORS
-from shiftproof.benchmark.store import Failure, SweepFolder
+from shiftproof.benchmark.store import EVALUATED, Failure, SweepFolder
 from shiftproof.benchmark.tracker import Standing, Tracker
 from shiftproof.data.base import Progress, silent
 from shiftproof.errors import InvalidValue
@@ -83,6 +83,7 @@ def make_plan(
     if len(set(names)) < len(names):
         raise InvalidValue(f"two datasets of one name among {', '.join(names)}")
     needs = {name: SELECTORS.get(name).needs for name in selectors}
+    together = combined([*needs.values()])
     jobs: list[Job] = []
     costs: dict[tuple[str, str], Cost] = {}
     counts = dict.fromkeys(selectors, 0)
@@ -94,7 +95,7 @@ def make_plan(
                 loaded,
                 algorithms,
                 preset,
-                needs=combined([*needs.values()]),
+                needs=together,
                 hparams_seeds=range(n_hparams),
                 hparams=hparams,
                 device=device,
@@ -114,6 +115,8 @@ def make_plan(
         "preset": preset.name,
         "steps": preset.steps,
         "precision": precision,
+        # What a run evaluates is part of what it is: under other --selection it is another run.
+        EVALUATED: sorted(together.evaluate) + ["each"] * together.every_step,
     }
     return SweepPlan(tuple(jobs), costs, counts, settings, _memory())
 
