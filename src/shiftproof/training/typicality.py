@@ -27,7 +27,7 @@ from torch import Tensor
 # A sample is far if fewer held-out samples than this share are as far off.
 FAR = 0.01
 # Of each domain, so many samples trained on and so many held out are enough.
-MOST_SAMPLES = 2000
+MOST_SAMPLES = 1000
 
 
 @dataclass(frozen=True)
