@@ -281,3 +281,21 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
     assert "the same command goes on from there" in err
     assert "Traceback" not in err
     assert (tmp_path / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "x", "--stesp", "2"], "No such option: --stesp"),
+        (["train", "x", "--steps", "two"], "Invalid value for '--steps'"),
+        (["export", "run"], "Missing option '--to'; see shiftproof export --help"),
+        (["trian"], "No such command 'trian'"),
+        (["data", "lst"], "see shiftproof data --help"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_a_slip_of_spelling_is_one_line_too(shiftproof, arguments, message):
+    code, out, err = shiftproof(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("error: ")
+    assert message in err

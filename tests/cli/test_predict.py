@@ -58,7 +58,7 @@ def test_predictions_for_a_hospital_never_seen(hospitals: Path, shiftproof: Any)
     assert (found.predicted == truth.ill).mean() > 0.85
     np.testing.assert_allclose(found["p(no)"] + found["p(yes)"], 1, atol=1e-5)
     assert "60 predictions (" in err
-    assert f"yes {(found.predicted == 'yes').sum()}" in err
+    assert f"yes: {(found.predicted == 'yes').sum()}" in err
     assert found.far.mean() < 0.1
     # The same on standard output and as Parquet.
     code, printed, _ = shiftproof("predict", run, table, "--quiet")
@@ -246,3 +246,21 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(
     assert (code, printed) == (130, "")
     assert err == "stopped; nothing is left half done: the same command again\n"
     assert not (hospitals / "p.csv").exists()
+
+
+def test_what_does_not_fit_the_model_is_said(
+    hospitals: Path, shiftproof: Any, tmp_path: Path
+) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    code, _, err = shiftproof("predict", hospitals / "run", tmp_path / "a.png")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "is an image, and the model takes rows of a table" in err
+    code, _, err = shiftproof("predict", hospitals / "run", hospitals / "west.csv", "--image", "x")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--image is for models of images" in err
+    (hospitals / "run" / "p.csv").mkdir()
+    code, _, err = shiftproof(
+        "predict", hospitals / "run", hospitals / "west.csv", "--out", hospitals / "run" / "p.csv"
+    )
+    assert code == 2
+    assert "is a folder, and a file is to be written there" in err

@@ -5,12 +5,16 @@ Nothing heavy is imported before a command needs it: ``shiftproof --help`` must 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import sys
 import warnings
+from collections.abc import Iterator
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from shiftproof import __version__
 from shiftproof.cli import (
@@ -26,12 +30,48 @@ from shiftproof.cli import (
     sweep,
     train,
 )
-from shiftproof.errors import ShiftproofError
+from shiftproof.errors import InvalidValue, ShiftproofError
+
+try:  # typer carries its own copy of click in newer releases
+    from typer._click.exceptions import NoArgsIsHelpError, UsageError
+except ImportError:
+    from click.exceptions import (  # type: ignore[assignment, no-redef, unused-ignore]
+        NoArgsIsHelpError,
+        UsageError,
+    )
 
 OUT_OF_MEMORY = "not enough memory; use a smaller batch_size or a smaller network"
 
+
+class OneLine(TyperGroup):
+    """Commands whose mistakes of spelling are told as all others are: in one line."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the group's own options."""
+        with _told_in_one_line():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the command and its options, and run it."""
+        with _told_in_one_line():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except NoArgsIsHelpError:
+        raise
+    except UsageError as error:
+        command = error.ctx.command_path if error.ctx else "shiftproof"
+        text = error.format_message().rstrip(".")
+        raise InvalidValue(f"{text}; see {command} --help") from error
+
+
 app = typer.Typer(
     name="shiftproof",
+    cls=OneLine,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -92,7 +132,8 @@ def main() -> None:
                 f"{error.filename or 'the disk of --out or of SHIFTPROOF_HOME'}: the disk is full;"
                 " make space, or set either to another disk; the same command goes on"
             )
-        _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        where = str(error.filename or "input or output").removesuffix(".new")
+        _fail(f"{where}: {error.strerror or error}; choose another place if it cannot be mended")
     except MemoryError:
         _fail(OUT_OF_MEMORY)
     except RuntimeError as error:

@@ -130,6 +130,7 @@ def diagnose(
     from shiftproof.diagnosis.advice import advise
     from shiftproof.diagnosis.runs import unseen_samples, view_of_run
     from shiftproof.diagnosis.samples import choose_domains, collect, every_sample, some_of
+    from shiftproof.diagnosis.shift import check_most
     from shiftproof.diagnosis.shift import diagnose as measure
     from shiftproof.report.diagnosis import (
         About,
@@ -176,6 +177,7 @@ def diagnose(
                 there = every_sample(dataset, chosen)
             else:
                 there = unseen_samples(dataset, chosen, trained)
+            check_most(most, len(there))
             positions = some_of(there, most, seed)
             reading: dict[str, Any] = {"workers": workers, "progress": progress}
             side = RAW_SIDE if raw else None

@@ -129,7 +129,10 @@ class Columns(Preparation):
         frame = named(frame, table)
         absent = [column.name for column in self.columns if column.name not in frame]
         if absent:
-            raise DataError(f"{table} lacks columns that are needed: {listed(absent)}")
+            raise DataError(
+                f"{table} lacks columns that are needed: {listed(absent)}; add them, empty where"
+                " nothing is known"
+            )
         x = np.empty((len(frame), len(self.columns)))
         for position, column in enumerate(self.columns):
             series = frame[column.name]

@@ -121,7 +121,7 @@ class ImageForm(InputForm):
 
     def read(self, raw: Sequence[str | Path] | Any, progress: Progress = silent) -> Inputs:
         """Return image files by their paths, or pixels [n, 3, size, size] that are resized."""
-        if isinstance(raw, Tensor) or (isinstance(raw, np.ndarray) and raw.ndim == 4):
+        if isinstance(raw, Tensor) or (isinstance(raw, np.ndarray) and raw.dtype.kind in "biufc"):
             return TensorForm(self.input_shape).read(raw)
         records = scan(
             [Path(path).expanduser() for path in raw],

@@ -98,8 +98,11 @@ class SampleRequest:
         if path.suffix.lower() in (".npy", ".npz"):
             return [self._array(path, form)]
         if isinstance(form, TableForm):
-            if path.is_dir():
-                raise DataError(f"{path} is a folder, and the model takes rows of a table")
+            if path.is_dir() or path.suffix.lower() in SUFFIXES:
+                kind = "a folder" if path.is_dir() else "an image"
+                raise DataError(f"{path} is {kind}, and the model takes rows of a table")
+            if self.image is not None:
+                raise InvalidValue("--image is for models of images, and this one takes a table")
             return [self._rows(path, form)]
         if not isinstance(form, ImageForm):
             shape = ", ".join(map(str, form.input_shape))

@@ -112,6 +112,14 @@ class Diagnosis:
         return asdict(self)
 
 
+def check_most(most: int, domains: int) -> None:
+    """Refuse to look at so few samples of so many domains."""
+    if most < FOLDS * domains:
+        raise InvalidValue(
+            f"{most} samples are too few for {domains} domains; at least {FOLDS} each are needed"
+        )
+
+
 def diagnose(
     x: ArrayLike,
     y: ArrayLike,
@@ -139,11 +147,7 @@ def diagnose(
         raise InvalidValue(f"{len(names)} names do not fit {table.shape[1]} features")
     if permutations < 1:
         raise InvalidValue(f"at least 1 permutation is needed, not {permutations}")
-    if most < FOLDS * len(domains):
-        raise InvalidValue(
-            f"{most} samples are too few for {len(domains)} domains; at least {FOLDS} each are"
-            " needed"
-        )
+    check_most(most, len(domains))
     if not len(table) == len(labels) == len(codes):
         raise DataError(
             f"{len(table)} rows of features, {len(labels)} labels and {len(codes)} domains do not"

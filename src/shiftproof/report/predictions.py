@@ -51,7 +51,7 @@ def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
 def predictions_summary(frame: pd.DataFrame) -> str:
     """Say how many of each class were predicted, and how many inputs are far off."""
     counts = frame[PREDICTED].value_counts()
-    most = ", ".join(f"{name} {count}" for name, count in counts.head(5).items())
+    most = ", ".join(f"{name}: {count}" for name, count in counts.head(5).items())
     more = f" and {len(counts) - 5} other classes" if len(counts) > 5 else ""
     far = int(frame[FAR].sum())
     warning = "none is far from every training domain"
@@ -60,7 +60,8 @@ def predictions_summary(frame: pd.DataFrame) -> str:
             f"{far} ({far / len(frame):.1%}) far from every training domain: what is predicted"
             " there is a guess"
         )
-    return f"{len(frame)} predictions ({most}{more}); {warning}"
+    count = f"{len(frame)} prediction{'' if len(frame) == 1 else 's'}"
+    return f"{count} ({most}{more}); {warning}"
 
 
 def assessment_table(outcomes: Sequence[Assessment]) -> Table:

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from shiftproof.errors import CheckpointError
+from shiftproof.errors import CheckpointError, RunConflict
 
 State = dict[str, Any]
 
@@ -23,6 +23,8 @@ State = dict[str, Any]
 def write_atomically(path: Path, data: bytes) -> None:
     """Put ``data`` at ``path`` so that any reader, after any crash, sees the old or the new."""
     aside = path.with_name(path.name + ".new")
+    if path.is_dir():
+        raise RunConflict(f"{path} is a folder, and a file is to be written there; name another")
     with open(aside, "wb") as file:
         file.write(data)
         file.flush()

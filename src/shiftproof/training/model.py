@@ -157,7 +157,9 @@ class TrainedModel:
             )
         except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise CheckpointError(f"{where} is no readable model ({reason})") from error
+            raise CheckpointError(
+                f"{where} is no readable model ({reason}); it is damaged, or none: train again"
+            ) from error
 
     def save(self, folder: Path) -> Path:
         """Write the model into a folder; return the file."""

@@ -41,7 +41,7 @@ def test_the_sentence_is_honest_about_chance_ties_and_one_trial(made):
     assert "the difference does not exceed its standard error" in text
     assert text.endswith("the two cannot be told apart.")
     text = sentence(made.chosen(made.grid({"erm": [0.5, 0.5], "idm": [0.75, 0.25]}))[0], "erm")
-    assert "ERM and IDM lead 2 algorithms alike (50.0%" in text
+    assert "ERM and IDM are equally accurate (50.0%" in text
     three = made.grid({"erm": [0.5], "idm": [0.75], "irm": [0.625]})
     text = sentence(made.chosen(three)[0], "erm")
     assert (

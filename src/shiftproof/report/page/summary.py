@@ -66,6 +66,8 @@ def sentence(results: SelectionResults | None, baseline: str | None) -> str:
     whom, most = counted(count, "algorithm"), "more" if count == 2 else "most"
     beside = _beside(results, found, baseline)
     if round(found.points, 1) == 0:
+        if count == 2:
+            return f"{_by(results)}, {first} and {second} are equally accurate ({mean})."
         return f"{_by(results)}, {first} and {second} lead {whom} alike ({mean}){beside}."
     return (
         f"{_by(results)}, {first} is the {most} accurate of {whom} ({mean}), {found.points:.1f}"
@@ -108,7 +110,7 @@ def figures(
     """Return the size of it all, as pairs of a name and a number."""
     finished = sum(outcome.status == "finished" for outcome in outcomes)
     runs = f"{finished:,}" if finished == len(outcomes) else f"{finished:,} of {len(outcomes):,}"
-    found = [("runs finished", runs)]
+    found = [(f"run{'s' * (len(outcomes) != 1)} finished", runs)]
     if results is not None:
         domains = sum(len(shown_domains(d)) for d in results.datasets)
         found.append((f"test domain{'s' * (domains != 1)}", f"{domains}"))

@@ -97,6 +97,7 @@ def what_the_numbers_are(results: SelectionResults, datasets: Sequence[DatasetRe
         f"{listed(names)}: {text}" if len(sizes) > 1 else text for text, names in sizes.items()
     )
     return (
-        f"Accuracy (%) on the in part of the test domain (test-in); {way(results)}; {said};"
+        f"Accuracy (%) on the in part of the test domain (test-in, by default 80% of it);"
+        f" {way(results)}; {said};"
         f" {error_bars(datasets)}."
     )
