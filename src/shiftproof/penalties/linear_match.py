@@ -56,12 +56,11 @@ class LinearHeadMatch(torch.autograd.Function):
         e = residual.transpose(1, 2).contiguous()
         dims = c * k + (c if bias else 0)
         count = m * dims * (b - 2 * matching.trim)
-        total = torch.zeros((), dtype=_accumulator(r), device=r.device)
-        slope_r, slope_e = torch.zeros_like(r), torch.zeros_like(e)
         asked = any(ctx.needs_input_grad)
 
         def match(blocks: Sequence[tuple[slice, slice]]) -> tuple[Tensor, Tensor, Tensor]:
-            own = torch.zeros_like(total), torch.zeros_like(r), torch.zeros_like(e)
+            zero = torch.zeros((), dtype=_accumulator(r), device=r.device)
+            own = zero, torch.zeros_like(r), torch.zeros_like(e)
             for some, part in blocks:
                 dims_here = slice(some.start * k + part.start, (some.stop - 1) * k + part.stop)
                 here = None if average is None else average[:, dims_here]
@@ -74,7 +73,8 @@ class LinearHeadMatch(torch.autograd.Function):
                     own[2][:, some] += (slope * r[:, None, part]).sum(dim=2)
             return own
 
-        for found in side_by_side(match, _dealt(_blocks(c, k, m * b), r)):
+        (total, slope_r, slope_e), *others = side_by_side(match, _dealt(_blocks(c, k, m * b), r))
+        for found in others:
             for whole, own in zip((total, slope_r, slope_e), found, strict=True):
                 whole += own
         if bias:

@@ -44,7 +44,9 @@ def sort_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     bits = keys.view(torch.int64)
     bits |= torch.arange(n)
     _sort_in_place(keys)
-    return keys.float(), bits & ((1 << _FREE_BITS) - 1)
+    values = keys.float()
+    bits &= (1 << _FREE_BITS) - 1  # of the keys nothing else is needed any more
+    return values, bits
 
 
 def _sort_sparse_rows(x: Tensor) -> tuple[Tensor, Tensor]:
