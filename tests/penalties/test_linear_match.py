@@ -71,6 +71,17 @@ def test_without_need_of_a_gradient_none_is_made() -> None:
     assert torch.equal(found, wanted.detach())
 
 
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_derivative_can_be_asked_for_twice(outputs: int) -> None:
+    """With one output, turning [m, 1, b] round copies nothing: what is saved must stay as it is."""
+    torch.manual_seed(0)
+    r, e = torch.randn(2, 6, 4, requires_grad=True), torch.randn(2, 6, outputs, requires_grad=True)
+    penalty = MovingMatch(0.0).of_linear_head(r, e)
+    first = torch.autograd.grad(5 * penalty, [r, e], retain_graph=True)
+    second = torch.autograd.grad(5 * penalty, [r, e])
+    assert all(map(torch.equal, first, second))
+
+
 def test_memory_from_a_checkpoint_and_other_batch_sizes() -> None:
     head, steps = setting(2, 6, 4, 3, torch.float64)
     first, second = MovingMatch(0.9, corrected=True), MovingMatch(0.9, corrected=True)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shiftproof.cli.options import parse_assignments
+from shiftproof.cli.options import (
+    Device,
+    ImageColumn,
+    NamedDataOption,
+    NamedDataSeed,
+    Quiet,
+    TrainedRun,
+    Workers,
+    parse_assignments,
+)
 
 EXAMPLE = "Example: [bold]shiftproof evaluate runs/first new-hospital.csv --label ill[/]"
 
 
 def evaluate(
-    run: Annotated[
-        Path, typer.Argument(help="Folder of a run that has ended, or the file of a model.")
-    ],
+    run: TrainedRun,
     data: Annotated[
         str,
         typer.Argument(
@@ -32,21 +38,12 @@ def evaluate(
         str | None,
         typer.Option(metavar="COLUMN", help="Of a table; as in training by default, or all one."),
     ] = None,
-    image: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Of a manifest: the paths of image files."),
-    ] = None,
-    data_option: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE of a dataset by name; repeatable.")
-    ] = None,
-    data_seed: Annotated[
-        int | None, typer.Option(help="Of a dataset by name; the run's by default.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    workers: Annotated[
-        int | None, typer.Option(help="Threads that read images ahead; by default one a core.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    image: ImageColumn = None,
+    data_option: NamedDataOption = None,
+    data_seed: NamedDataSeed = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="The outcome for programs.")] = False,
 ) -> None:
     """Compare predictions with labels, domain by domain."""

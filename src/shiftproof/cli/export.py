@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
+from shiftproof.cli.options import TrainedRun
 from shiftproof.errors import InvalidValue, UnknownName
 
 EXAMPLE = "Example: [bold]shiftproof export runs/first --to onnx --out heart.onnx[/]"
 
 
 def export(
-    run: Annotated[
-        Path, typer.Argument(help="Folder of a run that has ended, or the file of a model.")
-    ],
+    run: TrainedRun,
     to: Annotated[str, typer.Option(help="onnx, torchscript or safetensors.")],
     out: Annotated[
         Path | None,

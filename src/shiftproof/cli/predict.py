@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from shiftproof.cli.options import parse_assignments
+from shiftproof.cli.options import (
+    Device,
+    ImageColumn,
+    NamedDataOption,
+    NamedDataSeed,
+    Quiet,
+    TrainedRun,
+    Workers,
+    parse_assignments,
+)
 from shiftproof.errors import InvalidValue
 
 EXAMPLE = (
@@ -19,9 +28,7 @@ SUFFIXES = (".csv", ".parquet")
 
 
 def predict(
-    run: Annotated[
-        Path, typer.Argument(help="Folder of a run that has ended, or the file of a model.")
-    ],
+    run: TrainedRun,
     data: Annotated[
         str,
         typer.Argument(
@@ -40,21 +47,12 @@ def predict(
     domain: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Of a table: which domain a row is from.")
     ] = None,
-    image: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Of a manifest: the paths of image files."),
-    ] = None,
-    data_option: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE of a dataset by name; repeatable.")
-    ] = None,
-    data_seed: Annotated[
-        int | None, typer.Option(help="Of a dataset by name; the run's by default.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    workers: Annotated[
-        int | None, typer.Option(help="Threads that read images ahead; by default one a core.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    image: ImageColumn = None,
+    data_option: NamedDataOption = None,
+    data_seed: NamedDataSeed = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    quiet: Quiet = False,
 ) -> None:
     """Predict classes with probabilities, and warn of inputs unlike anything trained on.
 

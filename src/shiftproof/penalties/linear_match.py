@@ -91,7 +91,7 @@ class LinearHeadMatch(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Scale the derivative that is already there."""
         slopes = [
-            slope.transpose(1, 2).contiguous().mul_(gradients[0]) for slope in ctx.saved_tensors
+            (slope * gradients[0]).transpose(1, 2).contiguous() for slope in ctx.saved_tensors
         ]
         return slopes[0], slopes[1], None, None, None
 
