@@ -8,15 +8,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from shiftproof.algorithms import Algorithm
 from shiftproof.data import DomainDataset
-from shiftproof.data.base import Progress, as_numbers, silent
+from shiftproof.data.base import Progress, silent
 from shiftproof.data.splits import split_domain
 from shiftproof.diagnosis.samples import Positions
 from shiftproof.diagnosis.shift import ModelView
@@ -25,6 +24,7 @@ from shiftproof.penalties.risk import per_sample_risk, predicted_class
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
 from shiftproof.training.loop import build_algorithm
+from shiftproof.training.predictor import Predictor
 from shiftproof.training.restore import (
     training_splits,
     weights_in_place,
@@ -94,24 +94,14 @@ def _views(
     device = torch.device(run.device)
     autocast = torch.autocast(device.type, dtype=torch.bfloat16)
     total, done = sum(map(len, positions.values())), 0
-    algorithm.eval()
-    given: list[Tensor] = []
-
-    def listen(head: nn.Module, inputs: tuple[Any, ...]) -> None:
-        given[:] = [inputs[0]]
-
-    with algorithm.head.register_forward_pre_hook(listen):
-        for domain in dataset.domains:
-            if domain.name not in positions:
-                continue
-            subset = EvaluationSet(domain.name, domain, positions[domain.name])
-            for x, labels in read_in_order(subset, workers):
-                with autocast if run.precision == "bf16" else contextlib.nullcontext():
-                    logits = algorithm.predict(as_numbers(x.to(device))).float().cpu()
-                done += len(x)
-                progress("asking the model", done, total)
-                yield (
-                    given[0].flatten(1).float().cpu(),
-                    per_sample_risk(logits, labels),
-                    predicted_class(logits) == labels,
-                )
+    network = Predictor(algorithm)
+    for domain in dataset.domains:
+        if domain.name not in positions:
+            continue
+        subset = EvaluationSet(domain.name, domain, positions[domain.name])
+        for x, labels in read_in_order(subset, workers):
+            with autocast if run.precision == "bf16" else contextlib.nullcontext():
+                given, logits = (part.float().cpu() for part in network.represented(x.to(device)))
+            done += len(x)
+            progress("asking the model", done, total)
+            yield given, per_sample_risk(logits, labels), predicted_class(logits) == labels

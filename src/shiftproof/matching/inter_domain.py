@@ -14,6 +14,7 @@ from shiftproof.matching.fading import FadingMatch
 from shiftproof.matching.processes import join, process_count
 from shiftproof.penalties.gradients import head_gradients, linear_head_gradients
 from shiftproof.penalties.pdm import Order, pdm
+from shiftproof.penalties.precision import widened
 from shiftproof.penalties.risk import logit_residual
 
 
@@ -137,7 +138,7 @@ class InterDomainMatching(nn.Module):
         ids = as_ids(domains, labels.device)
         check_shapes(features, logits, labels, ids)
         with torch.autocast(features.device.type, enabled=False):
-            batch = (_widened(features), _widened(logits), labels, ids)
+            batch = (widened(features), widened(logits), labels, ids)
             if self.training and self.join_processes and process_count() > 1:
                 batch = join(*batch)
             if len(batch[0]) == 0:
@@ -217,8 +218,3 @@ def _matched_by_class(points: Sequence[Tensor], labels: Sequence[Tensor], order:
         for label in sorted(shared)
     ]
     return torch.stack(of_classes).mean()
-
-
-def _widened(x: Tensor) -> Tensor:
-    """Return x in float32 or better: close values do not differ in half precision."""
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x

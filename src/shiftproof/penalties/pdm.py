@@ -27,6 +27,7 @@ from shiftproof.errors import InvalidValue
 from shiftproof.penalties.gradients import linear_head_gradients
 from shiftproof.penalties.linear_match import LinearHeadMatch, Matching
 from shiftproof.penalties.moving_average import MovingAverage
+from shiftproof.penalties.precision import widened
 from shiftproof.penalties.sorting import sorted_rows
 
 Order = Literal[1, 2]
@@ -138,7 +139,7 @@ class MovingMatch(nn.Module):
             gradients: Tensor = linear_head_gradients(features, residual, bias=bias)
             penalty: Tensor = self(gradients)
             return penalty
-        features, residual = _widened(features), _widened(residual)
+        features, residual = widened(features), widened(residual)
         average = None
         if self.average.gamma > 0:
             average = self._rows(remembered, features, residual.shape[2], bias)
@@ -159,14 +160,9 @@ class MovingMatch(nn.Module):
 
 def sorted_points(x: Tensor) -> Tensor:
     """Sort each dimension (the last axis holds them): [..., batch, dims] → the same shape."""
-    x = _widened(x)
+    x = widened(x)
     # Sorting along the last axis of a contiguous copy beats sorting along a strided one.
     return sorted_rows(x.transpose(-1, -2).contiguous()).transpose(-1, -2)
-
-
-def _widened(x: Tensor) -> Tensor:
-    """Return x in float32 or better: differences of close values do not survive half precision."""
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def _merge_quantiles(groups: Sequence[Tensor], trim: int) -> tuple[Tensor, Tensor]:

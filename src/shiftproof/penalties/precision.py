@@ -22,11 +22,12 @@ def in_full_precision(distance: Callable[[Groups], Tensor]) -> Callable[[Groups]
     def precise(groups: Groups) -> Tensor:
         with torch.autocast(groups[0].device.type, enabled=False):
             if isinstance(groups, Tensor):
-                return distance(_widened(groups))
-            return distance([_widened(group) for group in groups])
+                return distance(widened(groups))
+            return distance([widened(group) for group in groups])
 
     return precise
 
 
-def _widened(x: Tensor) -> Tensor:
+def widened(x: Tensor) -> Tensor:
+    """Return x in float32 or better: differences of close values do not survive half precision."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
