@@ -16,6 +16,11 @@ from shiftproof.errors import InvalidValue
 from shiftproof.penalties.risk import logit_residual
 
 
+def irm_slopes(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return each sample's slope s = ⟨z, e⟩: logits z [..., c], labels [...] → [...]."""
+    return (logits * logit_residual(logits, labels)).sum(dim=-1)
+
+
 def irm_penalty(logits: Tensor, labels: Tensor) -> Tensor:
     """Return (1/m) Σᵢ Lᵢ′(1; even samples) · Lᵢ′(1; odd samples), a scalar of any sign.
 
@@ -28,5 +33,5 @@ def irm_penalty(logits: Tensor, labels: Tensor) -> Tensor:
         raise InvalidValue(
             "the penalty of IRM needs at least 2 samples per domain, not 1; raise batch_size"
         )
-    slope = (logits * logit_residual(logits, labels)).sum(dim=-1)
+    slope = irm_slopes(logits, labels)
     return (slope[:, ::2].mean(dim=1) * slope[:, 1::2].mean(dim=1)).mean()
