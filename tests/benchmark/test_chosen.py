@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from shiftproof.benchmark.chosen import choose, export
-from shiftproof.benchmark.jobs import SweepData
+from shiftproof.benchmark.jobs import SweepData, Variant
 from shiftproof.benchmark.presets import PRESETS
 from shiftproof.benchmark.results import read_sweep
 from shiftproof.benchmark.selection import SELECTORS
@@ -38,8 +38,8 @@ def finished(tmp_path_factory):
     table.write_text("\n".join(rows) + "\n")
     data = SweepData("toy", DataRequest(str(table), domain="place"))
     plan = make_plan(
-        [data], ["erm", "idm"], PRESETS["lite"], NAMES, n_hparams=2, trials=1, steps=40,
-        device="cpu", hparams={"erm": {"lr": 0.01}},
+        [data], [Variant("erm", "erm", {"lr": 0.01}), Variant.plain("idm")], PRESETS["lite"], NAMES,
+        n_hparams=2, trials=1, steps=40, device="cpu",
     )  # fmt: skip
     run_sweep(plan, folder / "sweep", workers=2)
     return plan, folder / "sweep"

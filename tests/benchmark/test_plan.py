@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from shiftproof.benchmark.domainbed_logs import ALGORITHM_NAMES, translate
-from shiftproof.benchmark.jobs import SweepData
+from shiftproof.benchmark.jobs import SweepData, Variant
 from shiftproof.benchmark.plan import choose_hparams, combined, job_seed, plan
 from shiftproof.benchmark.presets import PRESETS, preset_named
 from shiftproof.benchmark.selection import SELECTORS
@@ -33,7 +33,14 @@ def dataset(domains=4, seed=0):
 def planned(needs, algorithms=("erm",), domains=4, draws=2, trials=1, preset="lite"):
     loaded = {trial: dataset(domains, trial) for trial in range(trials)}
     return list(
-        plan(DATA, loaded, algorithms, PRESETS[preset], hparams_seeds=range(draws), needs=needs)
+        plan(
+            DATA,
+            loaded,
+            [*map(Variant.plain, algorithms)],
+            PRESETS[preset],
+            hparams_seeds=range(draws),
+            needs=needs,
+        )
     )
 
 

@@ -18,7 +18,7 @@ from PIL import Image
 from shiftproof.benchmark.executors import open_executor, parcels, scratch
 from shiftproof.benchmark.executors.base import MOST_DEATHS, Crew, Event, work_off
 from shiftproof.benchmark.executors.mailbox import Mailbox
-from shiftproof.benchmark.jobs import SweepData
+from shiftproof.benchmark.jobs import SweepData, Variant
 from shiftproof.benchmark.presets import PRESETS
 from shiftproof.benchmark.store import SweepFolder
 from shiftproof.benchmark.sweep import make_plan, run_sweep
@@ -73,8 +73,8 @@ def cluster(own_home):
 def make(table, algorithms=("erm",), n_hparams=1, steps=5):
     data = SweepData("toy", DataRequest(str(table), domain="place"))
     return make_plan(
-        [data], algorithms, PRESETS["lite"], ["training-domain", "oracle"], n_hparams=n_hparams,
-        trials=1, steps=steps, device="cpu",
+        [data], [*map(Variant.plain, algorithms)], PRESETS["lite"], ["training-domain", "oracle"],
+        n_hparams=n_hparams, trials=1, steps=steps, device="cpu",
     )  # fmt: skip
 
 
@@ -300,7 +300,9 @@ def jobs_of(dataset):
     data = SweepData("toy", DataRequest("toy"))
     tiny = replace(PRESETS["lite"], backbones={"large-image": "mlp"})
     needs = Needs(("test-in",))
-    return list(plan(data, {0: dataset}, ["erm"], tiny, hparams_seeds=[0], needs=needs))
+    return list(
+        plan(data, {0: dataset}, [Variant.plain("erm")], tiny, hparams_seeds=[0], needs=needs)
+    )
 
 
 # --- on this machine --------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from shiftproof.benchmark.estimate import Cost
-from shiftproof.benchmark.jobs import SweepData
+from shiftproof.benchmark.jobs import SweepData, Variant
 from shiftproof.benchmark.presets import PRESETS
 from shiftproof.benchmark.store import SweepFolder
 from shiftproof.benchmark.sweep import longest_first, make_plan, run_sweep
@@ -24,9 +24,10 @@ from shiftproof.errors import InvalidValue, RunConflict
 
 def make(table, algorithms=("erm",), n_hparams=2, steps=5, hparams=None, selectors=("oracle",)):
     data = SweepData("toy", DataRequest(str(table), domain="place"))
+    variants = [Variant(name, name, (hparams or {}).get(name, {})) for name in algorithms]
     return make_plan(
-        [data], algorithms, PRESETS["lite"], selectors, n_hparams=n_hparams, trials=1, steps=steps,
-        device="cpu", hparams=hparams,
+        [data], variants, PRESETS["lite"], selectors, n_hparams=n_hparams, trials=1, steps=steps,
+        device="cpu",
     )  # fmt: skip
 
 
@@ -125,7 +126,9 @@ def test_nonsense_is_refused(table):
         make(table, n_hparams=0)
     data = SweepData("toy", DataRequest(str(table), domain="place"))
     with pytest.raises(InvalidValue, match="two datasets of one name"):
-        make_plan([data, data], ["erm"], PRESETS["lite"], ["oracle"], n_hparams=1, trials=1)
+        make_plan(
+            [data, data], [Variant.plain("erm")], PRESETS["lite"], ["oracle"], n_hparams=1, trials=1
+        )
 
 
 # --- kill −9 ----------------------------------------------------------------------------------

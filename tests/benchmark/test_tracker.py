@@ -7,7 +7,7 @@ import torch
 
 from shiftproof.benchmark import resources
 from shiftproof.benchmark.executors.base import Event
-from shiftproof.benchmark.jobs import SweepData
+from shiftproof.benchmark.jobs import SweepData, Variant
 from shiftproof.benchmark.plan import plan
 from shiftproof.benchmark.presets import PRESETS
 from shiftproof.benchmark.selection.base import Needs
@@ -23,7 +23,16 @@ def jobs():
     dataset = DomainDataset("toy", parts, ("n", "y"), "table", "mlp", 100)
     data = SweepData("toy", DataRequest("toy"))
     needs = Needs(("test-in",))
-    return list(plan(data, {0: dataset}, ["erm"], PRESETS["lite"], hparams_seeds=[0], needs=needs))
+    return list(
+        plan(
+            data,
+            {0: dataset},
+            [Variant.plain("erm")],
+            PRESETS["lite"],
+            hparams_seeds=[0],
+            needs=needs,
+        )
+    )
 
 
 @pytest.fixture

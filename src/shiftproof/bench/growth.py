@@ -22,7 +22,7 @@ from shiftproof.bench.measure import (
     seconds_in_turn,
 )
 from shiftproof.benchmark.executors.local import LocalExecutor
-from shiftproof.benchmark.jobs import SweepData
+from shiftproof.benchmark.jobs import SweepData, Variant
 from shiftproof.benchmark.presets import PRESETS
 from shiftproof.benchmark.sweep import make_plan, run_sweep
 from shiftproof.data.requests import DataRequest
@@ -87,7 +87,14 @@ def overhead() -> Iterator[Figure]:
     spent, trained, counts = [], [], []
     for draws in (1, 4):
         planned = make_plan(
-            [data], ["erm"], preset, ["oracle"], n_hparams=draws, trials=1, steps=50, device="cpu"
+            [data],
+            [Variant.plain("erm")],
+            preset,
+            ["oracle"],
+            n_hparams=draws,
+            trials=1,
+            steps=50,
+            device="cpu",
         )
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()

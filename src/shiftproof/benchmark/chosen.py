@@ -144,4 +144,4 @@ def _check(model: ChosenModel, job: Job, folder: SweepFolder) -> None:
 
 def _key(job: Job) -> RunKey:
     tests = positions(job.config.test_domains, job.domains, Path(job.data.name))
-    return RunKey(job.data.name, job.config.algorithm, tests, job.hparams_seed, job.trial_seed)
+    return RunKey(job.data.name, job.variant, tests, job.hparams_seed, job.trial_seed)

@@ -54,12 +54,12 @@ def measure(job: Job, dataset: DomainDataset) -> Cost:
 
 def total_seconds(jobs: Sequence[Job], costs: dict[tuple[str, str], Cost]) -> float:
     """Return what some jobs take one after another."""
-    return sum(costs[job.data.name, job.config.algorithm].seconds(job) for job in jobs)
+    return sum(costs[job.data.name, job.variant].seconds(job) for job in jobs)
 
 
 def total_bytes(jobs: Sequence[Job], costs: dict[tuple[str, str], Cost]) -> int:
     """Return what the checkpoints of some jobs take on disk."""
-    return sum(costs[job.data.name, job.config.algorithm].checkpoint for job in jobs)
+    return sum(costs[job.data.name, job.variant].checkpoint for job in jobs)
 
 
 def _bytes(state: object) -> int:

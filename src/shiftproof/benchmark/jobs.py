@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shiftproof.benchmark.results import VARIANT
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.requests import DataRequest
+from shiftproof.space import Scalar
 from shiftproof.training.config import RunConfig
 from shiftproof.training.features import freeze
 
@@ -44,14 +47,32 @@ class SweepData:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """A row of a comparison: an algorithm, with some hyper-parameters in place of the preset's."""
+
+    name: str
+    algorithm: str
+    hparams: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @classmethod
+    def plain(cls, algorithm: str) -> Variant:
+        """Return an algorithm as it is."""
+        return cls(algorithm, algorithm)
+
+
+@dataclass(frozen=True)
 class Job:
-    """One run of a sweep: its configuration, and its place in the protocol."""
+    """One run of a sweep: its configuration, and its place in the protocol.
+
+    ``variant`` is the row that it belongs to, which may be an algorithm's name or not.
+    """
 
     data: SweepData
     config: RunConfig
     domains: tuple[str, ...]
     hparams_seed: int
     trial_seed: int
+    variant: str
 
     @property
     def id(self) -> str:
@@ -63,13 +84,13 @@ class Job:
         """What people call it."""
         held_out = "+".join(self.config.test_domains)
         return (
-            f"{self.config.algorithm} on {self.data.name} without {held_out},"
+            f"{self.variant} on {self.data.name} without {held_out},"
             f" hparams {self.hparams_seed}, trial {self.trial_seed}"
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the job's place in the protocol, as written beside its run."""
-        return {
+        place = {
             "dataset": self.data.name,
             "algorithm": self.config.algorithm,
             "domains": list(self.domains),
@@ -77,3 +98,4 @@ class Job:
             "hparams_seed": self.hparams_seed,
             "trial_seed": self.trial_seed,
         }
+        return place if self.variant == self.config.algorithm else place | {VARIANT: self.variant}

@@ -16,10 +16,13 @@ from typing import Any
 from shiftproof.benchmark.results import (
     RUN_NAMES,
     STATUSES,
+    VARIANT,
     Origin,
     RunOutcome,
     evaluation_of,
     positions,
+    read_object,
+    row_of,
 )
 from shiftproof.errors import DataError, InvalidValue
 from shiftproof.training.checkpoint import write_atomically
@@ -48,11 +51,12 @@ def _packed(outcome: RunOutcome) -> dict[str, Any]:
     folder = outcome.folder
     if folder is None or not (folder / "job.json").exists():
         raise InvalidValue("--format records is for sweeps of Shiftproof, read from their folders")
+    job = read_object(folder / "job.json", RUN_NAMES)
     run = RunFolder(folder)
     config = folder / "config.json"
     ended = run.done() or {}
     return {
-        **{name: read_json(folder / "job.json")[name] for name in RUN_NAMES},
+        **{name: job[name] for name in (*RUN_NAMES, VARIANT) if name in job},
         "status": outcome.status,
         "seconds": ended.get("seconds"),
         "environment": ended.get("environment"),
@@ -69,7 +73,7 @@ def _unpacked(value: Any, number: int, path: Path) -> RunOutcome:
     domains = tuple(value["domains"])
     return RunOutcome(
         dataset=value["dataset"],
-        algorithm=value["algorithm"],
+        algorithm=row_of(value),
         domains=domains,
         test_domains=positions(value["test_domains"], domains, path),
         hparams_seed=value["hparams_seed"],

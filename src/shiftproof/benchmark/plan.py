@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from shiftproof.algorithms import ALGORITHMS
 from shiftproof.benchmark.domainbed_logs import ALGORITHM_NAMES
-from shiftproof.benchmark.jobs import Job, SweepData
+from shiftproof.benchmark.jobs import Job, SweepData, Variant
 from shiftproof.benchmark.presets import Preset
 from shiftproof.benchmark.selection.base import Needs
 from shiftproof.data import DomainDataset
@@ -32,25 +32,25 @@ PUBLISHED_ALGORITHMS = {published.ours: theirs for theirs, published in ALGORITH
 def plan(
     data: SweepData,
     trials: Mapping[int, DomainDataset],
-    algorithms: Sequence[str],
+    variants: Sequence[Variant],
     preset: Preset,
     *,
     hparams_seeds: Sequence[int],
     needs: Needs,
-    hparams: Mapping[str, Mapping[str, object]] | None = None,
+    test_domains: Sequence[str] = (),
     device: str = "auto",
     precision: str = "fp32",
 ) -> Iterator[Job]:
-    """Yield the jobs of one dataset, algorithm by algorithm.
+    """Yield the jobs of one dataset, variant by variant.
 
     ``trials`` gives the data of each trial seed, ``needs`` what the selectors read: nothing else
-    is run or evaluated.  ``hparams`` are values in place of the preset's, by algorithm.
+    is run or evaluated.  ``test_domains`` are those to hold out, if not each in turn.
     """
-    for algorithm in algorithms:
-        ALGORITHMS.get(algorithm)
+    for variant in variants:
+        algorithm = variant.algorithm
         for trial_seed, dataset in trials.items():
             every = preset.eval_every(dataset.eval_every) if needs.every_step else 0
-            for tests in test_sets(dataset, needs):
+            for tests in test_sets(dataset, needs, test_domains):
                 for hparams_seed in hparams_seeds:
                     backbone = preset.backbones.get(dataset.regime, dataset.backbone)
                     drawn = choose_hparams(
@@ -61,10 +61,11 @@ def plan(
                         algorithm,
                         test_domains=[dataset.domain_names[index] for index in tests],
                         backbone=backbone,
-                        hparams={**drawn, **(hparams or {}).get(algorithm, {})},
+                        hparams={**drawn, **variant.hparams},
                         steps=preset.steps,
                         eval_every=every,
                         evaluate=needs.evaluate if len(tests) == 1 else needs.evaluate_pairs,
+                        holdout=preset.holdout,
                         seed=job_seed(data.name, algorithm, tests, hparams_seed, trial_seed),
                         data_seed=trial_seed,
                         device=device,
@@ -72,7 +73,14 @@ def plan(
                         augment_validation=preset.augment_validation and not dataset.frozen,
                         fewest_training_domains=1 if len(tests) > 1 else 2,
                     )
-                    yield Job(data, config, dataset.domain_names, hparams_seed, trial_seed)
+                    yield Job(
+                        data,
+                        config,
+                        dataset.domain_names,
+                        hparams_seed,
+                        trial_seed,
+                        variant.name,
+                    )
 
 
 def combined(needs: Sequence[Needs]) -> Needs:
@@ -84,8 +92,14 @@ def combined(needs: Sequence[Needs]) -> Needs:
     )
 
 
-def test_sets(dataset: DomainDataset, needs: Needs) -> list[tuple[int, ...]]:
-    """Return the sets of domains to hold out; a pair of them may leave one for training."""
+def test_sets(
+    dataset: DomainDataset, needs: Needs, test_domains: Sequence[str]
+) -> list[tuple[int, ...]]:
+    """Return the sets of domains to hold out; a pair of them may leave one for training.
+
+    With any ``test_domains``, only those that hold one of them out.
+    """
+    chosen = {dataset.index_of(name) for name in test_domains or dataset.domain_names}
     count = len(dataset.domains)
     fewest = 3 if needs.evaluate_pairs else 2
     if count < fewest:
@@ -93,7 +107,7 @@ def test_sets(dataset: DomainDataset, needs: Needs) -> list[tuple[int, ...]]:
             f"{dataset.name} has {count} domains; this --selection holds out {fewest - 1} of them,"
             f" and needs {fewest} or more"
         )
-    return needs.held_out(count)
+    return [held_out for held_out in needs.held_out(count) if chosen.intersection(held_out)]
 
 
 def choose_hparams(
@@ -123,7 +137,7 @@ def choose_hparams(
             values = draw(declared, regime, seed_hash(hparams_seed, trial_seed), seeded_by)
         for name, spec in specs(declared).items():
             chosen[name] = preset.sized(name, values[name], spec.unit)
-    return chosen
+    return chosen | {name: value for name, value in preset.hparams.items() if name in chosen}
 
 
 def job_seed(

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from shiftproof.errors import DataError
 
 STATUSES = ("finished", "diverged", "running", "failed")
+# In job.json: the name of the run's row in tables, where it is not the algorithm's.
+VARIANT = "variant"
 # What job.json says of a run.
 RUN_NAMES = ("dataset", "algorithm", "domains", "test_domains", "hparams_seed", "trial_seed")
 
@@ -201,6 +203,11 @@ def checked(outcomes: Iterable[RunOutcome]) -> list[RunOutcome]:
     return [found[key] for key in sorted(found)]
 
 
+def row_of(job: Mapping[str, Any]) -> str:
+    """Return the name of the row that a job.json belongs to: its variant's, or the algorithm's."""
+    return str(job.get(VARIANT, job["algorithm"]))
+
+
 def positions(names: Sequence[str], domains: Sequence[str], where: Path) -> tuple[int, ...]:
     """Return where each of ``names`` stands among ``domains``, in order."""
     for name in names:
@@ -218,7 +225,7 @@ def _outcome_of_job(path: Path) -> RunOutcome:
         status = "failed" if (folder / "failed.json").exists() else "running"
         return RunOutcome(
             job["dataset"],
-            job["algorithm"],
+            row_of(job),
             domains,
             test_domains,
             *seeds,
@@ -230,8 +237,9 @@ def _outcome_of_job(path: Path) -> RunOutcome:
     outcome = outcome_of_run(folder, domains, *seeds)
     if outcome.test_domains != test_domains or outcome.algorithm != job["algorithm"]:
         raise DataError(f"{path} and the config.json beside it are of different runs")
-    # A dataset may have another name in its sweep than in itself (features of its images, say).
-    return replace(outcome, dataset=job["dataset"])
+    # A dataset may have another name in its sweep than in itself (features of its images, say),
+    # and an algorithm that of its row.
+    return replace(outcome, dataset=job["dataset"], algorithm=row_of(job))
 
 
 def evaluation_of(record: dict[str, Any], domains: Sequence[str]) -> Evaluation:

@@ -12,8 +12,8 @@ from typing import Any
 from shiftproof.benchmark.estimate import Cost, measure, total_bytes, total_seconds
 from shiftproof.benchmark.executors.base import Executor
 from shiftproof.benchmark.executors.local import LocalExecutor
-from shiftproof.benchmark.jobs import Job, SweepData
-from shiftproof.benchmark.plan import combined, plan
+from shiftproof.benchmark.jobs import Job, SweepData, Variant
+from shiftproof.benchmark.plan import combined, plan, test_sets
 from shiftproof.benchmark.presets import Preset
 from shiftproof.benchmark.selection import SELECTORS
 from shiftproof.benchmark.store import EVALUATED, Failure, SweepFolder
@@ -39,7 +39,7 @@ class SweepPlan:
 
     def expected_seconds(self, job: Job) -> float:
         """Return about how long a run takes."""
-        return self.costs[job.data.name, job.config.algorithm].seconds(job)
+        return self.costs[job.data.name, job.variant].seconds(job)
 
     def seconds(self, workers: int) -> float:
         """Return about how long all runs take in so many processes."""
@@ -62,7 +62,7 @@ class SweepResult:
 
 def make_plan(
     sets: Sequence[SweepData],
-    algorithms: Sequence[str],
+    variants: Sequence[Variant],
     preset: Preset,
     selectors: Sequence[str],
     *,
@@ -71,7 +71,7 @@ def make_plan(
     steps: int | None = None,
     device: str = "auto",
     precision: str = "fp32",
-    hparams: Mapping[str, Mapping[str, object]] | None = None,
+    test_domains: Sequence[str] = (),
     progress: Progress = silent,
 ) -> SweepPlan:
     """Plan the runs that the selectors need, and measure a few steps of each kind."""
@@ -93,23 +93,23 @@ def make_plan(
             plan(
                 data,
                 loaded,
-                algorithms,
+                variants,
                 preset,
                 needs=together,
                 hparams_seeds=range(n_hparams),
-                hparams=hparams,
+                test_domains=test_domains,
                 device=device,
                 precision=precision,
             )
         )
         for name, need in needs.items():
-            per_draw = len(need.held_out(len(loaded[0].domains)))
-            counts[name] += len(algorithms) * trials * n_hparams * per_draw
-        for done, algorithm in enumerate(algorithms):
-            progress(f"measuring steps on {data.name}", done, len(algorithms))
-            first = next(job for job in own if job.config.algorithm == algorithm)
-            costs[data.name, algorithm] = measure(first, loaded[0])
-        progress(f"measuring steps on {data.name}", len(algorithms), len(algorithms))
+            per_draw = len(test_sets(loaded[0], need, test_domains))
+            counts[name] += len(variants) * trials * n_hparams * per_draw
+        for done, variant in enumerate(variants):
+            progress(f"measuring steps on {data.name}", done, len(variants))
+            first = next(job for job in own if job.variant == variant.name)
+            costs[data.name, variant.name] = measure(first, loaded[0])
+        progress(f"measuring steps on {data.name}", len(variants), len(variants))
         jobs += own
     settings = {
         "preset": preset.name,

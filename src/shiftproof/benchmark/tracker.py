@@ -113,7 +113,7 @@ class Tracker:
         accuracy = event.accuracy.get(f"{config.test_domains[0]}/in")
         key = f"{config.dataset} without {config.test_domains[0]}"
         if accuracy is not None and accuracy > self.standing.best.get(key, (-1.0, ""))[0]:
-            self.standing.best[key] = (accuracy, config.algorithm)
+            self.standing.best[key] = (accuracy, event.job.variant)
 
     def _seconds_left(self) -> float | None:
         """Return the time that remains: as estimated, corrected by how the estimates did so far."""

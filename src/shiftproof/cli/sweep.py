@@ -94,7 +94,7 @@ def sweep(
     from rich.console import Console
 
     from shiftproof.benchmark.executors import open_executor
-    from shiftproof.benchmark.jobs import Frozen
+    from shiftproof.benchmark.jobs import Frozen, Variant
     from shiftproof.benchmark.presets import preset_named
     from shiftproof.benchmark.sweep import make_plan
     from shiftproof.cli.progress import LoadingBar
@@ -115,7 +115,7 @@ def sweep(
         with LoadingBar(quiet=quiet) as progress:
             planned = make_plan(
                 _sets(data, chosen, label, domain, data_option or [], frozen),
-                _algorithms(algorithms),
+                [Variant.plain(name) for name in _algorithms(algorithms)],
                 chosen,
                 selectors,
                 n_hparams=n_hparams,

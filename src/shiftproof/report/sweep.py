@@ -26,7 +26,7 @@ def plan_table(plan: SweepPlan, workers: int) -> RenderableType:
         table.add_column(name, justify="right")
     by_set: dict[str, list[float]] = {}
     for job in plan.jobs:
-        cost = plan.costs[job.data.name, job.config.algorithm]
+        cost = plan.costs[job.data.name, job.variant]
         by_set.setdefault(job.data.name, []).append(cost.seconds(job))
     steps = Counter((job.data.name, job.config.steps) for job in plan.jobs)
     for name, seconds in by_set.items():
