@@ -20,7 +20,7 @@ ROOT = "shiftproof"
 LAYERS = [
     {"testing", "__main__"},
     {"cli"},
-    {"report", "estimator", "bench"},
+    {"report", "estimator", "bench", "reproduction"},
     {"benchmark", "diagnosis"},
     {"training"},
     {"algorithms", "matching"},

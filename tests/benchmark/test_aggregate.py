@@ -78,6 +78,13 @@ def reference_score(selector, find, tests, step, domains):
         return total / (domains - 1)
     if selector == "oracle":
         return record.outside[tests] if step == STEPS[-1] else None
+    if selector == "best-minimum":
+        total = 0.0
+        for v in range(domains):
+            if v != tests:
+                total += record.inside[v]
+        lower = min(total / (domains - 1), record.inside[tests])
+        return lower if step == STEPS[-1] else None
     if selector == "invariance":
         worst = max(record.risk[v] for v in range(domains) if v != tests)
         if worst < 0.65 and record.shift.concept_p >= 0.2:

@@ -60,6 +60,27 @@ def test_the_same_runs_make_the_same_bytes_wherever_they_lie(sweep, tmp_path):
     assert str(tmp_path).encode() not in gzip.decompress((tmp_path / "a").read_bytes())
 
 
+@pytest.mark.parametrize("format_", ["records", "domainbed"])
+def test_a_row_keeps_its_name_from_folder_to_file_and_back(shiftproof, sweep, tmp_path, format_):
+    for run in (sweep / "runs").iterdir():
+        job = json.loads((run / "job.json").read_text())
+        (run / "job.json").write_text(json.dumps(job | {"variant": "idm[order=1]"}))
+    outcomes = read_sweep(sweep)
+    assert {outcome.algorithm for outcome in outcomes} == {"idm[order=1]"}
+    path = tmp_path / "runs"
+    code, _, err = shiftproof("report", sweep, "--format", format_, "--out", path)
+    assert code == 0, err
+    kept = {outcome.key: outcome for outcome in read_sweep(path)}
+    statuses = ("finished", "diverged", "failed") if format_ == "records" else ("finished",)
+    assert kept.keys() == {outcome.key for outcome in outcomes if outcome.status in statuses}
+    if format_ == "records":
+        assert {outcome.origin.config["algorithm"] for outcome in kept.values()
+                if outcome.origin.config} == {"idm"}  # fmt: skip
+    asked = ("--selection", "training-domain", "--format", "csv")
+    _, table, _ = shiftproof("report", path, *asked)
+    assert "mine,idm[order=1],noisy,training-domain" in table
+
+
 RUN = {
     "dataset": "m", "algorithm": "erm", "domains": ["a", "b"], "test_domains": ["b"],
     "hparams_seed": 0, "trial_seed": 0, "status": "finished", "records": [],

@@ -131,6 +131,37 @@ def test_nonsense_is_refused(table):
         )
 
 
+@pytest.mark.parametrize("selector", ["oracle", "training-domain", "invariance"])
+def test_parts_that_nobody_holds_out_are_not_selected_by(selector):
+    """Refused at once: the data is not even looked for."""
+    nowhere = SweepData("toy", DataRequest("nowhere.csv"))
+    erm = [Variant.plain("erm")]
+    with pytest.raises(
+        InvalidValue, match=rf"--selection {selector} reads .* table1 holds none out"
+    ):
+        make_plan(
+            [nowhere], erm, PRESETS["table1"], ["best-minimum", selector], n_hparams=1, trials=1
+        )
+
+
+def test_a_folder_has_a_run_as_one_row_only(table, tmp_path):
+    """The first draw is the defaults, so fixing one makes a run that may be there already."""
+    data = SweepData("toy", DataRequest(str(table), domain="place"))
+
+    def planned(variant):
+        return make_plan(
+            [data], [variant], PRESETS["lite"], ["oracle"], n_hparams=1, trials=1, steps=2,
+            device="cpu", test_domains=["west"],
+        )  # fmt: skip
+
+    plain, fixed = planned(Variant.plain("erm")), planned(Variant("erm[lr]", "erm", {"lr": 0.001}))
+    folder = SweepFolder(tmp_path / "sweep")
+    with folder.claim(plain.settings):
+        folder.prepare(plain.jobs[0])
+    with pytest.raises(RunConflict, match=r"has this run as erm, not erm\[lr\]; choose another"):
+        run_sweep(fixed, folder.path)
+
+
 # --- kill −9 ----------------------------------------------------------------------------------
 
 SWEEP = [

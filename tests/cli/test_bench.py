@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from shiftproof.bench import BENCHES, matching
+from shiftproof.bench.allocation import allocated_peak
 from shiftproof.bench.measure import (
     Figure,
     can_measure_memory,
-    lowest_peaks,
     medians,
     peak_bytes,
     ratio_of,
     seconds_in_turn,
 )
+from shiftproof.benchmark.estimate import bytes_of
 from shiftproof.report.performance import performance_page
+from shiftproof.types import Task
 
 
 def test_sides_take_turns_and_the_warm_up_does_not_count() -> None:
@@ -48,11 +52,47 @@ def test_a_peak_is_what_was_held_at_once_and_not_what_was_there_before() -> None
         kept = [torch.ones(size // 4) for _ in range(times)]
         del kept
 
-    peaks = lowest_peaks({"one": lambda: hold(1), "three": lambda: hold(3)}, rounds=3)
-    assert peaks["one"] == pytest.approx(size, rel=0.1)
-    assert peaks["three"] == pytest.approx(3 * size, rel=0.1)
+    assert peak_bytes(lambda: hold(1)) == pytest.approx(size, rel=0.1)
+    assert peak_bytes(lambda: hold(3)) == pytest.approx(3 * size, rel=0.1)
     assert peak_bytes(lambda: None) < size / 10
     assert len(before)
+
+
+def test_counted_allocations_are_exact_and_of_what_is_held_at_once() -> None:
+    before = torch.ones(1000, dtype=torch.float64)
+
+    def work() -> None:
+        first = torch.ones(2000, dtype=torch.float64)  # 16,000 bytes, given back
+        del first
+        kept = [torch.ones(500, dtype=torch.float64) for _ in range(3)]  # 12,000
+        kept.append(kept[0] + before[:500])  # and 4,000 more
+        kept.append(torch.ones(125, dtype=torch.float64))  # and 1,000
+        del kept
+
+    assert allocated_peak(work) == pytest.approx(17_000, abs=900)  # lists and frames are Python's
+    assert allocated_peak(work) == allocated_peak(work)
+    arrays = allocated_peak(lambda: np.ones(10_000).sum())
+    assert arrays == pytest.approx(80_000, abs=2000)
+
+
+def test_a_step_of_idm_takes_no_more_memory_than_one_of_erm() -> None:
+    """The same at each call, unlike resident pages; the moving average is IDM's own."""
+    task = Task((2, 28, 28), 2, 2, "small-image")
+    batch = matching.batch_for(task, 8)
+    sides = {
+        "idm": matching.built("idm", task, "mnist-cnn", hparams={"gradient_warmup": 0}),
+        "erm": matching.built("erm", task, "mnist-cnn"),
+    }
+    peaks = {}
+    for name, side in sides.items():
+        side.update(batch)
+        side.update(batch)
+        work = partial(side.update, batch)
+        peaks[name] = [allocated_peak(work) for _ in range(2)]
+        assert peaks[name][0] == pytest.approx(peaks[name][1], rel=1e-3)
+    held = {name: bytes_of(side.training_state()) for name, side in sides.items()}
+    assert held["idm"] - held["erm"] == 2 * 8 * (2 * 128 + 2) * 4
+    assert peaks["idm"][0] + held["idm"] <= 1.03 * (peaks["erm"][0] + held["erm"])
 
 
 def test_figures_know_whether_they_reach_their_targets() -> None:

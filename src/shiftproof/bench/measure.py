@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping
 from ctypes import CDLL
@@ -77,19 +76,6 @@ def peak_bytes(work: Work) -> int:
     before = _kilobytes("VmRSS")
     work()
     return 1024 * (_kilobytes("VmHWM") - before)
-
-
-def lowest_peaks(sides: Mapping[str, Work], rounds: int = 25) -> dict[str, int]:
-    """Return the lowest peak of each side over rounds in turn.
-
-    The allocator hands out large pieces now from here, now from there, and a peak varies by the
-    size of one; the lowest is what the work needs.
-    """
-    peaks: dict[str, int] = {}
-    for _ in range(rounds):
-        for name, work in sides.items():
-            peaks[name] = min(peak_bytes(work), peaks.get(name, sys.maxsize))
-    return peaks
 
 
 def can_measure_memory() -> bool:

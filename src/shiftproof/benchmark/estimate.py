@@ -47,7 +47,7 @@ def measure(job: Job, dataset: DomainDataset) -> Cost:
         step = (time.perf_counter() - started) / max(taken, 1)
         started = time.perf_counter()
         trainer.measure()
-        return Cost(step, time.perf_counter() - started, _bytes(trainer.state()))
+        return Cost(step, time.perf_counter() - started, bytes_of(trainer.state()))
     finally:
         trainer.close()
 
@@ -62,11 +62,12 @@ def total_bytes(jobs: Sequence[Job], costs: dict[tuple[str, str], Cost]) -> int:
     return sum(costs[job.data.name, job.variant].checkpoint for job in jobs)
 
 
-def _bytes(state: object) -> int:
+def bytes_of(state: object) -> int:
+    """Return what a state takes on disk or in memory: its tensors, and a word for all else."""
     if isinstance(state, Tensor):
         return state.numel() * state.element_size()
     if isinstance(state, dict):
-        return sum(map(_bytes, state.values()))
+        return sum(map(bytes_of, state.values()))
     if isinstance(state, list | tuple):
-        return sum(map(_bytes, state))
+        return sum(map(bytes_of, state))
     return 8

@@ -14,7 +14,7 @@ from shiftproof.errors import InvalidValue
 from shiftproof.models import MODELS
 from shiftproof.seeding import seed_hash
 from shiftproof.space import Regime, Scalar, draw, specs
-from shiftproof.training.config import configure
+from shiftproof.training.config import RunConfig, configure
 
 # DomainBed's names of its datasets, which its seeds are made from.
 PUBLISHED_DATASETS = {
@@ -46,6 +46,7 @@ def plan(
     ``trials`` gives the data of each trial seed, ``needs`` what the selectors read: nothing else
     is run or evaluated.  ``test_domains`` are those to hold out, if not each in turn.
     """
+    rows: dict[str, str] = {}
     for variant in variants:
         algorithm = variant.algorithm
         for trial_seed, dataset in trials.items():
@@ -73,7 +74,8 @@ def plan(
                         augment_validation=preset.augment_validation and not dataset.frozen,
                         fewest_training_domains=1 if len(tests) > 1 else 2,
                     )
-                    yield Job(
+                    _check_fit(config, dataset, preset)
+                    job = Job(
                         data,
                         config,
                         dataset.domain_names,
@@ -81,6 +83,10 @@ def plan(
                         trial_seed,
                         variant.name,
                     )
+                    # A run has one folder, and its folder one row.
+                    if (row := rows.setdefault(job.id, job.variant)) != job.variant:
+                        raise InvalidValue(f"{row} and {job.title} are the same run; leave one out")
+                    yield job
 
 
 def combined(needs: Sequence[Needs]) -> Needs:
@@ -108,6 +114,33 @@ def test_sets(
             f" and needs {fewest} or more"
         )
     return [held_out for held_out in needs.held_out(count) if chosen.intersection(held_out)]
+
+
+def _check_fit(config: RunConfig, dataset: DomainDataset, preset: Preset) -> None:
+    """Refuse data that cannot be trained on in this way, before hours of it are planned."""
+    classes = len(dataset.classes)
+    if config.hparams.get("single_logit") and classes != 2:
+        raise InvalidValue(
+            f"single_logit{_of(preset, 'single_logit')} is for two classes, and {dataset.name} has"
+            f" {classes}; use another preset, or --hparam single_logit=no"
+        )
+    sizes = {
+        len(domain) - int(len(domain) * config.holdout): None
+        for domain in dataset.domains
+        if domain.name not in config.test_domains
+    }
+    if config.hparams["batch_size"] == 0 and len(sizes) > 1:
+        raise InvalidValue(
+            f"full batches (batch_size=0{_of(preset, 'batch_size')}) need training domains of equal"
+            f" size; with {'+'.join(config.test_domains)} held out, those of {dataset.name} have"
+            f" {' and '.join(map(str, sizes))} samples; hold out others with --test-domain, or give"
+            " --hparam batch_size=N"
+        )
+
+
+def _of(preset: Preset, hparam: str) -> str:
+    """Say that a preset sets a hyper-parameter, of which its user may not know."""
+    return f" of the preset {preset.name}" if hparam in preset.hparams else ""
 
 
 def choose_hparams(

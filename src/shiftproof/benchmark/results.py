@@ -37,7 +37,8 @@ class Evaluation(NamedTuple):
 
     ``risk`` is that of the out parts, None where no risks were logged.  ``shift`` is None if it was
     not measured, and ``untested`` says why it could not be, if so.  ``extras`` are accuracies on
-    the dataset's sets that are no domain.
+    the dataset's sets that are no domain, ``losses`` the means of losses and penalties over the
+    steps since the last evaluation.
     """
 
     step: int
@@ -47,6 +48,7 @@ class Evaluation(NamedTuple):
     shift: OutputShift | None = None
     untested: str = ""
     extras: tuple[tuple[str, float], ...] = ()
+    losses: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -254,6 +256,7 @@ def evaluation_of(record: dict[str, Any], domains: Sequence[str]) -> Evaluation:
         shift.get("untested", "") if shift else "",
         # A part of a domain has a slash in its name.
         tuple((name, value) for name, value in accuracy.items() if "/" not in name),
+        tuple((name, value) for name, value in record.items() if isinstance(value, float)),
     )
 
 

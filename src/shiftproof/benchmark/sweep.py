@@ -15,11 +15,12 @@ from shiftproof.benchmark.executors.local import LocalExecutor
 from shiftproof.benchmark.jobs import Job, SweepData, Variant
 from shiftproof.benchmark.plan import combined, plan, test_sets
 from shiftproof.benchmark.presets import Preset
-from shiftproof.benchmark.selection import SELECTORS
+from shiftproof.benchmark.results import RUN_NAMES, read_object, row_of
+from shiftproof.benchmark.selection import SELECTORS, Needs
 from shiftproof.benchmark.store import EVALUATED, Failure, SweepFolder
 from shiftproof.benchmark.tracker import Standing, Tracker
 from shiftproof.data.base import Progress, silent
-from shiftproof.errors import InvalidValue
+from shiftproof.errors import InvalidValue, RunConflict
 from shiftproof.training.interrupt import stop_on_signal
 
 
@@ -83,6 +84,8 @@ def make_plan(
     if len(set(names)) < len(names):
         raise InvalidValue(f"two datasets of one name among {', '.join(names)}")
     needs = {name: SELECTORS.get(name).needs for name in selectors}
+    if preset.holdout == 0:
+        _check_parts(needs, preset)
     together = combined([*needs.values()])
     jobs: list[Job] = []
     costs: dict[tuple[str, str], Cost] = {}
@@ -118,7 +121,7 @@ def make_plan(
         # What a run evaluates is part of what it is: under other --selection it is another run.
         EVALUATED: sorted(together.evaluate) + ["each"] * together.every_step,
     }
-    return SweepPlan(tuple(jobs), costs, counts, settings, _memory())
+    return SweepPlan(tuple(jobs), costs, counts, settings, memory_so_far())
 
 
 def run_sweep(
@@ -139,6 +142,7 @@ def run_sweep(
     folder = SweepFolder(out)
     executor = executor or LocalExecutor(workers)
     with folder.claim(planned.settings), stop_on_signal() as stop_asked:
+        _check_rows(planned.jobs, folder)
         if retry_failed:
             for job in planned.jobs:
                 folder.forgive(job)
@@ -169,7 +173,34 @@ def longest_first(jobs: Sequence[Job], planned: SweepPlan) -> list[Job]:
     )
 
 
-def _memory() -> int:
+def _check_parts(needs: Mapping[str, Needs], preset: Preset) -> None:
+    """Refuse selectors that would find nothing: there are no out parts to score."""
+    blind = [name for name, need in needs.items() if _reads_out(need)]
+    if blind:
+        others = [name for name, selector in SELECTORS.items() if not _reads_out(selector.needs)]
+        raise InvalidValue(
+            f"--selection {','.join(blind)} reads samples that are not trained on, and the preset"
+            f" {preset.name} holds none out; use --selection {' or '.join(others)}"
+        )
+
+
+def _reads_out(needs: Needs) -> bool:
+    return any(name.endswith("-out") for name in needs.evaluate + needs.evaluate_pairs)
+
+
+def _check_rows(jobs: Sequence[Job], folder: SweepFolder) -> None:
+    """Refuse a folder that has one of the runs as another row's: only one of them would show it."""
+    for job in jobs:
+        path = folder.run(job) / "job.json"
+        row = row_of(read_object(path, RUN_NAMES)) if path.exists() else job.variant
+        if row != job.variant:
+            raise RunConflict(
+                f"{path.parent} has this run as {row}, not {job.variant};"
+                " choose another --out (report puts several together)"
+            )
+
+
+def memory_so_far() -> int:
     """Return the most memory that this process, which has measured every kind of run, has used."""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used if sys.platform == "darwin" else used * 1024

@@ -27,6 +27,7 @@ from shiftproof.cli import (
     export,
     predict,
     report,
+    reproduce,
     sweep,
     train,
 )
@@ -87,6 +88,7 @@ app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command(epilog=export.EXAMPLE)(export.export)
 app.command(epilog=sweep.EXAMPLE)(sweep.sweep)
 app.command(epilog=report.EXAMPLE)(report.report)
+app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.add_typer(data.app, name="data", epilog=data.EXAMPLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,7 @@ def bench(
     """Measure what matching, runs and sweeps cost here; let nothing else run meanwhile."""
     from rich.console import Console
 
+    quieten_profiler()
     from shiftproof.bench import BENCHES, machine
     from shiftproof.report.performance import figures_table, performance_page
     from shiftproof.training.checkpoint import write_atomically
@@ -52,3 +54,9 @@ def bench(
         print(json.dumps(found, ensure_ascii=False))
     else:
         Console().print(figures_table(figures))
+
+
+def quieten_profiler() -> None:
+    """Keep torch's profiler from telling of itself; to be called before torch is imported."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ from shiftproof.errors import DataError, InvalidValue
 
 if TYPE_CHECKING:
     from shiftproof.benchmark.executors.base import Executor
-    from shiftproof.benchmark.jobs import Frozen, Job, SweepData
+    from shiftproof.benchmark.jobs import Frozen, Job, SweepData, Variant
     from shiftproof.benchmark.presets import Preset
     from shiftproof.benchmark.sweep import SweepPlan
     from shiftproof.benchmark.tracker import Standing
@@ -34,7 +34,11 @@ def sweep(
         str, typer.Option(help="Separated by commas, or [bold]all[/].")
     ] = "erm,idm",
     preset: Annotated[
-        str, typer.Option(help="Size of the runs: domainbed (as published) or lite (a laptop's).")
+        str,
+        typer.Option(
+            help="Size of the runs: domainbed (as published), lite (a laptop's) or table1 (500 full"
+            " batches, as in IRM's study of Colored MNIST; two classes)."
+        ),
     ] = "domainbed",
     n_hparams: Annotated[
         int, typer.Option(help="Draws of hyper-parameters; the first is the defaults.")
@@ -43,10 +47,25 @@ def sweep(
     selection: Annotated[
         str,
         typer.Option(
-            help="training-domain, leave-one-domain-out, oracle, invariance; separated by commas."
+            help="training-domain, leave-one-domain-out, oracle, invariance, best-minimum;"
+            " separated by commas."
         ),
     ] = "training-domain,oracle",
     out: Annotated[Path, typer.Option(help="Folder of the sweep.")] = Path("sweep"),
+    hparam: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=VALUE, fixed in every run in place of the draws; repeatable. Tables then"
+            " say algorithm\\[NAME=VALUE]."
+        ),
+    ] = None,
+    test_domain: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Domain to hold out, by default each in turn; repeatable. Every dataset must have"
+            " it."
+        ),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="In place of the preset's.")] = None,
     label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of tables.")] = None,
     domain: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of tables.")] = None,
@@ -94,7 +113,7 @@ def sweep(
     from rich.console import Console
 
     from shiftproof.benchmark.executors import open_executor
-    from shiftproof.benchmark.jobs import Frozen, Variant
+    from shiftproof.benchmark.jobs import Frozen
     from shiftproof.benchmark.presets import preset_named
     from shiftproof.benchmark.sweep import make_plan
     from shiftproof.cli.progress import LoadingBar
@@ -110,12 +129,13 @@ def sweep(
     chosen = preset_named(preset)
     frozen = Frozen(backbone or "resnet50", weights, precision) if chosen.freeze_images else None
     selectors = [name.strip() for name in selection.split(",")]
+    compared = rows(_algorithms(algorithms), parse_assignments("--hparam", hparam or []))
     # Before the plan, which takes a while: a cluster that does not answer is told at once.
     with open_executor(executor, workers, ray_address) as place:
         with LoadingBar(quiet=quiet) as progress:
             planned = make_plan(
                 _sets(data, chosen, label, domain, data_option or [], frozen),
-                [Variant.plain(name) for name in _algorithms(algorithms)],
+                compared,
                 chosen,
                 selectors,
                 n_hparams=n_hparams,
@@ -123,6 +143,7 @@ def sweep(
                 steps=steps,
                 device=device,
                 precision=precision,
+                test_domains=test_domain or [],
                 progress=progress,
             )
         if not quiet or dry_run:
@@ -130,14 +151,14 @@ def sweep(
             Console(stderr=True).print(plan_table(planned, workers))
         if dry_run:
             return
-        _run(planned, out, place, retry_failed=retry_failed, quiet=quiet)
+        run_plan(planned, out, place, retry_failed=retry_failed, quiet=quiet)
         print(f"shiftproof report {out} prints the tables")
         if models is not None:
             index = _export(planned, selectors, out, models, place, quiet=quiet)
             print(f"{index} lists the chosen models")
 
 
-def _run(
+def run_plan(
     planned: SweepPlan, out: Path, place: Executor, *, retry_failed: bool, quiet: bool
 ) -> None:
     """Run a plan and say how it ended; unless all went well, that is the end of the command."""
@@ -186,7 +207,7 @@ def _export(
     def run(jobs: Sequence[Job], folder: Path) -> None:
         settings = {**planned.settings, "chosen from": "a sweep"}
         again = replace(planned, jobs=tuple(jobs), settings=settings)
-        _run(again, folder, place, retry_failed=True, quiet=quiet)
+        run_plan(again, folder, place, retry_failed=True, quiet=quiet)
 
     return export(chosen, SweepFolder(out), models, run)
 
@@ -216,6 +237,32 @@ def _algorithms(text: str) -> list[str]:
     if len(set(names)) < len(names):
         raise InvalidValue(f"--algorithms names one twice: {text}")
     return names
+
+
+def rows(algorithms: Sequence[str], fixed: Mapping[str, str]) -> list[Variant]:
+    """Return a row for each algorithm, named after the hyper-parameters that are fixed in it.
+
+    A value has one name however it is written.  Names that are not known are left to the plan,
+    which knows the networks.
+    """
+    from shiftproof.algorithms import ALGORITHMS
+    from shiftproof.benchmark.jobs import Variant
+    from shiftproof.models import MODELS
+    from shiftproof.space import Scalar, specs
+
+    if not fixed:
+        return [Variant.plain(name) for name in algorithms]
+    of_networks = {name: spec for _, model in MODELS.items() for name, spec in specs(model).items()}
+    variants = []
+    for algorithm in algorithms:
+        known = of_networks | specs(ALGORITHMS.get(algorithm).Hparams)
+        values: dict[str, Scalar] = {
+            name: known[name].parse(text) if name in known else text
+            for name, text in sorted(fixed.items())
+        }
+        said = ",".join(f"{name}={value}" for name, value in values.items())
+        variants.append(Variant(f"{algorithm}[{said}]", algorithm, values))
+    return variants
 
 
 def _sets(

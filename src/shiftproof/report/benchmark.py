@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Callable, Iterable, Sequence
 
 from shiftproof.benchmark.aggregate import SelectionResults
+from shiftproof.report.escapes import latex_text, markdown_text
 from shiftproof.report.sheets import (
     ERROR_BAR,
-    NOTHING,
     Entry,
     Sheet,
     describe_holes,
@@ -48,13 +47,15 @@ def as_markdown(
     for results in all_results:
         for sheet in sheets(results, baseline):
             rows = _formatted(sheet, _markdown_entry)
-            header = ["Algorithm", *map(_markdown, sheet.columns)]
-            lines = [f"### {_markdown(sheet.title)}", "", _markdown_row(header)]
+            header = ["Algorithm", *map(markdown_text, sheet.columns)]
+            lines = [f"### {markdown_text(sheet.title)}", "", _markdown_row(header)]
             lines.append(_markdown_row(["---", *["---:"] * len(sheet.columns)]))
-            lines += [_markdown_row([_markdown(label), *cells]) for label, cells in rows.items()]
-            lines += ["", _markdown(sheet.caption)]
+            lines += [
+                _markdown_row([markdown_text(label), *cells]) for label, cells in rows.items()
+            ]
+            lines += ["", markdown_text(sheet.caption)]
             if sheet.notes:
-                lines += ["", *(f"- {_markdown(note)}" for note in sheet.notes)]
+                lines += ["", *(f"- {markdown_text(note)}" for note in sheet.notes)]
             blocks.append("\n".join(lines))
     return "\n\n".join([*blocks, f"Total records: {records}"]) + "\n"
 
@@ -74,13 +75,13 @@ def as_latex(
     for results in all_results:
         for sheet in sheets(results, baseline):
             rows = _formatted(sheet, _latex_entry)
-            header = ["Algorithm", *(rf"\textbf{{{_latex(name)}}}" for name in sheet.columns)]
-            body = [[_latex(label), *cells] for label, cells in rows.items()]
-            notes = " ".join(_latex(note) for note in (sheet.caption, *sheet.notes))
+            header = ["Algorithm", *(rf"\textbf{{{latex_text(name)}}}" for name in sheet.columns)]
+            body = [[latex_text(label), *cells] for label, cells in rows.items()]
+            notes = " ".join(latex_text(note) for note in (sheet.caption, *sheet.notes))
             lines = [
                 r"\begin{table}",
                 r"\centering",
-                rf"\caption{{{_latex(sheet.title)}. {notes}}}",
+                rf"\caption{{{latex_text(sheet.title)}. {notes}}}",
                 r"\adjustbox{max width=\textwidth}{%",
                 rf"\begin{{tabular}}{{l{'c' * len(sheet.columns)}}}",
                 r"\toprule",
@@ -165,27 +166,14 @@ def _markdown_row(cells: Iterable[str]) -> str:
 def _markdown_entry(entry: Entry, mark: str) -> str:
     text = f"**{entry.text}**" if mark == "best" else entry.text
     error = f" ± {entry.error}" if entry.error else ""
-    return f"{text}{error} {_markdown(entry.sign)}".rstrip()
-
-
-def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
+    return f"{text}{error} {markdown_text(entry.sign)}".rstrip()
 
 
 _LATEX_MARKS = {"best": r"\textbf", "second": r"\underline", "worse": r"\textcolor{gray}"}
-_LATEX_SIGNS = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "√": r"$\surd$", NOTHING: "--", "<": r"\textless{}", ">": r"\textgreater{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}  # fmt: skip
 
 
 def _latex_entry(entry: Entry, mark: str) -> str:
-    number = _latex(entry.text).replace("-", "$-$") if entry.value is not None else "--"
+    number = latex_text(entry.text).replace("-", "$-$") if entry.value is not None else "--"
     text = f"{_LATEX_MARKS[mark]}{{{number}}}" if mark else number
     error = rf" \scriptsize{{$\pm$ {entry.error}}}" if entry.error else ""
     return f"{text}{error} {entry.sign}".rstrip()
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX_SIGNS.get(sign, sign) for sign in text).replace("+/-", r"$\pm$")

@@ -1,0 +1,248 @@
+"""``shiftproof reproduce``: the paper's tables and figures, made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shiftproof.cli.bench import quieten_profiler
+from shiftproof.cli.options import Device, Quiet, parse_assignments
+from shiftproof.errors import InvalidValue, UnknownName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shiftproof.benchmark.executors.base import Executor
+    from shiftproof.benchmark.results import RunOutcome
+    from shiftproof.reproduction.comparison import Comparison
+    from shiftproof.reproduction.studies import Choice, Findings, Study
+
+EXAMPLE = "Example: [bold]shiftproof reproduce table1 --scale lite --out reproduction[/]"
+RUNNING_TIME = "running-time"
+STUDIES = (
+    "table1",
+    "figure1",
+    "table2",
+    "ablation-components",
+    "ablation-gradient",
+    "ablation-representation",
+    "ablation-pdm",
+    RUNNING_TIME,
+)
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(STUDIES)}.")],
+    scale: Annotated[
+        str, typer.Option(help="full (as published) or lite (a laptop's; data in the package).")
+    ] = "full",
+    out: Annotated[
+        Path, typer.Option(help="Folder of the runs, tables and figures; shared by all studies.")
+    ] = Path("reproduction"),
+    runs: Annotated[
+        int | None,
+        typer.Option(help="Repetitions with other data seeds; by default as the paper, or three."),
+    ] = None,
+    n_hparams: Annotated[
+        int | None,
+        typer.Option(help="Draws of hyper-parameters under DomainBed; by default 20, or 3 (lite)."),
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option(help="Some rows of the table alone, separated by commas.")
+    ] = None,
+    datasets: Annotated[
+        str | None, typer.Option(help="Some datasets of the study alone, separated by commas.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="DATASET=FOLDER to take in place of a dataset; repeatable."),
+    ] = None,
+    test_domain: Annotated[
+        list[str] | None, typer.Option(help="Domain to hold out, by default each; repeatable.")
+    ] = None,
+    backbone: Annotated[
+        str, typer.Option(help="Whose features are used where images are frozen (lite).")
+    ] = "resnet50",
+    weights: Annotated[
+        str, typer.Option(metavar="PATH", help="Of that backbone: a file, pretrained or random.")
+    ] = "pretrained",
+    records: Annotated[
+        Path | None,
+        typer.Option(help="Run nothing: read a sweep's folder or file of records instead."),
+    ] = None,
+    executor: Annotated[
+        str, typer.Option(help="Where runs are made: local (processes) or ray (a cluster).")
+    ] = "local",
+    ray_address: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster, HOST:PORT or auto.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Runs at once; by default as cores and memory allow.")
+    ] = None,
+    device: Device = "auto",
+    precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try failed runs again.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a table or figure of the paper again; the same command goes on where it stopped.
+
+    Prints the paper's figures and ours side by side, with the difference in standard errors.
+    """
+    if name not in STUDIES:
+        raise UnknownName("study", name, STUDIES)
+    if scale not in ("full", "lite"):
+        raise UnknownName("scale", scale, ("full", "lite"))
+    for option, count in (("--runs", runs), ("--n-hparams", n_hparams), ("--workers", workers)):
+        if count is not None and count < 1:
+            raise InvalidValue(f"{option} must be at least 1, not {count}")
+    if name == RUNNING_TIME:
+        _time(datasets, out / RUNNING_TIME, device, quiet=quiet)
+        return
+    from shiftproof.benchmark.executors import open_executor
+    from shiftproof.benchmark.jobs import Frozen
+    from shiftproof.benchmark.results import read_sweep
+    from shiftproof.reproduction.catalogue import STUDIES as RUN
+    from shiftproof.reproduction.studies import Choice
+
+    choice = Choice(
+        scale="full" if scale == "full" else "lite",
+        datasets=_names(datasets),
+        algorithms=_names(rows),
+        test_domains=tuple(test_domain or ()),
+        draws=n_hparams,
+        trials=runs,
+        data=parse_assignments("--data", data or []),
+    )
+    study = RUN[name]()
+    study.blocks(choice)  # a name misspelt is told before anything is loaded
+    folder = out / scale
+    if records is None:
+        frozen = Frozen(backbone, weights, precision)
+        with open_executor(executor, workers, ray_address) as place:
+            _run(
+                study, choice, folder / study.folder, place, frozen, device, precision,
+                retry_failed=retry_failed, dry_run=dry_run, quiet=quiet,
+            )  # fmt: skip
+        if dry_run:
+            return
+        records = folder / study.folder
+    _show(study.find(_relevant(read_sweep(records), study, choice), choice), name, folder)
+
+
+def _run(
+    study: Study,
+    choice: Choice,
+    folder: Path,
+    place: Executor,
+    frozen: object,
+    device: str,
+    precision: str,
+    *,
+    retry_failed: bool,
+    dry_run: bool,
+    quiet: bool,
+) -> None:
+    """Make the runs that are left; the command ends here if that is stopped or fails."""
+    from rich.console import Console
+
+    from shiftproof.benchmark.store import SweepFolder
+    from shiftproof.cli.progress import LoadingBar
+    from shiftproof.cli.sweep import run_plan
+    from shiftproof.report.sweep import plan_table
+    from shiftproof.reproduction.planning import plan_study
+
+    store = SweepFolder(folder)
+
+    with LoadingBar(quiet=quiet) as progress:
+        planned = plan_study(
+            study,
+            choice,
+            is_left=lambda job: store.state(job) not in ("finished", "diverged"),
+            frozen=frozen,  # type: ignore[arg-type]
+            device=device,
+            precision=precision,
+            progress=progress,
+        )
+    if not quiet or dry_run:
+        Console(stderr=True).print(plan_table(planned, place.workers(planned.jobs, planned.memory)))
+    if not dry_run:
+        run_plan(planned, folder, place, retry_failed=retry_failed, quiet=quiet)
+
+
+def _relevant(outcomes: Sequence[RunOutcome], study: Study, choice: Choice) -> list[RunOutcome]:
+    """Return the runs that were asked for: a folder may hold those of other studies, or more."""
+    names = {variant.name for block in study.blocks(choice) for variant in block.variants}
+    limit = choice.trials
+    return [
+        run
+        for run in outcomes
+        if run.algorithm in names and (limit is None or run.trial_seed < limit)
+    ]
+
+
+def _show(findings: Findings, name: str, folder: Path) -> None:
+    """Print the tables, and write tables and figures."""
+    from shiftproof.report.dynamics import write_dynamics
+
+    written = [path for table in findings.comparisons for path in _write(table, folder)]
+    if (curves := findings.curves) is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        written += write_dynamics(
+            curves.penalties, curves.steps, curves.switch, folder / name, curves.accuracies
+        )
+    if not written:
+        raise InvalidValue(f"there is no finished run of {name} yet")
+    typer.echo(f"written: {', '.join(str(path) for path in written)}")
+
+
+def _write(table: Comparison, folder: Path) -> list[Path]:
+    from rich.console import Console
+
+    from shiftproof.report.reproduction import as_latex, as_markdown, as_text, comparison_table
+    from shiftproof.training.checkpoint import write_atomically
+
+    console = Console()
+    console.print(comparison_table(table, console.width))
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for suffix, text in (
+        (".txt", as_text(table)),
+        (".md", as_markdown(table)),
+        (".tex", as_latex(table)),
+    ):
+        path = folder / f"{table.name}{suffix}"
+        write_atomically(path, text.encode())
+        paths.append(path)
+    return paths
+
+
+def _time(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> None:
+    """Measure steps; nothing else may run meanwhile."""
+    quieten_profiler()
+    from shiftproof.reproduction.paper import paper_table
+    from shiftproof.reproduction.running_time import compare_timings, time_datasets
+    from shiftproof.training.config import choose_device
+
+    known = [row.ours for row in paper_table(RUNNING_TIME).rows]
+    # The others' network takes minutes a step without a GPU.
+    chosen = _names(datasets) or ("colored-mnist", "rotated-mnist")
+    for dataset in chosen:
+        if dataset not in known:
+            raise UnknownName("dataset of this study", dataset, known)
+
+    def tell(dataset: str) -> None:
+        if not quiet:
+            typer.echo(f"measuring steps of {dataset}", err=True)
+
+    timings = time_datasets(chosen, folder, choose_device(device), tell)
+    paths = _write(compare_timings(timings), folder.parent)
+    typer.echo(f"written: {', '.join(str(path) for path in paths)}")
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(","))

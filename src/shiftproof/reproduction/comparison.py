@@ -1,0 +1,129 @@
+"""The paper's figures and ours side by side, with the difference in standard errors."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+# What may stand behind ±.
+ERRORS = ("standard deviation", "standard error")
+
+
+class Published(NamedTuple):
+    """A figure of the paper: ``error`` is what it prints after ±, None if it prints nothing.
+
+    ``deviation`` is that of a single run, as of a sample of ``runs``, which the printed one is not:
+    Table 1 prints the standard deviation of ten runs, the tables of DomainBed the standard error of
+    three, both from the deviation as a population.
+    """
+
+    value: float
+    error: float | None = None
+    deviation: float | None = None
+    runs: int = 1
+
+    @property
+    def standard_error(self) -> float | None:
+        """The standard error of the mean."""
+        return None if self.deviation is None else self.deviation / math.sqrt(self.runs)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Our runs of the same: one value each, in the units of the paper."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over the runs."""
+        return statistics.fmean(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation of the runs (of a sample); None for a single one."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def standard_error(self) -> float | None:
+        """The standard error of the mean; None for a single run."""
+        deviation = self.deviation
+        return None if deviation is None else deviation / math.sqrt(len(self.values))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table, of the paper and of ours; either may be missing."""
+
+    paper: Published | None = None
+    ours: Measured | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's, in the units of both."""
+        if self.paper is None or self.ours is None:
+            return None
+        return self.ours.mean - self.paper.value
+
+    @property
+    def in_standard_errors(self) -> float | None:
+        """The difference over its standard error √(s² + s'²), of the paper and of ours.
+
+        A single run of ours has no standard error of its own: it is taken to spread as the
+        paper's do.
+        """
+        difference = self.difference
+        if difference is None or self.paper is None or self.ours is None:
+            return None
+        theirs, own = self.paper.standard_error, self.ours.standard_error
+        if own is None:
+            own = self.paper.deviation
+        if theirs is None or own is None:
+            return None
+        together = math.hypot(theirs, own)
+        return difference / together if together > 0 else None
+
+
+class Row(NamedTuple):
+    """A line of a table: its name, what distinguishes it (yes, no, -), and its cells in order."""
+
+    name: str
+    marks: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table of the paper with ours beside it.
+
+    ``marks`` are the headings of the rows' marks and ``columns`` those of their cells; ``unit`` is
+    that of the cells (``%``, ``h``, ``GB`` or nothing); ``error`` says what is printed after ±, of
+    the paper as of ours (standard deviation or standard error).  Unless ``comparable``, ours are of
+    another size or of other data, and a difference would mean nothing.  ``notes`` say in whole
+    sentences what a reader must know: size, selection, seeds.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    marks: tuple[str, ...] = ()
+    unit: str = "%"
+    error: str = "standard error"
+    comparable: bool = True
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.error not in ERRORS:
+            raise ValueError(f"± stands for one of {', '.join(ERRORS)}, not {self.error}")
+        for row in self.rows:
+            if len(row.cells) != len(self.columns) or len(row.marks) != len(self.marks):
+                raise ValueError(f"row {row.name} of {self.name} does not fit its headings")
+
+
+def measured(values: Sequence[float]) -> Measured | None:
+    """Return the runs, or None if there are none."""
+    return Measured(tuple(values)) if values else None

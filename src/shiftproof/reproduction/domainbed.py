@@ -1,0 +1,164 @@
+"""Tables under the DomainBed protocol: rows of algorithms and variants, a column a test domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from shiftproof.benchmark.aggregate import DatasetResults, aggregate
+from shiftproof.benchmark.jobs import Variant
+from shiftproof.benchmark.plan import combined
+from shiftproof.benchmark.presets import Preset, preset_named
+from shiftproof.benchmark.results import RunOutcome
+from shiftproof.benchmark.selection import SELECTORS, Needs
+from shiftproof.reproduction.comparison import Cell, Comparison, Row, measured
+from shiftproof.reproduction.paper import PaperTable
+from shiftproof.reproduction.studies import Block, Choice, Findings, Scale, Study
+
+PRESETS: dict[Scale, str] = {"full": "domainbed", "lite": "lite"}
+
+
+class Part(NamedTuple):
+    """One table of a study: the paper's, its dataset, and which variant each of its rows is."""
+
+    table: PaperTable
+    dataset: str
+    rows: tuple[Variant, ...]
+
+
+class ProtocolStudy(Study):
+    """Tables of accuracies on held-out domains, chosen by ``selectors``."""
+
+    selectors: ClassVar[Mapping[Scale, tuple[str, ...]]] = {
+        "full": ("oracle",),
+        "lite": ("oracle",),
+    }
+    draws: ClassVar[Mapping[Scale, int]] = {"full": 20, "lite": 3}
+    trials: ClassVar[Mapping[Scale, int]] = {"full": 3, "lite": 3}
+
+    def parts(self) -> list[Part]:
+        """Return the tables of the study."""
+        raise NotImplementedError
+
+    def preset(self, scale: Scale) -> Preset:
+        """Return the published size, or a laptop's."""
+        return preset_named(PRESETS[scale])
+
+    def needs(self, scale: Scale) -> Needs:
+        """Return what the selectors read."""
+        return combined([SELECTORS.get(name).needs for name in self.selectors[scale]])
+
+    def blocks(self, choice: Choice) -> list[Block]:
+        """Return the runs of each dataset, those that several tables share once."""
+        rows: dict[str, dict[str, Variant]] = {}
+        for part in self.parts():
+            rows.setdefault(part.dataset, {}).update({row.name: row for row in part.rows})
+        return [
+            Block(
+                name,
+                choice.of_rows(list(rows[name].values())),
+                self.needs(choice.scale),
+                choice.draws or self.draws[choice.scale],
+                choice.trials or self.trials[choice.scale],
+                choice.test_domains,
+            )
+            for name in choice.of_datasets(list(rows))
+        ]
+
+    def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
+        """Return a comparison of each table that has runs."""
+        found = [compare_rows(part, outcomes, choice) for part in self.parts()]
+        return Findings(tuple(table for table in found if table is not None))
+
+
+def compare_rows(
+    part: Part, outcomes: Sequence[RunOutcome], choice: Choice, selector: str = "oracle"
+) -> Comparison | None:
+    """Return the paper's table of one dataset with ours beside it; None if we have no run of it.
+
+    Where the data are a stand-in with domains of its own, the columns are those, and the paper has
+    nothing to say of them.
+    """
+    stand_in = stand_in_of(part.dataset, choice)
+    results = results_of(outcomes, stand_in or part.dataset, part.rows, selector)
+    if results is None:
+        return None
+    table = part.table
+    known = [column.ours for column in table.columns]
+    comparable = set(known) == set(results.domains)
+    domains = known if comparable else list(results.domains)
+    headings = [column.name for column in table.columns] if comparable else list(results.domains)
+    rows = []
+    for printed, variant in zip(table.rows, part.rows, strict=True):
+        papers = (*printed.values, printed.average) if comparable else (None,) * (len(domains) + 1)
+        ours = [_of_domain(results, variant.name, name) for name in domains]
+        ours.append(trial_averages(results, variant.name))
+        cells = [Cell(paper, measured(values)) for paper, values in zip(papers, ours, strict=True)]
+        rows.append(Row(printed.name, printed.marks, tuple(cells)))
+    notes = [protocol_note(results, selector, choice.scale)]
+    if stand_in:
+        notes.append(f"Ours are on {stand_in} in place of {part.dataset}.")
+    title = f"{part.dataset} ({table.source})"
+    if selector != "oracle":
+        title += f", selection by {selector}"
+    return Comparison(
+        part.table.name if selector == "oracle" else f"{part.table.name}-{selector}",
+        title,
+        (*headings, "Average"),
+        tuple(rows),
+        table.marks,
+        comparable=choice.scale == "full" and not stand_in,
+        notes=(*notes, *table.notes),
+    )
+
+
+def results_of(
+    outcomes: Sequence[RunOutcome], dataset: str, rows: Sequence[Variant], selector: str
+) -> DatasetResults | None:
+    """Return what some rows reach on a dataset, or None if none of them has a number."""
+    names = {row.name for row in rows}
+    runs = [run for run in outcomes if run.dataset == dataset and run.algorithm in names]
+    if not runs:
+        return None
+    (results,) = aggregate(runs, SELECTORS.get(selector)()).datasets
+    return results if results.has_numbers else None
+
+
+def stand_in_of(dataset: str, choice: Choice) -> str | None:
+    """Return the name of what is taken in place of a dataset, if anything is."""
+    path = choice.data.get(dataset)
+    if path is None:
+        return None
+    name = Path(path).name
+    return None if name == dataset else name
+
+
+def protocol_note(results: DatasetResults, selector: str, scale: Scale) -> str:
+    """Say how our numbers were made."""
+    preset = preset_named(PRESETS[scale])
+    sized = f"{preset.steps:,} steps" + (", small networks and frozen features" * (scale == "lite"))
+    draws, trials = len(results.draws), len(results.trials)
+    alone = " They compare with each other, not with the paper's." * (scale == "lite")
+    return (
+        f"Ours: preset {preset.name} ({sized}); selection by {selector}; {draws}"
+        f" draw{'s' * (draws > 1)} of hyper-parameters, {trials} trial{'s' * (trials > 1)}.{alone}"
+    )
+
+
+def trial_averages(results: DatasetResults, row: str) -> list[float]:
+    """Return the average over test domains in percent, of each trial that has them all."""
+    if row not in results.algorithms or not results.covers(row):
+        return []
+    cells = results.row(row)
+    whole = set.intersection(*(set(cell.accuracies) for cell in cells))
+    return [
+        100 * sum(cell.accuracies[trial] for cell in cells) / len(cells) for trial in sorted(whole)
+    ]
+
+
+def _of_domain(results: DatasetResults, row: str, domain: str | None) -> list[float]:
+    if row not in results.algorithms or domain not in results.domains:
+        return []
+    cell = results.cells[row, results.domains.index(domain)]
+    return [100 * accuracy for _, accuracy in sorted(cell.accuracies.items())]

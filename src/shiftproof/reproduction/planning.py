@@ -1,0 +1,82 @@
+"""From a study to a sweep: its runs as jobs, and what those that are left will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from shiftproof.benchmark.estimate import Cost, measure
+from shiftproof.benchmark.jobs import Frozen, Job, SweepData
+from shiftproof.benchmark.plan import plan
+from shiftproof.benchmark.presets import Preset
+from shiftproof.benchmark.store import EVALUATED
+from shiftproof.benchmark.sweep import SweepPlan, memory_so_far
+from shiftproof.data import DATASETS
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.requests import DataRequest
+from shiftproof.reproduction.studies import Block, Choice, Study
+
+
+def plan_study(
+    study: Study,
+    choice: Choice,
+    *,
+    is_left: Callable[[Job], bool] = lambda job: True,
+    frozen: Frozen | None = None,
+    device: str = "auto",
+    precision: str = "fp32",
+    progress: Progress = silent,
+) -> SweepPlan:
+    """Plan the runs of a study, and measure a few steps of each row that has runs left.
+
+    ``frozen`` is the network whose features stand for images where the preset says so.
+    """
+    preset = study.preset(choice.scale)
+    jobs: list[Job] = []
+    costs: dict[tuple[str, str], Cost] = {}
+    evaluated: set[str] = set()
+    for block in study.blocks(choice):
+        data = sweep_data(block.dataset, choice, preset, frozen)
+        loaded = {trial: data.load(trial, progress) for trial in range(block.trials)}
+        own = list(
+            plan(
+                data,
+                loaded,
+                block.variants,
+                preset,
+                hparams_seeds=range(block.draws),
+                needs=block.needs,
+                test_domains=block.test_domains,
+                device=device,
+                precision=precision,
+            )
+        )
+        for done, variant in enumerate(block.variants):
+            progress(f"measuring steps on {data.name}", done, len(block.variants))
+            left = [job for job in own if job.variant == variant.name and is_left(job)]
+            cost = measure(left[0], loaded[left[0].trial_seed]) if left else Cost(0.0, 0.0, 0)
+            costs[data.name, variant.name] = cost
+        progress(f"measuring steps on {data.name}", len(block.variants), len(block.variants))
+        jobs += own
+        evaluated.update(_evaluated(block))
+    settings = {
+        "preset": preset.name,
+        "steps": preset.steps,
+        "precision": precision,
+        EVALUATED: sorted(evaluated),
+    }
+    return SweepPlan(tuple(jobs), costs, {study.name: len(jobs)}, settings, memory_so_far())
+
+
+def sweep_data(dataset: str, choice: Choice, preset: Preset, frozen: Frozen | None) -> SweepData:
+    """Return where a dataset comes from: the package, a download, or a place of the user's."""
+    path = choice.data.get(dataset)
+    images = DATASETS.get(dataset).card.regime in ("large-image", "huge-image")
+    name = dataset if path is None else Path(path).expanduser().absolute().name
+    request = DataRequest(dataset if path is None else path)
+    freezes = images and preset.freeze_images
+    return SweepData(name, preset.request(request), frozen if freezes else None)
+
+
+def _evaluated(block: Block) -> list[str]:
+    return [*block.needs.evaluate, *(["each"] * block.needs.every_step)]

@@ -1,0 +1,70 @@
+"""Differences in standard errors, by hand and by simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from shiftproof.reproduction.comparison import (
+    Cell,
+    Comparison,
+    Measured,
+    Published,
+    Row,
+    measured,
+)
+
+
+def test_the_difference_is_over_both_standard_errors():
+    paper = Published(70.0, 1.4, deviation=1.5, runs=9)
+    ours = Measured((71.0, 72.0, 73.0))  # deviation 1
+    cell = Cell(paper, ours)
+    assert cell.difference == pytest.approx(2.0)
+    assert cell.in_standard_errors == pytest.approx(2 / math.sqrt(1.5**2 / 9 + 1 / 3))
+
+
+def test_a_single_run_is_taken_to_spread_as_the_papers_do():
+    cell = Cell(Published(70.0, 1.4, deviation=1.5, runs=9), Measured((72.0,)))
+    assert cell.in_standard_errors == pytest.approx(2 / (1.5 * math.sqrt(1 + 1 / 9)))
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_two_standard_errors_are_rarely_passed_by_chance(runs):
+    """Of pairs of the same experiment about 5% differ by more, and more with few runs of ours."""
+    rng = np.random.default_rng(0)
+    far = 0
+    for _ in range(2000):
+        theirs, own = rng.normal(70, 2, 10), rng.normal(70, 2, runs)
+        paper = Published(theirs.mean(), 0.0, theirs.std(ddof=1), 10)
+        far += abs(Cell(paper, Measured(tuple(own))).in_standard_errors) > 2
+    assert 0.03 < far / 2000 < 0.13
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        Cell(),
+        Cell(Published(70.0, 1.0, 1.0, 3)),
+        Cell(None, Measured((70.0,))),
+        Cell(Published(70.0), Measured((70.0, 71.0))),
+        Cell(Published(70.0, 0.0, 0.0, 3), Measured((71.0,))),
+    ],
+)
+def test_what_is_not_known_is_not_invented(cell):
+    assert cell.in_standard_errors is None
+
+
+def test_no_runs_are_no_measurement():
+    assert measured([]) is None
+    assert measured([1.0, 3.0]) == Measured((1.0, 3.0))
+    assert Measured((5.0,)).deviation is None
+    assert Measured((1.0, 3.0)).standard_error == pytest.approx(1.0)
+
+
+def test_a_table_that_does_not_fit_its_headings_cannot_be_made():
+    with pytest.raises(ValueError, match="row ERM of t does not fit"):
+        Comparison("t", "T", ("a", "b"), (Row("ERM", (), (Cell(),)),))
+    with pytest.raises(ValueError, match="not range"):
+        Comparison("t", "T", (), (), error="range")
