@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from shiftproof.algorithms import ALGORITHMS
 from shiftproof.benchmark.jobs import Variant
 from shiftproof.benchmark.presets import PRESETS
 from shiftproof.benchmark.selection import SELECTORS
-from shiftproof.cli.sweep import rows
+from shiftproof.cli.sweep import chosen_algorithms, rows
 
 ROW = "two-stage[penalty=iga]"
 # The paper's search, a few digits and steps of it.
@@ -181,3 +182,7 @@ def table(tmp_path):
     path = tmp_path / "toy.csv"
     path.write_text("\n".join(["place,a,b,label", *rows]) + "\n")
     return path
+
+
+def test_all_algorithms_are_those_for_minibatches():
+    assert set(ALGORITHMS) - set(chosen_algorithms("all")) == {"two-stage"}

@@ -51,6 +51,8 @@ class Algorithm(nn.Module, ABC):
     paper: ClassVar[str]
     # The modules that :meth:`predict` uses: all that a trained model must keep.
     predicts_with: ClassVar[tuple[str, ...]] = ("featurizer", "head")
+    # Whether it is meant for batches of whole domains, and so no part of ``--algorithms all``.
+    full_batches: ClassVar[bool] = False
     # Whether a prediction depends on the batch around it, which counts as one unknown domain.
     predicts_by_batch: ClassVar[bool] = False
 

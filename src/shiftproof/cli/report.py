@@ -23,6 +23,7 @@ PAGE = "html"
 RUNS = ("domainbed", "records")
 # In the order of DomainBed's tables; others follow.
 SELECTIONS = ("training-domain", "leave-one-domain-out", "oracle")
+BEST_MINIMUM = "best-minimum"
 
 
 def report(
@@ -98,6 +99,9 @@ def report(
     results = [aggregate(outcomes, selector, expected) for selector in selectors]
     if selection is None:
         results = [found for found in results if found.has_numbers] or results
+        # For runs that allow no other choice; beside others it would look like one of them.
+        honest = [found for found in results if found.selector.name != BEST_MINIMUM]
+        results = honest or results
     if format_ == PAGE:
         _write_page(folders, outcomes, results, baseline or "erm", out)
         return

@@ -31,7 +31,10 @@ def sweep(
         typer.Argument(help="Datasets by name, folders of images, tables."),
     ] = None,
     algorithms: Annotated[
-        str, typer.Option(help="Separated by commas, or [bold]all[/].")
+        str,
+        typer.Option(
+            help="Separated by commas, or [bold]all[/] (but two-stage, which is for full batches)."
+        ),
     ] = "erm,idm",
     preset: Annotated[
         str,
@@ -129,7 +132,7 @@ def sweep(
     chosen = preset_named(preset)
     frozen = Frozen(backbone or "resnet50", weights, precision) if chosen.freeze_images else None
     selectors = [name.strip() for name in selection.split(",")]
-    compared = rows(_algorithms(algorithms), parse_assignments("--hparam", hparam or []))
+    compared = rows(chosen_algorithms(algorithms), parse_assignments("--hparam", hparam or []))
     # Before the plan, which takes a while: a cluster that does not answer is told at once.
     with open_executor(executor, workers, ray_address) as place:
         with LoadingBar(quiet=quiet) as progress:
@@ -226,11 +229,12 @@ def _show_status(folder: Path) -> None:
     print("at work" if told["alive"] else "nobody is at work; the same command goes on")
 
 
-def _algorithms(text: str) -> list[str]:
+def chosen_algorithms(text: str) -> list[str]:
+    """Return the algorithms of ``--algorithms``."""
     from shiftproof.algorithms import ALGORITHMS
 
     if text == "all":
-        return list(ALGORITHMS)
+        return [name for name in ALGORITHMS if not ALGORITHMS.get(name).full_batches]
     names = [name.strip() for name in text.split(",")]
     for name in names:
         ALGORITHMS.get(name)

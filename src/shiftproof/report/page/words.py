@@ -20,6 +20,11 @@ _WAYS = {
         "Run and step with the highest accuracy on other domains that were held out as well. It"
         " needs nothing of the test domain.",
     ),
+    "best-minimum": (
+        "best minimum of training and test accuracy",
+        "Run with the highest minimum of training and test accuracy at its last step. It looks at"
+        " the very accuracy that is reported: what can be reached, not what to expect.",
+    ),
     "invariance": (
         "invariance of the outputs",
         "The lowest worst-domain risk among steps whose outputs mean the same in every training"
