@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shiftproof.benchmark.executors.base import Executor
+    from shiftproof.benchmark.jobs import Frozen
     from shiftproof.benchmark.results import RunOutcome
     from shiftproof.reproduction.comparison import Comparison
     from shiftproof.reproduction.studies import Choice, Findings, Study
@@ -139,7 +141,7 @@ def _run(
     choice: Choice,
     folder: Path,
     place: Executor,
-    frozen: object,
+    frozen: Frozen,
     device: str,
     precision: str,
     *,
@@ -163,7 +165,7 @@ def _run(
             study,
             choice,
             is_left=lambda job: store.state(job) not in ("finished", "diverged"),
-            frozen=frozen,  # type: ignore[arg-type]
+            frozen=frozen,
             device=device,
             precision=precision,
             progress=progress,
@@ -177,11 +179,11 @@ def _run(
 def _relevant(outcomes: Sequence[RunOutcome], study: Study, choice: Choice) -> list[RunOutcome]:
     """Return the runs that were asked for: a folder may hold those of other studies, or more."""
     names = {variant.name for block in study.blocks(choice) for variant in block.variants}
-    limit = choice.trials
+    trials, draws = choice.trials or math.inf, choice.draws or math.inf
     return [
         run
         for run in outcomes
-        if run.algorithm in names and (limit is None or run.trial_seed < limit)
+        if run.algorithm in names and run.trial_seed < trials and run.hparams_seed < draws
     ]
 
 

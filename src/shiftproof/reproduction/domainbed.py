@@ -140,6 +140,9 @@ def protocol_note(results: DatasetResults, selector: str, scale: Scale) -> str:
     sized = f"{preset.steps:,} steps" + (", small networks and frozen features" * (scale == "lite"))
     draws, trials = len(results.draws), len(results.trials)
     alone = " They compare with each other, not with the paper's." * (scale == "lite")
+    chosen = [run for cell in results.cells.values() for run in cell.selections.values()]
+    if any(selection.run.origin.config.get("precision") == "bf16" for selection in chosen):
+        sized += ", bf16"
     return (
         f"Ours: preset {preset.name} ({sized}); selection by {selector}; {draws}"
         f" draw{'s' * (draws > 1)} of hyper-parameters, {trials} trial{'s' * (trials > 1)}.{alone}"

@@ -97,6 +97,8 @@ def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> l
         average = [sum(means[row.ours].values()) / len(table.columns)] if whole else []
         cells.append(Cell(row.average if published else None, measured(average)))
         rows.append(Row(row.name, (), tuple(cells)))
+    if not any(means.values()):
+        return []
     first = next(iter(found.values()))
     notes = [protocol_note(first, selector, choice.scale), *_stand_ins(choice)]
     return [
