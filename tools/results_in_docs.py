@@ -16,11 +16,11 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 def on_files(files: Files, config: Any) -> Files:
     """Put every file of ``results/`` into the site."""
-    for path in sorted(RESULTS.iterdir()):
+    for path in sorted(path for path in RESULTS.rglob("*") if path.is_file()):
         files.append(
             File.generated(
                 config,
-                f"results/{path.name}",
+                f"results/{path.relative_to(RESULTS).as_posix()}",
                 abs_src_path=str(path),
                 inclusion=InclusionLevel.NOT_IN_NAV,
             )

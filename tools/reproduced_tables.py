@@ -1,0 +1,82 @@
+"""Write the tables of docs/reproduction.md anew from the records under results/.
+
+    python tools/reproduced_tables.py
+
+Between ``<!-- NAME -->`` and ``<!-- /NAME -->`` stands what a study finds in recorded runs; all
+else on the page is written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from shiftproof.benchmark.results import read_sweep
+from shiftproof.report.reproduction import as_markdown
+from shiftproof.reproduction.catalogue import STUDIES
+from shiftproof.reproduction.comparison import Comparison
+from shiftproof.reproduction.running_time import compare_timings, read_timing
+from shiftproof.reproduction.studies import Choice
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reproduction.md"
+RESULTS = ROOT / "results"
+MARKED = re.compile(r"(<!-- (?P<name>[\w.-]+) -->\n).*?(\n<!-- /(?P=name) -->)", re.DOTALL)
+STAND_INS = {"pacs": "pacs-sample", "office-home": "office-caltech10"}
+
+
+class Source(NamedTuple):
+    """Where a table comes from: a study, its records, and how they were made."""
+
+    study: str
+    records: str
+    choice: Choice
+    table: str
+
+
+SOURCES = {
+    "table1": Source("table1", "table1.jsonl.gz", Choice(), "table1"),
+    "colored-mnist": Source("table2", "domainbed-mnist.jsonl.gz", Choice(), "detail-colored-mnist"),
+    "table2-lite": Source("table2", "lite.jsonl.gz", Choice("lite", data=STAND_INS), "table2"),
+    **{
+        name: Source(study, "ablations-lite.jsonl.gz", Choice("lite", data=data), name)
+        for name, study, data in (
+            ("ablation-components-colored-mnist", "ablation-components", {}),
+            (
+                "ablation-components-office-home",
+                "ablation-components",
+                {"office-home": STAND_INS["office-home"]},
+            ),
+            ("ablation-gradient-pacs", "ablation-gradient", {"pacs": STAND_INS["pacs"]}),
+            ("ablation-representation", "ablation-representation", {}),
+            ("ablation-pdm", "ablation-pdm", {}),
+        )
+    },
+}
+
+
+def found(source: Source) -> Comparison:
+    """Return a table from its records."""
+    runs = read_sweep(RESULTS / source.records)
+    tables = STUDIES[source.study]().find(runs, source.choice).comparisons
+    return next(table for table in tables if table.name == source.table)
+
+
+def table_named(name: str) -> str:
+    """Return a table of the page in Markdown, without the heading, which the page has."""
+    if name == "running-time":
+        paths = sorted((RESULTS / "running-time").glob("*.json"))
+        table = compare_timings([read_timing(path) for path in paths])
+    else:
+        table = found(SOURCES[name])
+    return as_markdown(table).partition("\n\n")[2].strip()
+
+
+def renewed(page: str) -> str:
+    """Return the page with all its tables made anew."""
+    return MARKED.sub(lambda m: f"{m[1]}\n{table_named(m['name'])}\n{m[3]}", page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(renewed(PAGE.read_text("utf-8")), "utf-8")
