@@ -22,7 +22,7 @@ from shiftproof.reproduction.studies import Choice
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
 RESULTS = ROOT / "results"
-MARKED = re.compile(r"(<!-- (?P<name>[\w.-]+) -->\n).*?(\n<!-- /(?P=name) -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- (?P<name>[\w.-]+) -->\n).*?(<!-- /(?P=name) -->)", re.DOTALL)
 STAND_INS = {"pacs": "pacs-sample", "office-home": "office-caltech10"}
 
 
@@ -75,7 +75,7 @@ def table_named(name: str) -> str:
 
 def renewed(page: str) -> str:
     """Return the page with all its tables made anew."""
-    return MARKED.sub(lambda m: f"{m[1]}\n{table_named(m['name'])}\n{m[3]}", page)
+    return MARKED.sub(lambda m: f"{m[1]}\n{table_named(m['name'])}\n\n{m[3]}", page)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from shiftproof.reproduction.catalogue import STUDIES
 from shiftproof.reproduction.colored_mnist import Table1
 from shiftproof.reproduction.running_time import compare_timings, read_timing, time_steps
 
+LITE = str(Path(__file__).parents[2] / "results" / "lite.jsonl.gz")
+
 
 @pytest.fixture
 def few_steps(monkeypatch):
@@ -71,7 +73,7 @@ def test_an_ablation_from_plan_to_table(few_steps, tmp_path):
     options = ("--scale", "lite", "--out", tmp_path, "--device", "cpu", "--workers", 1)
     small = ("--rows", "erm,idm", "--n-hparams", 1, "--runs", 1, "--test-domain", "10%")
     planned = call("ablation-pdm", *options, *small, "--dry-run")
-    assert "2 runs" in planned
+    assert "0 of 2 runs are done" in planned
     assert not (tmp_path / "lite").exists()
     output = call("ablation-pdm", *options, *small)
     assert "ablation-pdm.tex" in output.replace("\n", "")
@@ -92,6 +94,14 @@ def test_an_ablation_from_plan_to_table(few_steps, tmp_path):
         (["ablation-gradient", "--scale", "lite"], InvalidValue, "--data pacs=FOLDER"),
         (["running-time", "--datasets", "mnist"], UnknownName, "'mnist'"),
         (["table1", "--records", "nowhere"], DataError, "there is no nowhere"),
+        (["running-time", "--dry-run"], InvalidValue, "--dry-run is not for running-time"),
+        (["table1", "--test-domain", "90%"], InvalidValue, "--test-domain is not for table1"),
+        (["figure1", "--rows", "IDM"], InvalidValue, "--rows is not for figure1"),
+        (
+            ["ablation-pdm", "--records", LITE],
+            DataError,
+            "1,001 steps, not 5,001; is it of another",
+        ),
     ],
 )
 def test_mistakes_are_told_in_one_line(arguments, error, says, tmp_path):
@@ -104,8 +114,13 @@ def test_mistakes_are_told_in_one_line(arguments, error, says, tmp_path):
 def test_records_of_something_else_make_no_table(tmp_path, few_steps):
     options = ("--scale", "lite", "--device", "cpu", "--quiet", "--workers", 1)
     call("figure1", *options, "--out", tmp_path)
+    table1 = tmp_path / "lite" / "table1"
     with pytest.raises(InvalidValue, match="no finished run of ablation-pdm"):
-        call("ablation-pdm", *options, "--records", tmp_path / "lite" / "table1", "--out", tmp_path)
+        call("ablation-pdm", *options, "--records", table1, "--out", tmp_path)
+    with pytest.raises(InvalidValue, match="no finished run of table1"):
+        call("table1", *options, "--records", LITE, "--out", tmp_path)
+    with pytest.raises(DataError, match="IDM with hidden=128, not 433"):
+        call("figure1", "--records", table1, "--out", tmp_path)
 
 
 def test_running_times_are_measured_once_and_beside_the_papers(tmp_path, monkeypatch):
@@ -114,7 +129,7 @@ def test_running_times_are_measured_once_and_beside_the_papers(tmp_path, monkeyp
     options = ("--out", tmp_path, "--datasets", "colored-mnist", "--device", "cpu")
     output = call("running-time", *options)
     assert "14.6" in output
-    path = tmp_path / "running-time" / "colored-mnist.json"
+    path = tmp_path / "running-time" / "colored-mnist-cpu.json"
     first = path.read_bytes()
     call("running-time", *options)
     assert path.read_bytes() == first

@@ -74,7 +74,7 @@ def test_every_page_of_the_folder_is_a_page_of_the_site(site: Path) -> None:
     for name in pages:
         assert (site / f"{name}.html").exists()
     assert (site / "results/lite.html").exists()
-    assert "results/lite.html" in (site / "reproduction.html").read_text(encoding="utf-8")
+    assert "results/lite.html" in (site / "recorded.html").read_text(encoding="utf-8")
 
 
 def test_no_page_fetches_from_another_host(site: Path) -> None:

@@ -95,7 +95,7 @@ def test_the_table_has_the_mean_of_training_domains_the_reversed_one_and_gray(ma
 def test_runs_without_training_accuracies_are_refused(make_run):
     (run,) = runs_of(make_run, "IDM", (0.8, 0.7, 0.6, 0.5))
     blind = replace(run, evaluations=(Evaluation(500, (None, None, 0.6), (None,) * 3),))
-    with pytest.raises(DataError, match="not evaluated on their training domains"):
+    with pytest.raises(DataError, match="IDM has no accuracy on 90%"):
         Table1().find([blind], Choice())
 
 

@@ -22,24 +22,26 @@ def test_the_difference_is_over_both_standard_errors():
     ours = Measured((71.0, 72.0, 73.0))  # deviation 1
     cell = Cell(paper, ours)
     assert cell.difference == pytest.approx(2.0)
-    assert cell.in_standard_errors == pytest.approx(2 / math.sqrt(1.5**2 / 9 + 1 / 3))
+    rounding = 0.1**2 / 12
+    assert cell.in_standard_errors == pytest.approx(2 / math.sqrt(1.5**2 / 9 + 1 / 3 + rounding))
 
 
 def test_a_single_run_is_taken_to_spread_as_the_papers_do():
     cell = Cell(Published(70.0, 1.4, deviation=1.5, runs=9), Measured((72.0,)))
-    assert cell.in_standard_errors == pytest.approx(2 / (1.5 * math.sqrt(1 + 1 / 9)))
+    expected = 2 / math.sqrt(1.5**2 * (1 + 1 / 9) + 0.1**2 / 12)
+    assert cell.in_standard_errors == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("runs", [1, 3])
-def test_two_standard_errors_are_rarely_passed_by_chance(runs):
-    """Of pairs of the same experiment about 5% differ by more, and more with few runs of ours."""
+@pytest.mark.parametrize(("published", "runs"), [(10, 1), (10, 3), (3, 1), (3, 3), (10, 10)])
+def test_chance_alone_passes_two_standard_errors_as_often_as_tables_say(published, runs):
+    """Of pairs of the same experiment 5 to 20% differ by more (report/reproduction.py says so)."""
     rng = np.random.default_rng(0)
     far = 0
     for _ in range(2000):
-        theirs, own = rng.normal(70, 2, 10), rng.normal(70, 2, runs)
-        paper = Published(theirs.mean(), 0.0, theirs.std(ddof=1), 10)
+        theirs, own = rng.normal(70, 2, published), rng.normal(70, 2, runs)
+        paper = Published(theirs.mean(), 0.0, theirs.std(ddof=1), published)
         far += abs(Cell(paper, Measured(tuple(own))).in_standard_errors) > 2
-    assert 0.03 < far / 2000 < 0.13
+    assert 0.05 < far / 2000 < 0.20
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,6 @@ def test_two_standard_errors_are_rarely_passed_by_chance(runs):
         Cell(Published(70.0, 1.0, 1.0, 3)),
         Cell(None, Measured((70.0,))),
         Cell(Published(70.0), Measured((70.0, 71.0))),
-        Cell(Published(70.0, 0.0, 0.0, 3), Measured((71.0,))),
     ],
 )
 def test_what_is_not_known_is_not_invented(cell):

@@ -44,7 +44,14 @@ def read_packed(path: Path) -> list[RunOutcome]:
         values = [json.loads(line) for line in lines]
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(f"{path} is not a readable file of runs ({error})") from error
-    return [_unpacked(value, number, path) for number, value in enumerate(values, 1)]
+    return [_checked(value, number, path) for number, value in enumerate(values, 1)]
+
+
+def _checked(value: Any, number: int, path: Path) -> RunOutcome:
+    try:
+        return _unpacked(value, number, path)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise DataError(f"{path}, line {number}, is a damaged run ({error!r})") from error
 
 
 def _packed(outcome: RunOutcome) -> dict[str, Any]:
@@ -76,8 +83,8 @@ def _unpacked(value: Any, number: int, path: Path) -> RunOutcome:
         algorithm=row_of(value),
         domains=domains,
         test_domains=positions(value["test_domains"], domains, path),
-        hparams_seed=value["hparams_seed"],
-        trial_seed=value["trial_seed"],
+        hparams_seed=int(value["hparams_seed"]),
+        trial_seed=int(value["trial_seed"]),
         status=value["status"],
         evaluations=tuple(evaluation_of(record, domains) for record in value["records"]),
         folder=path,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +12,8 @@ from shiftproof.cli.options import Device, Quiet, parse_assignments
 from shiftproof.errors import InvalidValue, UnknownName
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from shiftproof.benchmark.executors.base import Executor
-    from shiftproof.benchmark.jobs import Frozen
-    from shiftproof.benchmark.results import RunOutcome
+    from shiftproof.benchmark.jobs import Frozen, Job
     from shiftproof.reproduction.comparison import Comparison
     from shiftproof.reproduction.studies import Choice, Findings, Study
 
@@ -45,14 +41,18 @@ def reproduce(
     ] = Path("reproduction"),
     runs: Annotated[
         int | None,
-        typer.Option(help="Repetitions with other data seeds; by default as the paper, or three."),
+        typer.Option(
+            help="Repetitions with other data seeds; by default 10 for table1 and 3 otherwise"
+            " (lite: 3, table2 1); figure1 takes the first."
+        ),
     ] = None,
     n_hparams: Annotated[
         int | None,
         typer.Option(help="Draws of hyper-parameters under DomainBed; by default 20, or 3 (lite)."),
     ] = None,
     rows: Annotated[
-        str | None, typer.Option(help="Some rows of the table alone, separated by commas.")
+        str | None,
+        typer.Option(help="Some rows of the table alone, by their names, separated by commas."),
     ] = None,
     datasets: Annotated[
         str | None, typer.Option(help="Some datasets of the study alone, separated by commas.")
@@ -63,6 +63,13 @@ def reproduce(
     ] = None,
     test_domain: Annotated[
         list[str] | None, typer.Option(help="Domain to hold out, by default each; repeatable.")
+    ] = None,
+    selection: Annotated[
+        str | None,
+        typer.Option(
+            help="Ways of selection under DomainBed, separated by commas: by default oracle, and"
+            " for table2 the two others too."
+        ),
     ] = None,
     backbone: Annotated[
         str, typer.Option(help="Whose features are used where images are frozen (lite).")
@@ -102,6 +109,14 @@ def reproduce(
     for option, count in (("--runs", runs), ("--n-hparams", n_hparams), ("--workers", workers)):
         if count is not None and count < 1:
             raise InvalidValue(f"{option} must be at least 1, not {count}")
+    _refuse(
+        name,
+        {
+            "--records": records, "--dry-run": dry_run or None, "--runs": runs, "--rows": rows,
+            "--data": data, "--n-hparams": n_hparams, "--test-domain": test_domain,
+            "--selection": selection,
+        },
+    )  # fmt: skip
     if name == RUNNING_TIME:
         _time(datasets, out / RUNNING_TIME, device, quiet=quiet)
         return
@@ -109,6 +124,7 @@ def reproduce(
     from shiftproof.benchmark.jobs import Frozen
     from shiftproof.benchmark.results import read_sweep
     from shiftproof.reproduction.catalogue import STUDIES as RUN
+    from shiftproof.reproduction.reading import runs_of_study
     from shiftproof.reproduction.studies import Choice
 
     choice = Choice(
@@ -118,6 +134,7 @@ def reproduce(
         test_domains=tuple(test_domain or ()),
         draws=n_hparams,
         trials=runs,
+        selectors=_names(selection),
         data=parse_assignments("--data", data or []),
     )
     study = RUN[name]()
@@ -133,7 +150,20 @@ def reproduce(
         if dry_run:
             return
         records = folder / study.folder
-    _show(study.find(_relevant(read_sweep(records), study, choice), choice), name, folder)
+    runs_there = runs_of_study(read_sweep(records), study, choice)
+    _show(study.find(runs_there, choice), name, folder)
+
+
+def _refuse(name: str, given: dict[str, object]) -> None:
+    """Refuse options that would do nothing."""
+    idle = {
+        "table1": ("--n-hparams", "--test-domain", "--selection"),
+        "figure1": ("--n-hparams", "--test-domain", "--selection", "--rows"),
+        RUNNING_TIME: tuple(given),
+    }.get(name, ())
+    for option in idle:
+        if given[option] is not None:
+            raise InvalidValue(f"{option} is not for {name}")
 
 
 def _run(
@@ -150,6 +180,8 @@ def _run(
     quiet: bool,
 ) -> None:
     """Make the runs that are left; the command ends here if that is stopped or fails."""
+    from dataclasses import replace
+
     from rich.console import Console
 
     from shiftproof.benchmark.store import SweepFolder
@@ -160,31 +192,26 @@ def _run(
 
     store = SweepFolder(folder)
 
+    def is_left(job: Job) -> bool:
+        return store.state(job) not in ("finished", "diverged")
+
     with LoadingBar(quiet=quiet) as progress:
         planned = plan_study(
             study,
             choice,
-            is_left=lambda job: store.state(job) not in ("finished", "diverged"),
+            is_left=is_left,
             frozen=frozen,
             device=device,
             precision=precision,
             progress=progress,
         )
-    if not quiet or dry_run:
-        Console(stderr=True).print(plan_table(planned, place.workers(planned.jobs, planned.memory)))
+    left = tuple(job for job in planned.jobs if is_left(job))
+    if (not quiet and left) or dry_run:
+        workers = place.workers(left, planned.memory)
+        done = f"{len(planned.jobs) - len(left)} of {len(planned.jobs)} runs are done; left:"
+        Console(stderr=True).print(done, plan_table(replace(planned, jobs=left), workers))
     if not dry_run:
         run_plan(planned, folder, place, retry_failed=retry_failed, quiet=quiet)
-
-
-def _relevant(outcomes: Sequence[RunOutcome], study: Study, choice: Choice) -> list[RunOutcome]:
-    """Return the runs that were asked for: a folder may hold those of other studies, or more."""
-    names = {variant.name for block in study.blocks(choice) for variant in block.variants}
-    trials, draws = choice.trials or math.inf, choice.draws or math.inf
-    return [
-        run
-        for run in outcomes
-        if run.algorithm in names and run.trial_seed < trials and run.hparams_seed < draws
-    ]
 
 
 def _show(findings: Findings, name: str, folder: Path) -> None:
@@ -227,7 +254,7 @@ def _time(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> No
     """Measure steps; nothing else may run meanwhile."""
     quieten_profiler()
     from shiftproof.reproduction.paper import paper_table
-    from shiftproof.reproduction.running_time import compare_timings, time_datasets
+    from shiftproof.reproduction.running_time import compare_timings, read_timings, time_datasets
     from shiftproof.training.config import choose_device
 
     known = [row.ours for row in paper_table(RUNNING_TIME).rows]
@@ -241,8 +268,8 @@ def _time(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> No
         if not quiet:
             typer.echo(f"measuring steps of {dataset}", err=True)
 
-    timings = time_datasets(chosen, folder, choose_device(device), tell)
-    paths = _write(compare_timings(timings), folder.parent)
+    time_datasets(chosen, folder, choose_device(device), tell)
+    paths = _write(compare_timings(read_timings(folder, choose_device(device))), folder.parent)
     typer.echo(f"written: {', '.join(str(path) for path in paths)}")
 
 

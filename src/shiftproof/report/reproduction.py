@@ -20,7 +20,11 @@ from shiftproof.reproduction.comparison import Cell, Comparison
 
 # Further from the paper than this, in standard errors, is marked.
 FAR = 2.0
-FAR_NOTE = "* more than two standard errors from the paper"
+# The share under chance is simulated in tests/reproduction/test_comparison.py.
+FAR_NOTE = (
+    "* more than two standard errors from the paper (of so few runs, chance alone puts 5 to 20% of"
+    " figures there)"
+)
 GAP = "  "
 # How wide the notes below a text are set, whatever the width of its table.
 NARROWEST_NOTE, WIDEST_NOTE = 60, 100
@@ -154,7 +158,7 @@ def _lines(comparison: Comparison) -> list[Line]:
         cells = list(zip(row.cells, places, strict=True))
         kinds = {
             "paper": tuple(_paper(cell, digits) for cell, digits in cells),
-            "ours": tuple(_ours(cell, digits, comparison.error) for cell, digits in cells),
+            "ours": tuple(_ours(cell, digits, comparison) for cell, digits in cells),
         }
         if comparison.comparable and any(cell.difference is not None for cell in row.cells):
             kinds["diff"] = tuple(_apart(cell, digits) for cell, digits in cells)
@@ -189,16 +193,16 @@ def _paper(cell: Cell, digits: int) -> Printed:
     return Printed(f"{cell.paper.value:.{digits}f}", error)
 
 
-def _ours(cell: Cell, digits: int, error: str) -> Printed:
+def _ours(cell: Cell, digits: int, comparison: Comparison) -> Printed:
     if cell.ours is None:
         return Printed()
     spread = {
         "standard deviation": cell.ours.deviation,
         "standard error": cell.ours.standard_error,
-    }[error]
-    runs = f"({len(cell.ours.values)})"
-    rest = runs if spread is None else f"± {spread:.{digits}f} {runs}"
-    return Printed(f"{cell.ours.mean:.{digits}f}", rest)
+    }[comparison.error]
+    rest = [] if spread is None else [f"± {spread:.{digits}f}"]
+    rest += [f"({len(cell.ours.values)})"] * comparison.counts_runs
+    return Printed(f"{cell.ours.mean:.{digits}f}", " ".join(rest))
 
 
 def _apart(cell: Cell, digits: int) -> Printed:
@@ -237,7 +241,7 @@ def _signs_explained(comparison: Comparison, lines: Sequence[Line]) -> Iterator[
     if spread:
         whose = {"paper": "of the paper's runs", "ours": "of our runs"}
         yield f"± {comparison.error} " + " and ".join(w for k, w in whose.items() if k in spread)
-    if any(cell.ours is not None for cell in cells):
+    if comparison.counts_runs and any(cell.ours is not None for cell in cells):
         yield "(n) number of our runs"
     if apart:
         yield "diff: ours less the paper's" + ", in standard errors (s.e.)" * bool(known)

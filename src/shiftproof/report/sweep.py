@@ -40,7 +40,7 @@ def plan_table(plan: SweepPlan, workers: int) -> RenderableType:
         )
     asked = "; ".join(f"{name} {count:,}" for name, count in plan.by_selector.items())
     lines = [
-        f"{len(plan.jobs):,} runs (by selection method: {asked})",
+        f"{len(plan.jobs):,} runs" + (f" (by selection method: {asked})" if asked else ""),
         f"about {duration(plan.seconds(workers))} in {workers} process"
         f"{'' if workers == 1 else 'es'}, {decimal(plan.disk)} of checkpoints"
         " (from a few measured steps of each algorithm)",

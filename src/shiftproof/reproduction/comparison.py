@@ -11,6 +11,9 @@ from typing import NamedTuple
 # What may stand behind ±.
 ERRORS = ("standard deviation", "standard error")
 
+# Values are printed to one decimal: the standard deviation of what rounding adds.
+ROUNDING = 0.1 / math.sqrt(12)
+
 
 class Published(NamedTuple):
     """A figure of the paper: ``error`` is what it prints after ±, None if it prints nothing.
@@ -83,7 +86,7 @@ class Cell:
             own = self.paper.deviation
         if theirs is None or own is None:
             return None
-        together = math.hypot(theirs, own)
+        together = math.hypot(theirs, own, ROUNDING)
         return difference / together if together > 0 else None
 
 
@@ -102,8 +105,9 @@ class Comparison:
     ``marks`` are the headings of the rows' marks and ``columns`` those of their cells; ``unit`` is
     that of the cells (``%``, ``h``, ``GB`` or nothing); ``error`` says what is printed after ±, of
     the paper as of ours (standard deviation or standard error).  Unless ``comparable``, ours are of
-    another size or of other data, and a difference would mean nothing.  ``notes`` say in whole
-    sentences what a reader must know: size, selection, seeds.
+    another size or of other data, and a difference would mean nothing.  Unless ``counts_runs``, a
+    figure of ours is not a mean of runs.  ``notes`` say in whole sentences what a reader must know:
+    size, selection, seeds.
     """
 
     name: str
@@ -114,6 +118,7 @@ class Comparison:
     unit: str = "%"
     error: str = "standard error"
     comparable: bool = True
+    counts_runs: bool = True
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

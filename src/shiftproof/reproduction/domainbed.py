@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from shiftproof.benchmark.aggregate import DatasetResults, aggregate
+from shiftproof.benchmark.aggregate import DIVERGED, DatasetResults, aggregate
 from shiftproof.benchmark.jobs import Variant
 from shiftproof.benchmark.plan import combined
 from shiftproof.benchmark.presets import Preset, preset_named
@@ -45,20 +45,26 @@ class ProtocolStudy(Study):
         """Return the published size, or a laptop's."""
         return preset_named(PRESETS[scale])
 
-    def needs(self, scale: Scale) -> Needs:
+    def selectors_of(self, choice: Choice) -> tuple[str, ...]:
+        """Return the ways of selection that were asked for, or the study's own."""
+        return choice.selectors or self.selectors[choice.scale]
+
+    def needs(self, choice: Choice) -> Needs:
         """Return what the selectors read."""
-        return combined([SELECTORS.get(name).needs for name in self.selectors[scale]])
+        return combined([SELECTORS.get(name).needs for name in self.selectors_of(choice)])
 
     def blocks(self, choice: Choice) -> list[Block]:
         """Return the runs of each dataset, those that several tables share once."""
         rows: dict[str, dict[str, Variant]] = {}
+        printed: dict[str, str] = {}
         for part in self.parts():
             rows.setdefault(part.dataset, {}).update({row.name: row for row in part.rows})
+            printed.update({row.name: row.ours for row in part.table.rows if not row.marks})
         return [
             Block(
                 name,
-                choice.of_rows(list(rows[name].values())),
-                self.needs(choice.scale),
+                choice.of_rows(list(rows[name].values()), printed),
+                self.needs(choice),
                 choice.draws or self.draws[choice.scale],
                 choice.trials or self.trials[choice.scale],
                 choice.test_domains,
@@ -68,7 +74,11 @@ class ProtocolStudy(Study):
 
     def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
         """Return a comparison of each table that has runs."""
-        found = [compare_rows(part, outcomes, choice) for part in self.parts()]
+        found = [
+            compare_rows(part, outcomes, choice, selector)
+            for part in self.parts()
+            for selector in self.selectors_of(choice)
+        ]
         return Findings(tuple(table for table in found if table is not None))
 
 
@@ -80,23 +90,23 @@ def compare_rows(
     Where the data are a stand-in with domains of its own, the columns are those, and the paper has
     nothing to say of them.
     """
-    stand_in = stand_in_of(part.dataset, choice)
-    results = results_of(outcomes, stand_in or part.dataset, part.rows, selector)
+    stand_in = choice.stand_in_of(part.dataset)
+    results = results_of(outcomes, choice.name_of(part.dataset), part.rows, selector)
     if results is None:
         return None
     table = part.table
     known = [column.ours for column in table.columns]
-    comparable = set(known) == set(results.domains)
-    domains = known if comparable else list(results.domains)
-    headings = [column.name for column in table.columns] if comparable else list(results.domains)
+    same = set(known) == set(results.domains)
+    domains = known if same else list(results.domains)
+    headings = [column.name for column in table.columns] if same else list(results.domains)
     rows = []
     for printed, variant in zip(table.rows, part.rows, strict=True):
-        papers = (*printed.values, printed.average) if comparable else (None,) * (len(domains) + 1)
+        papers = (*printed.values, printed.average) if same else (None,) * (len(domains) + 1)
         ours = [_of_domain(results, variant.name, name) for name in domains]
         ours.append(trial_averages(results, variant.name))
         cells = [Cell(paper, measured(values)) for paper, values in zip(papers, ours, strict=True)]
         rows.append(Row(printed.name, printed.marks, tuple(cells)))
-    notes = [protocol_note(results, selector, choice.scale)]
+    notes = protocol_notes(results, selector, choice.scale)
     if stand_in:
         notes.append(f"Ours are on {stand_in} in place of {part.dataset}.")
     title = f"{part.dataset} ({table.source})"
@@ -108,7 +118,7 @@ def compare_rows(
         (*headings, "Average"),
         tuple(rows),
         table.marks,
-        comparable=choice.scale == "full" and not stand_in,
+        comparable=is_comparable(results, part.dataset, choice),
         notes=(*notes, *table.notes),
     )
 
@@ -125,28 +135,43 @@ def results_of(
     return results if results.has_numbers else None
 
 
-def stand_in_of(dataset: str, choice: Choice) -> str | None:
-    """Return the name of what is taken in place of a dataset, if anything is."""
-    path = choice.data.get(dataset)
-    if path is None:
-        return None
-    name = Path(path).name
-    return None if name == dataset else name
+def is_comparable(results: DatasetResults, dataset: str, choice: Choice) -> bool:
+    """Whether ours are made as the paper's: the published size and data, and as many draws."""
+    draws = ProtocolStudy.draws["full"]
+    return (
+        choice.scale == "full"
+        and choice.stand_in_of(dataset) is None
+        and len(results.draws) >= draws
+    )
 
 
-def protocol_note(results: DatasetResults, selector: str, scale: Scale) -> str:
-    """Say how our numbers were made."""
+def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list[str]:
+    """Say how our numbers were made, and what is missing."""
     preset = preset_named(PRESETS[scale])
     sized = f"{preset.steps:,} steps" + (", small networks and frozen features" * (scale == "lite"))
     draws, trials = len(results.draws), len(results.trials)
-    alone = " They compare with each other, not with the paper's." * (scale == "lite")
     chosen = [run for cell in results.cells.values() for run in cell.selections.values()]
     if any(selection.run.origin.config.get("precision") == "bf16" for selection in chosen):
         sized += ", bf16"
-    return (
+    notes = [
         f"Ours: preset {preset.name} ({sized}); selection by {selector}; {draws}"
-        f" draw{'s' * (draws > 1)} of hyper-parameters, {trials} trial{'s' * (trials > 1)}.{alone}"
+        f" draw{'s' * (draws > 1)} of hyper-parameters, {trials} trial{'s' * (trials > 1)}."
+    ]
+    if scale == "lite":
+        notes.append("They compare with each other, not with the paper's.")
+    elif draws < ProtocolStudy.draws["full"]:
+        notes.append(
+            f"The paper chooses among {ProtocolStudy.draws['full']} draws: no difference is shown."
+        )
+    holes = Counter(
+        "diverged" if hole.reason == DIVERGED else "missing"
+        for cell in results.cells.values()
+        for hole in cell.holes
     )
+    if holes:
+        counted = " and ".join(f"{count} {reason}" for reason, count in sorted(holes.items()))
+        notes.append(f"Of the runs of these rows, domains, draws and trials {counted}.")
+    return notes
 
 
 def trial_averages(results: DatasetResults, row: str) -> list[float]:

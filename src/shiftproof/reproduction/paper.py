@@ -140,6 +140,8 @@ def _deviation(printed: float, error: PrintedError, runs: int) -> float:
     What is printed is from the deviation of the runs as a population (NumPy's default, in the
     scripts behind Table 1 as in DomainBed), which is too small by √(n / (n − 1)).
     """
+    # 0.0 is less than 0.05 rounded, and not nothing.
+    printed = max(printed, 0.05)
     of_population = printed if error == "standard deviation" else printed * math.sqrt(runs)
     return of_population * math.sqrt(runs / (runs - 1))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from shiftproof.benchmark.estimate import Cost, measure
 from shiftproof.benchmark.jobs import Frozen, Job, SweepData
@@ -14,6 +13,7 @@ from shiftproof.benchmark.sweep import SweepPlan, memory_so_far
 from shiftproof.data import DATASETS
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.requests import DataRequest
+from shiftproof.errors import InvalidValue
 from shiftproof.reproduction.studies import Block, Choice, Study
 
 
@@ -35,9 +35,17 @@ def plan_study(
     jobs: list[Job] = []
     costs: dict[tuple[str, str], Cost] = {}
     evaluated: set[str] = set()
-    for block in study.blocks(choice):
-        data = sweep_data(block.dataset, choice, preset, frozen)
-        loaded = {trial: data.load(trial, progress) for trial in range(block.trials)}
+    blocks = study.blocks(choice)
+    sets = [sweep_data(block.dataset, choice, preset, frozen) for block in blocks]
+    names = [data.name for data in sets]
+    if len(set(names)) < len(names):
+        raise InvalidValue(f"two datasets of one name among {', '.join(names)}; rename a folder")
+    # All of them first: what is not there is told before anything is measured.
+    trials = [
+        {trial: data.load(trial, progress) for trial in range(block.trials)}
+        for block, data in zip(blocks, sets, strict=True)
+    ]
+    for block, data, loaded in zip(blocks, sets, trials, strict=True):
         own = list(
             plan(
                 data,
@@ -65,17 +73,16 @@ def plan_study(
         "precision": precision,
         EVALUATED: sorted(evaluated),
     }
-    return SweepPlan(tuple(jobs), costs, {study.name: len(jobs)}, settings, memory_so_far())
+    return SweepPlan(tuple(jobs), costs, {}, settings, memory_so_far())
 
 
 def sweep_data(dataset: str, choice: Choice, preset: Preset, frozen: Frozen | None) -> SweepData:
     """Return where a dataset comes from: the package, a download, or a place of the user's."""
     path = choice.data.get(dataset)
     images = DATASETS.get(dataset).card.regime in ("large-image", "huge-image")
-    name = dataset if path is None else Path(path).expanduser().absolute().name
     request = DataRequest(dataset if path is None else path)
     freezes = images and preset.freeze_images
-    return SweepData(name, preset.request(request), frozen if freezes else None)
+    return SweepData(choice.name_of(dataset), preset.request(request), frozen if freezes else None)
 
 
 def _evaluated(block: Block) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 from shiftproof.benchmark.jobs import Variant
@@ -48,6 +49,7 @@ class Choice:
     test_domains: tuple[str, ...] = ()
     draws: int | None = None
     trials: int | None = None
+    selectors: tuple[str, ...] | None = None
     data: Mapping[str, str] = field(default_factory=dict)
 
     def of_datasets(self, known: Sequence[str]) -> list[str]:
@@ -72,15 +74,27 @@ class Choice:
             )
         return at_hand
 
-    def of_rows(self, rows: Sequence[Variant]) -> tuple[Variant, ...]:
-        """Return the rows to run of those of a study."""
+    def of_rows(
+        self, rows: Sequence[Variant], printed: Mapping[str, str] | None = None
+    ) -> tuple[Variant, ...]:
+        """Return the rows to run of those of a study; ``printed`` are other names of them."""
         if self.algorithms is None:
             return tuple(rows)
         names = [row.name for row in rows]
-        for name in self.algorithms:
+        asked = [(printed or {}).get(name, name) for name in self.algorithms]
+        for name in asked:
             if name not in names:
                 raise UnknownName("row of this study", name, names)
-        return tuple(row for row in rows if row.name in self.algorithms)
+        return tuple(row for row in rows if row.name in asked)
+
+    def name_of(self, dataset: str) -> str:
+        """Return what a dataset's runs are called: its name, or that of what is in its place."""
+        path = self.data.get(dataset)
+        return dataset if path is None else Path(path).expanduser().absolute().name
+
+    def stand_in_of(self, dataset: str) -> str | None:
+        """Return the name of what is taken in place of a dataset, if anything is."""
+        return self.name_of(dataset) if dataset in self.data else None
 
 
 class Curves(NamedTuple):

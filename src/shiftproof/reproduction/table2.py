@@ -14,9 +14,9 @@ from shiftproof.reproduction.domainbed import (
     Part,
     ProtocolStudy,
     compare_rows,
-    protocol_note,
+    is_comparable,
+    protocol_notes,
     results_of,
-    stand_in_of,
     trial_averages,
 )
 from shiftproof.reproduction.paper import paper_table
@@ -48,7 +48,7 @@ class Table2(ProtocolStudy):
     def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
         """Return accuracies and ranks over datasets by selector, and the datasets in detail."""
         tables: list[Comparison | None] = []
-        for selector in self.selectors[choice.scale]:
+        for selector in self.selectors_of(choice):
             tables += _summary(outcomes, choice, selector)
         for part in self.parts():
             detail = Part(part.table, part.dataset, _printed_rows(part))
@@ -75,8 +75,7 @@ def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> l
     published = selector == PUBLISHED_SELECTOR
     found: dict[str, DatasetResults] = {}
     for dataset in _datasets():
-        ours = stand_in_of(dataset, choice) or dataset
-        results = results_of(outcomes, ours, _rows(), selector)
+        results = results_of(outcomes, choice.name_of(dataset), _rows(), selector)
         if results is not None:
             found[dataset] = results
     if not found:
@@ -99,18 +98,35 @@ def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> l
         rows.append(Row(row.name, (), tuple(cells)))
     if not any(means.values()):
         return []
-    first = next(iter(found.values()))
-    notes = [protocol_note(first, selector, choice.scale), *_stand_ins(choice)]
+    comparable = all(is_comparable(r, dataset, choice) for dataset, r in found.items())
+    said = {
+        dataset: protocol_notes(results, selector, choice.scale)
+        for dataset, results in found.items()
+    }
+    # What holds for all is said once.
+    alike = [
+        note for note in next(iter(said.values())) if all(note in own for own in said.values())
+    ]
+    notes = [
+        *alike,
+        *(
+            f"{dataset}: {note}"
+            for dataset, own in said.items()
+            for note in own
+            if note not in alike
+        ),
+        *_stand_ins(choice),
+    ]
     return [
         Comparison(
             "table2" if published else f"table2-{selector}",
             f"DomainBed (Table 2), selection by {selector}",
             (*(column.name for column in table.columns), "Avg"),
             tuple(rows),
-            comparable=choice.scale == "full" and not choice.data,
+            comparable=comparable,
             notes=tuple(notes),
         ),
-        _ranks(means, list(found), selector, notes),
+        _ranks(means, list(found), selector, notes, comparable=comparable),
     ]
 
 
@@ -119,6 +135,8 @@ def _ranks(
     datasets: Sequence[str],
     selector: str,
     notes: list[str],
+    *,
+    comparable: bool,
 ) -> Comparison:
     """Return the ranks over the datasets that we have."""
     table = paper_table("table2")
@@ -142,14 +160,13 @@ def _ranks(
         tuple(table.ranking),
         tuple(rows),
         unit="",
-        comparable=len(datasets) == len(table.columns),
-        notes=(f"Ours are over {', '.join(datasets)}.", *notes),
+        comparable=comparable and len(datasets) == len(table.columns) and len(ranks) == len(rows),
+        counts_runs=False,
+        notes=(f"Ours are among {len(ranks)} algorithms on {', '.join(datasets)}.", *notes),
     )
 
 
 def _stand_ins(choice: Choice) -> list[str]:
     return [
-        f"Ours are on {name} in place of {dataset}."
-        for dataset in choice.data
-        if (name := stand_in_of(dataset, choice))
+        f"Ours are on {choice.name_of(dataset)} in place of {dataset}." for dataset in choice.data
     ]

@@ -1,0 +1,58 @@
+"""Which recorded runs are those of a study: the right data, rows and size, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shiftproof.benchmark.jobs import Variant
+from shiftproof.benchmark.results import RunOutcome
+from shiftproof.errors import DataError
+from shiftproof.reproduction.studies import Block, Choice, Study
+
+
+def runs_of_study(outcomes: Sequence[RunOutcome], study: Study, choice: Choice) -> list[RunOutcome]:
+    """Return the runs that were asked for: a folder may hold those of other studies, or more.
+
+    Runs of another size under the same names are an error, not a table of the published size.
+    """
+    blocks = study.blocks(choice)
+    steps = study.preset(choice.scale).steps
+    found = []
+    for run in outcomes:
+        for block in blocks:
+            variant = _variant(run, block, choice)
+            if variant is not None:
+                _check_size(run, variant, steps)
+                found.append(run)
+    return found
+
+
+def _variant(run: RunOutcome, block: Block, choice: Choice) -> Variant | None:
+    """Return the row of a block that a run belongs to, or None."""
+    held_out = [run.domains[position] for position in run.test_domains]
+    asked = block.test_domains or held_out
+    wanted = (
+        run.dataset == choice.name_of(block.dataset)
+        and run.trial_seed < block.trials
+        and run.hparams_seed < block.draws
+        and set(asked).intersection(held_out)
+    )
+    if not wanted:
+        return None
+    return next((v for v in block.variants if v.name == run.algorithm), None)
+
+
+def _check_size(run: RunOutcome, variant: Variant, steps: int) -> None:
+    config = run.origin.config
+    if config.get("steps", steps) != steps:
+        raise DataError(
+            f"{run.folder} has runs of {config['steps']:,} steps, not {steps:,}; is it of another"
+            " --scale?"
+        )
+    hparams = config.get("hparams", {})
+    for name, value in variant.hparams.items():
+        if hparams.get(name, value) != value:
+            raise DataError(
+                f"{run.folder} has {run.algorithm} with {name}={hparams[name]}, not {value}; is it"
+                " of another --scale?"
+            )
