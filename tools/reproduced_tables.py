@@ -9,6 +9,7 @@ else on the page is written by hand.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,7 +61,10 @@ def found(source: Source) -> Comparison:
     """Return a table from its records."""
     runs = read_sweep(RESULTS / source.records)
     tables = STUDIES[source.study]().find(runs, source.choice).comparisons
-    return next(table for table in tables if table.name == source.table)
+    table = next(table for table in tables if table.name == source.table)
+    # Of a table of which little has been run, the rows that have been.
+    rows = tuple(row for row in table.rows if any(cell.ours for cell in row.cells))
+    return replace(table, rows=rows)
 
 
 def table_named(name: str) -> str:
