@@ -64,7 +64,8 @@ def test_latex_marks_as_the_paper_does_and_escapes_names():
     assert row["ERM"][1] == r"50.0 \scriptsize{$\pm$ 0.0}"
     assert row["IRM"][1] == r"\textcolor{gray}{25.0} \scriptsize{$\pm$ 0.0}"
     assert r"\textbf{50\% \& \$x\_1\$}" in first
-    assert r"\textbf{c:\textbackslash{}\#\{\textasciitilde{}\textasciicircum{}\}|*}" in first
+    signs = r"\textbackslash{}\#\{\textasciitilde{}\textasciicircum{}\}\textbar{}{*}"
+    assert rf"\textbf{{c:{signs}}}" in first
     assert r"own\_data" in latex
     assert rows
 
