@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shiftproof.benchmark.results import RunKey, RunOutcome, outcome_of_run, read_object
-from shiftproof.benchmark.selection import Needs, Selection, Selector
+from shiftproof.benchmark.results import Evaluation, RunKey, RunOutcome, outcome_of_run, read_object
+from shiftproof.benchmark.selection.base import AtLastStep, Needs
 from shiftproof.errors import DataError
 from shiftproof.training.records import read_records
 
@@ -24,7 +24,7 @@ _NO_SETTINGS = (
 )  # fmt: skip
 
 
-class LastStep(Selector):
+class LastStep(AtLastStep):
     """The last step: what a run ends with is what is reported.
 
     It chooses nothing, so it is no way to compare draws of hyper-parameters, and not registered.
@@ -34,16 +34,9 @@ class LastStep(Selector):
     title = "last step of each run"
     needs = Needs(("test-in",), every_step=False)
 
-    def choose_step(
-        self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
-    ) -> Selection | None:
-        """Return the last step with a number of the test domain's in part."""
-        run = runs.get((test_domain,))
-        if run is None or not run.evaluations:
-            return None
-        last = run.evaluations[-1]
-        accuracy = last.inside[test_domain]
-        return None if accuracy is None else Selection(run, last.step, 0.0, accuracy)
+    def score(self, last: Evaluation, test_domain: int) -> float | None:
+        """Return the same for every run."""
+        return 0.0
 
 
 def find_plain_runs(folder: Path) -> list[Path]:

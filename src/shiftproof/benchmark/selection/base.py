@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from shiftproof.benchmark.results import RunOutcome
+from shiftproof.benchmark.results import Evaluation, RunOutcome
 from shiftproof.registry import Registry
 
 NOT_EVALUATED = "not evaluated"
@@ -87,6 +87,27 @@ class Selector(ABC):
     def select(self, runs: Iterable[RunOutcome], test_domain: int) -> Selection | None:
         """Return the best draw at its best step; of equal draws the one with the highest seed."""
         return best_draw(self.choose_steps(runs, test_domain))
+
+
+class AtLastStep(Selector):
+    """A selector without early stopping: each draw ends with its last step, and that is scored."""
+
+    @abstractmethod
+    def score(self, last: Evaluation, test_domain: int) -> float | None:
+        """Return the score of the last evaluation, or None if it lacks what is read."""
+
+    def choose_step(
+        self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
+    ) -> Selection | None:
+        """Return the last step with its score, and the test domain's in accuracy there."""
+        run = runs.get((test_domain,))
+        if run is None or not run.evaluations:
+            return None
+        last = run.evaluations[-1]
+        score, accuracy = self.score(last, test_domain), last.inside[test_domain]
+        if score is None or accuracy is None:
+            return None
+        return Selection(run, last.step, score, accuracy)
 
 
 def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:

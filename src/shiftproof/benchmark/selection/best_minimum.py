@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from shiftproof.benchmark.results import RunOutcome
+from shiftproof.benchmark.results import Evaluation
 from shiftproof.benchmark.selection.base import (
     SELECTORS,
+    AtLastStep,
     Needs,
-    Selection,
-    Selector,
     mean_if_all,
 )
 
 
 @SELECTORS.register("best-minimum")
-class BestMinimum(Selector):
+class BestMinimum(AtLastStep):
     """The last step, scored by the lower of its training and its test accuracy.
 
     Both are of in parts, the first a mean over the training domains: max_w min(A_s(w), A_t(w)), by
@@ -32,16 +29,8 @@ class BestMinimum(Selector):
     title = "best minimum of training and test accuracy (sees the test domain)"
     needs = Needs(("train-in", "test-in", "extra"), every_step=False)
 
-    def choose_step(
-        self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
-    ) -> Selection | None:
-        """Return the last step with the lower of both accuracies for a score."""
-        run = runs.get((test_domain,))
-        if run is None or not run.evaluations:
-            return None
-        last = run.evaluations[-1]
+    def score(self, last: Evaluation, test_domain: int) -> float | None:
+        """Return the lower of both accuracies."""
         training = mean_if_all(last.inside[:test_domain] + last.inside[test_domain + 1 :])
         accuracy = last.inside[test_domain]
-        if training is None or accuracy is None:
-            return None
-        return Selection(run, last.step, min(training, accuracy), accuracy)
+        return None if training is None or accuracy is None else min(training, accuracy)
