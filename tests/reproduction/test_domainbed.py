@@ -166,3 +166,22 @@ def test_table2_sums_up_datasets_and_ranks_those_there_are(make_run):
     assert ranks["IRM"] == [2.5, 2.5, 3]
     assert ranks["Mixup"] == [None] * 3
     assert not tables["table2-ranks"].comparable
+
+
+@pytest.mark.parametrize(
+    ("draws", "choice", "comparable"),
+    [
+        (20, Choice(), True),
+        (19, Choice(), False),  # the best of fewer is lower
+        (20, Choice(scale="lite"), False),
+    ],
+)
+def test_only_what_was_made_as_the_paper_did_is_compared_with_it(
+    make_run, draws, choice, comparable
+):
+    runs = [
+        make_run("colored-mnist", "idm", COLOURS, "10%", {"10%": 0.5}, outside={"10%": 0.5}, draw=d)
+        for d in range(draws)
+    ]
+    (table,) = STUDIES["ablation-pdm"]().find(runs, choice).comparisons
+    assert table.comparable == comparable
