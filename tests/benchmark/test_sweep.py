@@ -20,6 +20,7 @@ from shiftproof.benchmark.store import SweepFolder
 from shiftproof.benchmark.sweep import longest_first, make_plan, run_sweep
 from shiftproof.data.requests import DataRequest
 from shiftproof.errors import InvalidValue, RunConflict
+from shiftproof.training.folder import RunFolder
 
 
 def make(table, algorithms=("erm",), n_hparams=2, steps=5, hparams=None, selectors=("oracle",)):
@@ -160,6 +161,28 @@ def test_a_folder_has_a_run_as_one_row_only(table, tmp_path):
         folder.prepare(plain.jobs[0])
     with pytest.raises(RunConflict, match=r"has this run as erm, not erm\[lr\]; choose another"):
         run_sweep(fixed, folder.path)
+
+
+def test_a_folder_has_one_run_in_a_place(table, tmp_path):
+    """Features of other weights make another run of the same row, draw and trial."""
+    planned = make(table, n_hparams=1)
+    job = planned.jobs[0]
+
+    def of_weights(weights):
+        frozen = {"backbone": "resnet18", "weights": weights}
+        return replace(planned, jobs=(replace(job, config=replace(job.config, frozen=frozen)),))
+
+    first, second = of_weights("random"), of_weights("0123abcd")
+    folder = SweepFolder(tmp_path / "sweep")
+    with folder.claim(planned.settings):
+        run = folder.prepare(first.jobs[0])
+    with pytest.raises(RunConflict, match=r"erm on .* planned otherwise and not begun; delete it"):
+        run_sweep(second, folder.path)
+    with RunFolder(run).claim(first.jobs[0].config):
+        pass
+    with pytest.raises(RunConflict, match=r"otherwise \(frozen weights 'random' → '0123abcd'\)"):
+        run_sweep(second, folder.path)
+    assert len(list(folder.path.glob("runs/*"))) == 1
 
 
 # --- kill −9 ----------------------------------------------------------------------------------

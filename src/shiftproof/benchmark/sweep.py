@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from shiftproof.benchmark.store import EVALUATED, Failure, SweepFolder
 from shiftproof.benchmark.tracker import Standing, Tracker
 from shiftproof.data.base import Progress, silent
 from shiftproof.errors import InvalidValue, RunConflict
+from shiftproof.training.folder import changes, read_json
 from shiftproof.training.interrupt import stop_on_signal
 
 
@@ -142,7 +144,7 @@ def run_sweep(
     folder = SweepFolder(out)
     executor = executor or LocalExecutor(workers)
     with folder.claim(planned.settings), stop_on_signal() as stop_asked:
-        _check_rows(planned.jobs, folder)
+        _check_places(planned.jobs, folder)
         if retry_failed:
             for job in planned.jobs:
                 folder.forgive(job)
@@ -188,16 +190,38 @@ def _reads_out(needs: Needs) -> bool:
     return any(name.endswith("-out") for name in needs.evaluate + needs.evaluate_pairs)
 
 
-def _check_rows(jobs: Sequence[Job], folder: SweepFolder) -> None:
-    """Refuse a folder that has one of the runs as another row's: only one of them would show it."""
+def _check_places(jobs: Sequence[Job], folder: SweepFolder) -> None:
+    """Refuse a folder that has one of the runs as another row's, or another run in its place.
+
+    Only one of two rows would show the run; of two runs in one place, made with other weights say,
+    no report could tell which to take.
+    """
+    paths = folder.path.glob("runs/*/job.json")
+    there = {path.parent: read_object(path, RUN_NAMES) for path in sorted(paths)}
+    by_place = {_place(place): run for run, place in there.items()}
     for job in jobs:
-        path = folder.run(job) / "job.json"
-        row = row_of(read_object(path, RUN_NAMES)) if path.exists() else job.variant
-        if row != job.variant:
+        run = folder.run(job)
+        if run not in there:
+            if twin := by_place.get(_place(job.to_json())):
+                raise RunConflict(f"{twin} has {job.title}, {_otherwise(twin, job)}")
+        elif (row := row_of(there[run])) != job.variant:
             raise RunConflict(
-                f"{path.parent} has this run as {row}, not {job.variant};"
+                f"{run} has this run as {row}, not {job.variant};"
                 " choose another --out (report puts several together)"
             )
+
+
+def _place(job: Mapping[str, Any]) -> str:
+    return json.dumps(job, sort_keys=True)
+
+
+def _otherwise(run: Path, job: Job) -> str:
+    """Say what sets a run apart from a job in its place."""
+    path = run / "config.json"
+    if not path.exists():
+        return "planned otherwise and not begun; delete it, or choose another --out"
+    named = changes(read_json(path), job.config.to_json())
+    return f"made otherwise ({named}); choose another --out"
 
 
 def memory_so_far() -> int:

@@ -95,7 +95,7 @@ class RunFolder:
         found = read_json(path)
         if found != wanted:
             raise RunConflict(
-                f"{self.path} holds another run ({_changes(found, wanted)});"
+                f"{self.path} holds another run ({changes(found, wanted)});"
                 " choose another --out or delete it"
             )
 
@@ -111,12 +111,19 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _changes(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Name the first few settings that differ, the hyper-parameters among them."""
-    old, new = ({**config, **config.get("hparams", {})} for config in (found, wanted))
-    keys = sorted((old.keys() | new.keys()) - {"hparams"})
-    changes = [f"{k} {old.get(k)!r} → {new.get(k)!r}" for k in keys if old.get(k) != new.get(k)]
-    return "; ".join(changes[:3]) + ("; …" if len(changes) > 3 else "")
+    old, new = _flat(found), _flat(wanted)
+    keys = sorted(old.keys() | new.keys())
+    named = [f"{k} {old.get(k)!r} → {new.get(k)!r}" for k in keys if old.get(k) != new.get(k)]
+    return "; ".join(named[:3]) + ("; …" if len(named) > 3 else "")
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings, the hyper-parameters and those of frozen features among them."""
+    frozen = {f"frozen {name}": value for name, value in config.get("frozen", {}).items()}
+    flat = {**config, **config.get("hparams", {}), **frozen}
+    return {name: value for name, value in flat.items() if name not in ("hparams", "frozen")}
 
 
 def pretty_json(value: Mapping[str, Any]) -> bytes:
