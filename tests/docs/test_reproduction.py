@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from statistics import fmean, stdev
 
 import pytest
+
+from shiftproof.benchmark.results import read_sweep
 
 ROOT = Path(__file__).parents[2]
 spec = importlib.util.spec_from_file_location("tables", ROOT / "tools" / "reproduced_tables.py")
@@ -31,3 +34,21 @@ def test_a_changed_number_would_be_noticed():
     assert wrong != PAGE
     assert tables.renewed(wrong) == PAGE
     assert tables.table_named(name) in PAGE
+
+
+@pytest.mark.parametrize("strength", [1000.0, 100.0])
+def test_representation_alignment_costs_what_the_page_says(strength):
+    """The difference with and without it, of each trial's average over the domains held out."""
+    by_trial = {}
+    for run in read_sweep(tables.RESULTS / "alignment-lite.jsonl.gz"):
+        hparams = run.origin.config["hparams"]
+        if hparams["gradient_weight"] == strength:
+            sign = 1 if hparams["match_representations"] else -1
+            accuracy = 100 * run.evaluations[-1].inside[run.test_domains[0]]
+            by_trial.setdefault(run.trial_seed, []).append(sign * accuracy / 3)
+    assert {len(runs) for runs in by_trial.values()} == {6}
+    differences = [sum(runs) for runs in by_trial.values()]
+    error = stdev(differences) / len(differences) ** 0.5
+    said = f"{fmean(differences):+.1f} ± {error:.1f}".replace("-", "−")
+    assert said in PAGE
+    assert said in (tables.RESULTS / "ablations-lite.md").read_text("utf-8")
