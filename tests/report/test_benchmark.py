@@ -3,11 +3,12 @@
 import csv
 import io
 import re
+from pathlib import Path
 
 import pytest
 
 from shiftproof.benchmark.aggregate import aggregate
-from shiftproof.benchmark.results import Evaluation, RunOutcome
+from shiftproof.benchmark.results import Evaluation, Origin, RunOutcome
 from shiftproof.benchmark.selection import SELECTORS
 from shiftproof.report.benchmark import FORMATS
 
@@ -120,7 +121,28 @@ def test_csv_has_a_row_for_every_cell():
     assert "trials 0-1" in empty["missing"]
 
 
-@pytest.mark.parametrize("format_", list(FORMATS))
+def test_chosen_says_which_draw_and_step_stand_behind_a_number():
+    """Of two draws the better out part wins, in each trial by itself."""
+    outs = {(0, 0): 0.25, (1, 0): 0.5, (0, 1): 0.75, (1, 1): 0.5}  # by draw and trial
+    runs = [
+        RunOutcome(
+            "own", "idm", ("a", "b"), (1,), draw, trial, "finished",
+            (Evaluation(300, (0.5, accuracy - 0.125), (0.5, accuracy)),),
+            folder=Path(f"run{draw}{trial}"),
+            origin=Origin({"hparams": {"lr": 0.1 * (draw + 1), "order": 2}}),
+        )
+        for (draw, trial), accuracy in outs.items()
+    ]  # fmt: skip
+    text = FORMATS["chosen"]([aggregate(runs, SELECTORS.get("oracle")())], 4, None)
+    assert [list(row.values()) for row in csv.DictReader(io.StringIO(text))] == [
+        ["own", "idm", "b", "oracle", "0", "1", "300", "37.500000", '{"lr": 0.2, "order": 2}',
+         "run10"],
+        ["own", "idm", "b", "oracle", "1", "0", "300", "62.500000", '{"lr": 0.1, "order": 2}',
+         "run01"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("format_", [name for name in FORMATS if name != "chosen"])
 def test_every_format_prints_a_single_algorithm_and_a_selector_without_numbers(format_):
     runs = sweep({"erm": 0.5})
     results = [aggregate(runs, SELECTORS.get(n)()) for n in ("oracle", "leave-one-domain-out")]

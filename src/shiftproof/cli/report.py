@@ -38,9 +38,10 @@ def report(
         str,
         typer.Option(
             "--format",
-            help="Of the tables: text, markdown, latex or csv; html is one page with tables, charts"
-            " and settings; of the runs themselves: domainbed (a folder as DomainBed's) or records"
-            " (one file).",
+            help="Of the tables: text, markdown, latex or csv; chosen lists the run, step and"
+            " hyper-parameters behind each number; html is one page with tables, charts and"
+            " settings; of the runs themselves: domainbed (a folder as DomainBed's) or records (one"
+            " file).",
         ),
     ] = "text",
     selection: Annotated[

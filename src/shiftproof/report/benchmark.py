@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from shiftproof.benchmark.aggregate import SelectionResults
 from shiftproof.report.escapes import latex_text, markdown_text
@@ -21,6 +23,10 @@ from shiftproof.report.sheets import (
 CSV_COLUMNS = (
     "dataset", "algorithm", "test_domain", "selector", "split", "mean", "error", "error_bar",
     "trials", "trial_seeds", "trials_expected", "hparams_seeds", "missing",
+)  # fmt: skip
+CHOSEN_COLUMNS = (
+    "dataset", "algorithm", "test_domain", "selector", "trial_seed", "hparams_seed", "step",
+    "accuracy", "hparams", "run",
 )  # fmt: skip
 
 
@@ -104,31 +110,61 @@ def as_csv(
     Numbers are in percent and not rounded for print; neither ``records`` nor ``baseline``
     changes them.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    rows = []
     for results in all_results:
         for dataset in results.datasets:
             for algorithm in results.algorithms:
                 for domain, cell in zip(dataset.domains, dataset.row(algorithm), strict=True):
                     found = cell.estimate
-                    row = {
-                        "dataset": dataset.dataset,
-                        "algorithm": algorithm,
-                        "test_domain": domain,
-                        "selector": results.selector.name,
-                        "split": "test-in",
-                        "mean": f"{found.mean:.6f}" if found else "",
-                        "error": f"{found.error:.6f}" if found else "",
-                        "error_bar": ERROR_BAR,
-                        "trials": len(cell.selections),
-                        "trial_seeds": number_ranges(cell.selections),
-                        "trials_expected": len(cell.trials),
-                        "hparams_seeds": number_ranges(dataset.draws),
-                        "missing": "; ".join(describe_holes(cell.holes)),
-                    }
-                    writer.writerow(row[column] for column in CSV_COLUMNS)
-    return out.getvalue()
+                    rows.append(
+                        {
+                            "dataset": dataset.dataset,
+                            "algorithm": algorithm,
+                            "test_domain": domain,
+                            "selector": results.selector.name,
+                            "split": "test-in",
+                            "mean": f"{found.mean:.6f}" if found else "",
+                            "error": f"{found.error:.6f}" if found else "",
+                            "error_bar": ERROR_BAR,
+                            "trials": len(cell.selections),
+                            "trial_seeds": number_ranges(cell.selections),
+                            "trials_expected": len(cell.trials),
+                            "hparams_seeds": number_ranges(dataset.draws),
+                            "missing": "; ".join(describe_holes(cell.holes)),
+                        }
+                    )
+    return _csv_of(CSV_COLUMNS, rows)
+
+
+def as_chosen(
+    all_results: Sequence[SelectionResults], records: int, baseline: str | None = "erm"
+) -> str:
+    """Return which run and step stand behind each number, as CSV: one row a trial and test domain.
+
+    ``hparams`` are JSON; ``accuracy`` is the test domain's in part, in percent.  Neither
+    ``records`` nor ``baseline`` changes anything.
+    """
+    rows = []
+    for results in all_results:
+        for dataset in results.datasets:
+            for (algorithm, position), cell in dataset.cells.items():
+                for trial, chosen in sorted(cell.selections.items()):
+                    hparams = chosen.run.origin.config.get("hparams")
+                    rows.append(
+                        {
+                            "dataset": dataset.dataset,
+                            "algorithm": algorithm,
+                            "test_domain": dataset.domains[position],
+                            "selector": results.selector.name,
+                            "trial_seed": trial,
+                            "hparams_seed": chosen.run.hparams_seed,
+                            "step": chosen.step,
+                            "accuracy": f"{100 * chosen.accuracy:.6f}",
+                            "hparams": json.dumps(hparams) if hparams else "",
+                            "run": chosen.run.folder or "",
+                        }
+                    )
+    return _csv_of(CHOSEN_COLUMNS, rows)
 
 
 FORMATS: dict[str, Callable[[Sequence[SelectionResults], int, str | None], str]] = {
@@ -136,7 +172,16 @@ FORMATS: dict[str, Callable[[Sequence[SelectionResults], int, str | None], str]]
     "markdown": as_markdown,
     "latex": as_latex,
     "csv": as_csv,
+    "chosen": as_chosen,
 }
+
+
+def _csv_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
 
 
 def _formatted(sheet: Sheet, entry: Callable[[Entry, str], str]) -> dict[str, list[str]]:
