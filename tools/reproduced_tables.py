@@ -38,7 +38,10 @@ class Source(NamedTuple):
 
 SOURCES = {
     "table1": Source("table1", "table1.jsonl.gz", Choice(), "table1"),
-    "colored-mnist": Source("table2", "domainbed-mnist.jsonl.gz", Choice(), "detail-colored-mnist"),
+    **{
+        name: Source("table2", "domainbed-mnist.jsonl.gz", Choice(), f"detail-{name}")
+        for name in ("colored-mnist", "rotated-mnist")
+    },
     "table2-lite": Source("table2", "lite.jsonl.gz", Choice("lite", data=STAND_INS), "table2"),
     **{
         name: Source(study, "ablations-lite.jsonl.gz", Choice("lite", data=data), name)
