@@ -87,6 +87,11 @@ RUN = {
 }  # fmt: skip
 
 
+def one(**changed):
+    """A file of one run, changed."""
+    return gzip.compress(json.dumps(RUN | changed).encode())
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -95,10 +100,22 @@ RUN = {
         (gzip.compress(json.dumps(RUN).encode())[:-9], "is not a readable file of runs"),
         (gzip.compress(b"\xff\n"), "is not a readable file of runs"),
         (gzip.compress(b"[]\n"), "line 1, is not a run of a sweep"),
-        (gzip.compress(json.dumps(RUN | {"status": "fine"}).encode()), "unknown status 'fine'"),
-        (gzip.compress(json.dumps(RUN | {"test_domains": ["c"]}).encode()), "holds out 'c'"),
+        (one(config=5), "line 1, has settings that are none"),
+        (one(records=[{"step": 1, "accuracy": {"a/in": "x"}}]), "accuracy that is not a number"),
+        (one(status="fine"), "unknown status 'fine'"),
+        (one(test_domains=["c"]), "holds out 'c'"),
     ],
-    ids=["plain", "broken line", "cut short", "not text", "list", "status", "test domain"],
+    ids=[
+        "plain",
+        "broken line",
+        "cut short",
+        "not text",
+        "list",
+        "settings",
+        "accuracy",
+        "status",
+        "test domain",
+    ],
 )
 def test_damaged_files_are_named(tmp_path, content, message):
     path = tmp_path / "runs.jsonl.gz"

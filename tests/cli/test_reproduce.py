@@ -97,6 +97,19 @@ def test_an_ablation_from_plan_to_table(few_steps, tmp_path):
         (["running-time", "--dry-run"], InvalidValue, "--dry-run is not for running-time"),
         (["table1", "--test-domain", "90%"], InvalidValue, "--test-domain is not for table1"),
         (["figure1", "--rows", "IDM"], InvalidValue, "--rows is not for figure1"),
+        (["running-time", "--precision", "bf16"], InvalidValue, "--precision is not for running-t"),
+        (["table1", "--records", LITE, "--device", "x"], InvalidValue, "--device is not for --rec"),
+        (["table1", "--records", LITE, "--dry-run"], InvalidValue, "--dry-run is not for --record"),
+        (
+            ["table2", "--scale", "lite", "--records", LITE, "--data", "pacs=pacs-smple"],
+            DataError,
+            "no run on pacs-smple, only on colored-mnist, ",
+        ),
+        (
+            ["table2", "--scale", "lite", "--runs", "1", "--test-domain", "10%"],
+            UnknownName,
+            "domain of rotated-mnist '10%'",
+        ),
         (
             ["ablation-pdm", "--records", LITE],
             DataError,
@@ -112,10 +125,10 @@ def test_mistakes_are_told_in_one_line(arguments, error, says, tmp_path):
 
 
 def test_records_of_something_else_make_no_table(tmp_path, few_steps):
-    options = ("--scale", "lite", "--device", "cpu", "--quiet", "--workers", 1)
-    call("figure1", *options, "--out", tmp_path)
+    options = ("--scale", "lite", "--quiet")
+    call("figure1", *options, "--out", tmp_path, "--device", "cpu", "--workers", 1)
     table1 = tmp_path / "lite" / "table1"
-    with pytest.raises(InvalidValue, match="no finished run of ablation-pdm"):
+    with pytest.raises(InvalidValue, match=r"no finished run of ablation-pdm .* IDM on colored"):
         call("ablation-pdm", *options, "--records", table1, "--out", tmp_path)
     with pytest.raises(InvalidValue, match="no finished run of table1"):
         call("table1", *options, "--records", LITE, "--out", tmp_path)
@@ -142,3 +155,28 @@ def test_running_times_are_measured_once_and_beside_the_papers(tmp_path, monkeyp
     path.write_text(json.dumps({"dataset": 1}))
     with pytest.raises(DataError, match="delete it to measure again"):
         read_timing(Path(path))
+
+
+def test_records_are_printed_and_nothing_is_written_unless_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    records = Path(LITE).parent / "table1.jsonl.gz"
+    assert "70.2 ± 1.4" in call("table1", "--records", records)
+    with pytest.raises(InvalidValue, match="figure1 is a picture: --out must say where"):
+        call("figure1", "--records", records)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_run_leaves_a_hole_in_the_table_and_is_told(few_steps, tmp_path):
+    options = ("--scale", "lite", "--out", tmp_path, "--device", "cpu", "--workers", 1, "--quiet")
+    small = ("--rows", "erm,idm", "--n-hparams", 1, "--runs", 1, "--test-domain", "10%")
+    call("ablation-pdm", *options, *small)
+    (run,) = (tmp_path / "lite" / "ablations" / "runs").glob("colored-mnist-idm-*")
+    for path in run.iterdir():
+        if path.name != "job.json":
+            path.unlink()
+    (run / "failed.json").write_text(json.dumps({"title": "idm", "reason": "no luck"}))
+    result = CliRunner().invoke(app, ["reproduce", "ablation-pdm", *map(str, (*options, *small))])
+    assert result.exit_code == 1
+    assert "no luck" in result.output
+    assert "(1)" in result.output  # ERM's
+    assert "written: " in result.output

@@ -280,7 +280,7 @@ def test_notes_and_the_meaning_of_signs_are_below_the_table(format_):
     assert text.rindex("70.4") < places[0] < places[1]
     for said in (
         "standard deviation of the paper's runs and of our runs",
-        "(n) number of our runs",
+        "(n) number of our repetitions",
         "in standard errors (s.e.)",
         "where no s.e. follows",
         "a single run of ours is taken to spread as the paper's do",
@@ -293,7 +293,7 @@ def test_signs_that_do_not_occur_are_not_explained():
     text = as_text(table((Row("IDM", (), (AVERAGE,)),), ("Average",), unit=""))
     notes = text.split("\n\n")[-1].replace("\n", " ")
     assert notes == (
-        "± standard error of our runs; (n) number of our runs; diff: ours less the paper's. "
+        "± standard error of our runs; (n) number of our repetitions; diff: ours less the paper's. "
     )
     assert as_text(two_by_three()).count("Figures in %") == 1
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from shiftproof.benchmark.results import Evaluation
+from shiftproof.benchmark.results import Evaluation, Origin
 from shiftproof.errors import DataError, UnknownName
 from shiftproof.reproduction.colored_mnist import Figure1, Table1
 from shiftproof.reproduction.studies import Choice
@@ -90,6 +90,20 @@ def test_the_table_has_the_mean_of_training_domains_the_reversed_one_and_gray(ma
     (lite,) = Table1().find(runs, Choice(scale="lite")).comparisons
     assert not lite.comparable
     assert "5,000 digits" in " ".join(lite.notes)
+    assert "gray accuracy (71.0)" in " ".join(table.notes)  # what the paper says of its own
+
+
+def test_other_data_are_not_compared_and_low_precision_is_said(make_run):
+    runs = [
+        replace(run, dataset="mine", origin=Origin({"precision": "bf16"}))
+        for run in runs_of(make_run, "IDM", (0.8, 0.7, 0.6, 0.5))
+    ]
+    choice = Choice(data={"colored-mnist-irm": "folder/mine"})
+    (table,) = Table1().find(runs, choice).comparisons
+    assert not table.comparable
+    assert {"Ours are in bf16.", "Ours are on mine in place of colored-mnist-irm."} <= {
+        *table.notes
+    }
 
 
 def test_runs_without_training_accuracies_are_refused(make_run):

@@ -132,6 +132,7 @@ def test_stand_ins_with_domains_of_their_own_have_columns_of_their_own(make_run)
     assert table.columns == (*domains, "Average")
     assert all(cell.paper is None for row in table.rows for cell in row.cells)
     assert not table.comparable
+    assert table.title == "shop in place of office-home (Table 6)"
     assert "Ours are on shop in place of office-home." in table.notes
 
 
@@ -185,3 +186,63 @@ def test_only_what_was_made_as_the_paper_did_is_compared_with_it(
     ]
     (table,) = STUDIES["ablation-pdm"]().find(runs, choice).comparisons
     assert table.comparable == comparable
+
+
+def draws_of(make_run, row, count, domains=COLOURS, dataset="colored-mnist"):
+    """Return runs of some draws, each domain held out, all with accuracy 0.5."""
+    return [
+        make_run(
+            dataset, row, domains, name, dict.fromkeys(domains, 0.5),
+            outside=dict.fromkeys(domains, 0.5), draw=draw,
+        )
+        for draw in range(count)
+        for name in domains
+    ]  # fmt: skip
+
+
+def test_a_row_of_fewer_draws_than_the_others_is_not_compared(make_run):
+    """The best of one draw beside the paper's best of twenty, though ERM has its twenty."""
+    runs = [*draws_of(make_run, "erm", 20), *draws_of(make_run, "idm", 1)]
+    (table,) = STUDIES["ablation-pdm"]().find(runs, Choice()).comparisons
+    rows = {row.name: row.cells for row in table.rows}
+    assert table.comparable
+    assert rows["ERM"][2].difference == pytest.approx(50 - 28.7)
+    assert rows["ERM"][3].difference == pytest.approx(50 - 57.8)
+    assert rows["IDM"][2].ours.mean == 50
+    assert [cell.difference for cell in rows["IDM"]] == [None] * 4
+    summary = STUDIES["table2"]().find(runs, Choice(selectors=("oracle",))).comparisons[0]
+    rows = {row.name: row.cells for row in summary.rows}
+    assert rows["ERM"][0].difference == pytest.approx(50 - 57.8)
+    assert rows["IDM"][0].ours.mean == pytest.approx(50)
+    assert rows["IDM"][0].difference is None
+
+
+def test_the_paper_says_nothing_of_another_selector(make_run):
+    runs = draws_of(make_run, "idm", 20)
+    choice = Choice(selectors=("training-domain",))
+    (table,) = STUDIES["ablation-pdm"]().find(runs, choice).comparisons
+    assert "training-domain" in table.title
+    assert all(cell.paper is None for row in table.rows for cell in row.cells)
+    assert table.rows[-1].cells[0].ours.mean == pytest.approx(50)
+    names = [table.name for table in STUDIES["table2"]().find(runs, choice).comparisons]
+    assert names == [
+        "table2-training-domain",
+        "table2-ranks-training-domain",
+        "detail-colored-mnist-training-domain",
+    ]
+
+
+def test_table2_has_the_papers_notes_and_no_figure_of_other_domains(make_run):
+    shops = ("amazon", "dslr", "webcam")
+    runs = draws_of(make_run, "idm", 1, shops, "shop") + draws_of(make_run, "idm", 1)
+    choice = Choice("lite", data={"office-home": "shop", "pacs": "nowhere"})
+    table = STUDIES["table2"]().find(runs, choice).comparisons[0]
+    idm = dict(zip(table.columns, table.rows[-1].cells, strict=True))
+    assert idm["OffHome"].ours.mean == pytest.approx(50)
+    assert idm["OffHome"].paper is None
+    assert idm["CMNIST"].paper.value == 72.0
+    assert idm["Avg"].paper is None
+    said = " ".join(table.notes)
+    assert "on shop in place of office-home" in said
+    assert "nowhere" not in said  # of pacs there is nothing here
+    assert "SelfReg" in said

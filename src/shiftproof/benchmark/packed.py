@@ -77,6 +77,12 @@ def _unpacked(value: Any, number: int, path: Path) -> RunOutcome:
         raise DataError(f"{path}, line {number}, is not a run of a sweep")
     if value["status"] not in STATUSES:
         raise DataError(f"{path}, line {number}, has the unknown status {value['status']!r}")
+    config, records = value.get("config") or {}, value["records"]
+    if not isinstance(config, dict):
+        raise DataError(f"{path}, line {number}, has settings that are none ({config!r})")
+    shares = [share for record in records for share in record.get("accuracy", {}).values()]
+    if not all(isinstance(share, int | float) for share in shares):
+        raise DataError(f"{path}, line {number}, has an accuracy that is not a number")
     domains = tuple(value["domains"])
     return RunOutcome(
         dataset=value["dataset"],
@@ -86,9 +92,7 @@ def _unpacked(value: Any, number: int, path: Path) -> RunOutcome:
         hparams_seed=int(value["hparams_seed"]),
         trial_seed=int(value["trial_seed"]),
         status=value["status"],
-        evaluations=tuple(evaluation_of(record, domains) for record in value["records"]),
+        evaluations=tuple(evaluation_of(record, domains) for record in records),
         folder=path,
-        origin=Origin(
-            value.get("config") or {}, value.get("seconds"), value.get("environment") or {}
-        ),
+        origin=Origin(config, value.get("seconds"), value.get("environment") or {}),
     )

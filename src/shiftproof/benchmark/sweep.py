@@ -45,8 +45,9 @@ class SweepPlan:
         return self.costs[job.data.name, job.variant].seconds(job)
 
     def seconds(self, workers: int) -> float:
-        """Return about how long all runs take in so many processes."""
-        return total_seconds(self.jobs, dict(self.costs)) / workers
+        """Return about how long all runs take in so many processes; no run is divided."""
+        longest = max(map(self.expected_seconds, self.jobs), default=0.0)
+        return max(longest, total_seconds(self.jobs, dict(self.costs)) / workers)
 
     @property
     def disk(self) -> int:

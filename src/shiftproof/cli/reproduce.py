@@ -31,14 +31,35 @@ STUDIES = (
 )
 
 
+# What only matters to runs, and so not to what is read from records or timed.
+OF_RUNS = (
+    "dry_run", "executor", "ray_address", "workers", "precision", "retry_failed", "backbone",
+    "weights",
+)  # fmt: skip
+# What changes nothing about a study.
+IDLE = {
+    "table1": ("n_hparams", "test_domain", "selection"),
+    "figure1": ("n_hparams", "test_domain", "selection", "rows"),
+    RUNNING_TIME: (
+        "records", "scale", "runs", "rows", "data", "n_hparams", "test_domain", "selection",
+        *OF_RUNS,
+    ),
+}  # fmt: skip
+
+
 def reproduce(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(STUDIES)}.")],
     scale: Annotated[
         str, typer.Option(help="full (as published) or lite (a laptop's; data in the package).")
     ] = "full",
     out: Annotated[
-        Path, typer.Option(help="Folder of the runs, tables and figures; shared by all studies.")
-    ] = Path("reproduction"),
+        Path | None,
+        typer.Option(
+            help="Folder of the runs, tables and figures, shared by all studies; reproduction by"
+            " default. With --records nothing is written unless it is given."
+        ),
+    ] = None,
     runs: Annotated[
         int | None,
         typer.Option(
@@ -52,7 +73,7 @@ def reproduce(
     ] = None,
     rows: Annotated[
         str | None,
-        typer.Option(help="Some rows of the table alone, by their names, separated by commas."),
+        typer.Option(help="Run some rows of the table alone, by their names, separated by commas."),
     ] = None,
     datasets: Annotated[
         str | None, typer.Option(help="Some datasets of the study alone, separated by commas.")
@@ -62,13 +83,16 @@ def reproduce(
         typer.Option(help="DATASET=FOLDER to take in place of a dataset; repeatable."),
     ] = None,
     test_domain: Annotated[
-        list[str] | None, typer.Option(help="Domain to hold out, by default each; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Domain to hold out, by default each; repeatable. Every dataset must have it."
+        ),
     ] = None,
     selection: Annotated[
         str | None,
         typer.Option(
-            help="Ways of selection under DomainBed, separated by commas: by default oracle, and"
-            " for table2 the two others too."
+            help="Ways of selection under DomainBed, separated by commas: by default oracle; for"
+            " table2 training-domain too and, at full scale, leave-one-domain-out."
         ),
     ] = None,
     backbone: Annotated[
@@ -109,16 +133,12 @@ def reproduce(
     for option, count in (("--runs", runs), ("--n-hparams", n_hparams), ("--workers", workers)):
         if count is not None and count < 1:
             raise InvalidValue(f"{option} must be at least 1, not {count}")
-    _refuse(
-        name,
-        {
-            "--records": records, "--dry-run": dry_run or None, "--runs": runs, "--rows": rows,
-            "--data": data, "--n-hparams": n_hparams, "--test-domain": test_domain,
-            "--selection": selection,
-        },
-    )  # fmt: skip
+    _refuse(context, IDLE.get(name, ()), name)
+    if records is not None:
+        _refuse(context, (*OF_RUNS, "device"), "--records, which runs nothing")
+    base = out or Path("reproduction")
     if name == RUNNING_TIME:
-        _time(datasets, out / RUNNING_TIME, device, quiet=quiet)
+        _time(datasets, base / RUNNING_TIME, device, quiet=quiet)
         return
     from shiftproof.benchmark.executors import open_executor
     from shiftproof.benchmark.jobs import Frozen
@@ -139,31 +159,37 @@ def reproduce(
     )
     study = RUN[name]()
     study.blocks(choice)  # a name misspelt is told before anything is loaded
-    folder = out / scale
+    folder = base / scale
+    failed = False
     if records is None:
         frozen = Frozen(backbone, weights, precision)
         with open_executor(executor, workers, ray_address) as place:
-            _run(
+            failed = _run(
                 study, choice, folder / study.folder, place, frozen, device, precision,
                 retry_failed=retry_failed, dry_run=dry_run, quiet=quiet,
             )  # fmt: skip
         if dry_run:
             return
-        records = folder / study.folder
-    runs_there = runs_of_study(read_sweep(records), study, choice)
-    _show(study.find(runs_there, choice), name, folder)
+    source = records or folder / study.folder
+    outcomes = read_sweep(source)
+    findings = study.find(runs_of_study(outcomes, study, choice), choice)
+    if not findings:
+        there = dict.fromkeys(f"{run.algorithm} on {run.dataset}" for run in outcomes)
+        some = ", ".join([*there][:3]) + (", …" if len(there) > 3 else "")
+        raise InvalidValue(
+            f"{source} has no finished run of {name} as asked for; it has {some or 'none at all'}"
+        )
+    _show(findings, name, folder if records is None or out is not None else None)
+    if failed:
+        raise typer.Exit(1)
 
 
-def _refuse(name: str, given: dict[str, object]) -> None:
-    """Refuse options that would do nothing."""
-    idle = {
-        "table1": ("--n-hparams", "--test-domain", "--selection"),
-        "figure1": ("--n-hparams", "--test-domain", "--selection", "--rows"),
-        RUNNING_TIME: tuple(given),
-    }.get(name, ())
-    for option in idle:
-        if given[option] is not None:
-            raise InvalidValue(f"{option} is not for {name}")
+def _refuse(context: typer.Context, idle: tuple[str, ...], what: str) -> None:
+    """Refuse options that were given and would do nothing."""
+    for parameter in idle:
+        source = context.get_parameter_source(parameter)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InvalidValue(f"--{parameter.replace('_', '-')} is not for {what}")
 
 
 def _run(
@@ -178,8 +204,8 @@ def _run(
     retry_failed: bool,
     dry_run: bool,
     quiet: bool,
-) -> None:
-    """Make the runs that are left; the command ends here if that is stopped or fails."""
+) -> bool:
+    """Make the runs that are left; return whether some failed.  If stopped, the command ends."""
     from dataclasses import replace
 
     from rich.console import Console
@@ -192,8 +218,10 @@ def _run(
 
     store = SweepFolder(folder)
 
+    ended = ("finished", "diverged") if retry_failed else ("finished", "diverged", "failed")
+
     def is_left(job: Job) -> bool:
-        return store.state(job) not in ("finished", "diverged")
+        return store.state(job) not in ended
 
     with LoadingBar(quiet=quiet) as progress:
         planned = plan_study(
@@ -210,33 +238,44 @@ def _run(
         workers = place.workers(left, planned.memory)
         done = f"{len(planned.jobs) - len(left)} of {len(planned.jobs)} runs are done; left:"
         Console(stderr=True).print(done, plan_table(replace(planned, jobs=left), workers))
-    if not dry_run:
+    if dry_run:
+        return False
+    try:
         run_plan(planned, folder, place, retry_failed=retry_failed, quiet=quiet)
+    except typer.Exit as end:
+        if end.exit_code != 1:
+            raise
+        return True  # what there is makes a table all the same
+    return False
 
 
-def _show(findings: Findings, name: str, folder: Path) -> None:
-    """Print the tables, and write tables and figures."""
+def _show(findings: Findings, name: str, folder: Path | None) -> None:
+    """Print the tables, and write tables and figures into a folder, if there is one."""
+    from rich.console import Console
+
     from shiftproof.report.dynamics import write_dynamics
+    from shiftproof.report.reproduction import comparison_table
 
+    console = Console()
+    for table in findings.comparisons:
+        console.print(comparison_table(table, console.width))
+    if folder is None:
+        if findings.curves is not None:
+            raise InvalidValue(f"{name} is a picture: --out must say where it goes")
+        return
     written = [path for table in findings.comparisons for path in _write(table, folder)]
     if (curves := findings.curves) is not None:
         folder.mkdir(parents=True, exist_ok=True)
         written += write_dynamics(
             curves.penalties, curves.steps, curves.switch, folder / name, curves.accuracies
         )
-    if not written:
-        raise InvalidValue(f"there is no finished run of {name} yet")
     typer.echo(f"written: {', '.join(str(path) for path in written)}")
 
 
 def _write(table: Comparison, folder: Path) -> list[Path]:
-    from rich.console import Console
-
-    from shiftproof.report.reproduction import as_latex, as_markdown, as_text, comparison_table
+    from shiftproof.report.reproduction import as_latex, as_markdown, as_text
     from shiftproof.training.checkpoint import write_atomically
 
-    console = Console()
-    console.print(comparison_table(table, console.width))
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for suffix, text in (
@@ -255,6 +294,7 @@ def _time(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> No
     quieten_profiler()
     from shiftproof.reproduction.paper import paper_table
     from shiftproof.reproduction.running_time import compare_timings, read_timings, time_datasets
+    from shiftproof.reproduction.studies import Findings
     from shiftproof.training.config import choose_device
 
     known = [row.ours for row in paper_table(RUNNING_TIME).rows]
@@ -269,8 +309,8 @@ def _time(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> No
             typer.echo(f"measuring steps of {dataset}", err=True)
 
     time_datasets(chosen, folder, choose_device(device), tell)
-    paths = _write(compare_timings(read_timings(folder, choose_device(device))), folder.parent)
-    typer.echo(f"written: {', '.join(str(path) for path in paths)}")
+    table = compare_timings(read_timings(folder, choose_device(device)))
+    _show(Findings((table,)), RUNNING_TIME, folder.parent)
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

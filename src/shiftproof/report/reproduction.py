@@ -242,7 +242,7 @@ def _signs_explained(comparison: Comparison, lines: Sequence[Line]) -> Iterator[
         whose = {"paper": "of the paper's runs", "ours": "of our runs"}
         yield f"± {comparison.error} " + " and ".join(w for k, w in whose.items() if k in spread)
     if comparison.counts_runs and any(cell.ours is not None for cell in cells):
-        yield "(n) number of our runs"
+        yield "(n) number of our repetitions"
     if apart:
         yield "diff: ours less the paper's" + ", in standard errors (s.e.)" * bool(known)
     if known and len(known) < len(apart):

@@ -113,11 +113,16 @@ class Table1(Study):
         if all(cell.ours is None for row in rows for cell in row.cells):
             return Findings()
         diverged = sum(run.status == "diverged" for run in outcomes)
+        stand_in = choice.stand_in_of(DATASET)
+        low = any(run.origin.config.get("precision") == "bf16" for run in outcomes)
         notes = [
             "500 full-batch steps. IDM and IGA have the hyper-parameters that their authors chose,"
             " the others those chosen for IRM; all were chosen with an eye on the reversed domain.",
             *([f"{diverged} runs diverged and are left out."] if diverged else []),
+            *(["Ours are in bf16."] if low else []),
             *([LITE_NOTE] if choice.scale == "lite" else []),
+            *([f"Ours are on {stand_in} in place of {DATASET}."] if stand_in else []),
+            *table.notes,
         ]
         return Findings(
             (
@@ -127,7 +132,7 @@ class Table1(Study):
                     tuple(column.name for column in table.columns),
                     tuple(rows),
                     error="standard deviation",
-                    comparable=choice.scale == "full",
+                    comparable=choice.scale == "full" and stand_in is None,
                     notes=tuple(notes),
                 ),
             )

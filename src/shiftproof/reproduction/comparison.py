@@ -59,15 +59,19 @@ class Measured:
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of a table, of the paper and of ours; either may be missing."""
+    """One figure of a table, of the paper and of ours; either may be missing.
+
+    Unless ``comparable``, ours was made from less than the paper's, and has no difference to it.
+    """
 
     paper: Published | None = None
     ours: Measured | None = None
+    comparable: bool = True
 
     @property
     def difference(self) -> float | None:
         """Ours less the paper's, in the units of both."""
-        if self.paper is None or self.ours is None:
+        if self.paper is None or self.ours is None or not self.comparable:
             return None
         return self.ours.mean - self.paper.value
 

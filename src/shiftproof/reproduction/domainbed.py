@@ -88,7 +88,7 @@ def compare_rows(
     """Return the paper's table of one dataset with ours beside it; None if we have no run of it.
 
     Where the data are a stand-in with domains of its own, the columns are those, and the paper has
-    nothing to say of them.
+    nothing to say of them; nor has it of another selector than its own.
     """
     stand_in = choice.stand_in_of(part.dataset)
     results = results_of(outcomes, choice.name_of(part.dataset), part.rows, selector)
@@ -99,17 +99,22 @@ def compare_rows(
     same = set(known) == set(results.domains)
     domains = known if same else list(results.domains)
     headings = [column.name for column in table.columns] if same else list(results.domains)
+    published = same and selector == table.selection
     rows = []
     for printed, variant in zip(table.rows, part.rows, strict=True):
-        papers = (*printed.values, printed.average) if same else (None,) * (len(domains) + 1)
+        papers = (*printed.values, printed.average) if published else (None,) * (len(domains) + 1)
         ours = [_of_domain(results, variant.name, name) for name in domains]
         ours.append(trial_averages(results, variant.name))
-        cells = [Cell(paper, measured(values)) for paper, values in zip(papers, ours, strict=True)]
+        whole = [_has_all_draws(results, variant.name, name) for name in domains]
+        whole.append(all(whole))
+        cells = map(Cell, papers, map(measured, ours), whole)
         rows.append(Row(printed.name, printed.marks, tuple(cells)))
     notes = protocol_notes(results, selector, choice.scale)
     if stand_in:
         notes.append(f"Ours are on {stand_in} in place of {part.dataset}.")
     title = f"{part.dataset} ({table.source})"
+    if stand_in:
+        title = f"{stand_in} in place of {title}"
     if selector != "oracle":
         title += f", selection by {selector}"
     return Comparison(
@@ -183,6 +188,13 @@ def trial_averages(results: DatasetResults, row: str) -> list[float]:
     return [
         100 * sum(cell.accuracies[trial] for cell in cells) / len(cells) for trial in sorted(whole)
     ]
+
+
+def _has_all_draws(results: DatasetResults, row: str, domain: str | None) -> bool:
+    """Whether no run of a cell is yet to come: the best of fewer draws is lower."""
+    if row not in results.algorithms or domain not in results.domains:
+        return False
+    return not results.cells[row, results.domains.index(domain)].incomplete
 
 
 def _of_domain(results: DatasetResults, row: str, domain: str | None) -> list[float]:

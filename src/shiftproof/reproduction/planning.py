@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from shiftproof.benchmark.estimate import Cost, measure
 from shiftproof.benchmark.jobs import Frozen, Job, SweepData
@@ -40,13 +41,13 @@ def plan_study(
     names = [data.name for data in sets]
     if len(set(names)) < len(names):
         raise InvalidValue(f"two datasets of one name among {', '.join(names)}; rename a folder")
-    # All of them first: what is not there is told before anything is measured.
+    # All of them first: what is not there, or misspelt, is told before anything is measured.
     trials = [
         {trial: data.load(trial, progress) for trial in range(block.trials)}
         for block, data in zip(blocks, sets, strict=True)
     ]
-    for block, data, loaded in zip(blocks, sets, trials, strict=True):
-        own = list(
+    planned = [
+        list(
             plan(
                 data,
                 loaded,
@@ -59,6 +60,9 @@ def plan_study(
                 precision=precision,
             )
         )
+        for block, data, loaded in zip(blocks, sets, trials, strict=True)
+    ]
+    for block, data, loaded, own in zip(blocks, sets, trials, planned, strict=True):
         for done, variant in enumerate(block.variants):
             progress(f"measuring steps on {data.name}", done, len(block.variants))
             left = [job for job in own if job.variant == variant.name and is_left(job)]
@@ -80,7 +84,8 @@ def sweep_data(dataset: str, choice: Choice, preset: Preset, frozen: Frozen | No
     """Return where a dataset comes from: the package, a download, or a place of the user's."""
     path = choice.data.get(dataset)
     images = DATASETS.get(dataset).card.regime in ("large-image", "huge-image")
-    request = DataRequest(dataset if path is None else path)
+    # A folder of the user's is that folder, even if it has a dataset's name.
+    request = DataRequest(dataset if path is None else str(Path(path).expanduser().absolute()))
     freezes = images and preset.freeze_images
     return SweepData(choice.name_of(dataset), preset.request(request), frozen if freezes else None)
 

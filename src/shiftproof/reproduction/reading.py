@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shiftproof.benchmark.jobs import Variant
+from shiftproof.benchmark.presets import Preset
 from shiftproof.benchmark.results import RunOutcome
+from shiftproof.data import DATASETS
 from shiftproof.errors import DataError
 from shiftproof.reproduction.studies import Block, Choice, Study
 
@@ -16,13 +18,20 @@ def runs_of_study(outcomes: Sequence[RunOutcome], study: Study, choice: Choice) 
     Runs of another size under the same names are an error, not a table of the published size.
     """
     blocks = study.blocks(choice)
-    steps = study.preset(choice.scale).steps
+    there = {run.dataset: None for run in outcomes}
+    for block in blocks:
+        stand_in = choice.stand_in_of(block.dataset)
+        if stand_in and stand_in not in there:
+            raise DataError(f"there is no run on {stand_in}, only on {', '.join(there)}")
+    preset = study.preset(choice.scale)
     found = []
     for run in outcomes:
         for block in blocks:
             variant = _variant(run, block, choice)
             if variant is not None:
-                _check_size(run, variant, steps)
+                _check_size(run, variant, preset.steps)
+                if choice.stand_in_of(block.dataset) is None:
+                    _check_network(run, block.dataset, preset)
                 found.append(run)
     return found
 
@@ -44,10 +53,11 @@ def _variant(run: RunOutcome, block: Block, choice: Choice) -> Variant | None:
 
 def _check_size(run: RunOutcome, variant: Variant, steps: int) -> None:
     config = run.origin.config
-    if config.get("steps", steps) != steps:
+    ended = run.status == "finished" and run.evaluations
+    taken = config.get("steps", run.evaluations[-1].step if ended else steps)
+    if taken != steps:
         raise DataError(
-            f"{run.folder} has runs of {config['steps']:,} steps, not {steps:,}; is it of another"
-            " --scale?"
+            f"{run.folder} has runs of {taken:,} steps, not {steps:,}; is it of another --scale?"
         )
     hparams = config.get("hparams", {})
     for name, value in variant.hparams.items():
@@ -56,3 +66,16 @@ def _check_size(run: RunOutcome, variant: Variant, steps: int) -> None:
                 f"{run.folder} has {run.algorithm} with {name}={hparams[name]}, not {value}; is it"
                 " of another --scale?"
             )
+
+
+def _check_network(run: RunOutcome, dataset: str, preset: Preset) -> None:
+    """Refuse runs of a smaller network, which may have as many steps."""
+    config, card = run.origin.config, DATASETS.get(dataset).card
+    network = preset.backbones.get(card.regime, card.backbone)
+    trained, frozen = config.get("backbone", network), bool(config.get("frozen"))
+    if not preset.freeze_images if frozen else trained != network:
+        kind = "frozen features" if frozen else f"the network {trained}"
+        raise DataError(
+            f"{run.folder} has runs of {kind} on {dataset}, not of {network}; is it of another"
+            " --scale?"
+        )

@@ -20,7 +20,7 @@ from shiftproof.benchmark.presets import PROTOCOL_STEPS
 from shiftproof.data import DATASETS
 from shiftproof.errors import DataError
 from shiftproof.reproduction.comparison import Cell, Comparison, Row, measured
-from shiftproof.reproduction.paper import paper_table
+from shiftproof.reproduction.paper import PaperColumn, paper_table
 from shiftproof.training.checkpoint import write_atomically
 from shiftproof.types import Batch, Task
 
@@ -128,13 +128,20 @@ def compare_timings(timings: Sequence[Timing]) -> Comparison:
     return Comparison(
         NAME,
         "Computational overhead of IDM (Table 11)",
-        tuple(f"{column.group}: {column.name}".strip(": ") for column in table.columns),
+        tuple(map(_heading, table.columns)),
         tuple(rows),
         unit="",
         comparable=False,
         counts_runs=False,
         notes=notes,
     )
+
+
+def _heading(column: PaperColumn) -> str:
+    """Return a heading with its unit; the group's is in brackets, and not that of a share."""
+    if column.unit == "%":
+        return f"{column.group.partition(' (')[0]}: {column.name} (%)"
+    return f"{column.group}: {column.name}"
 
 
 def _columns(timing: Timing) -> list[float | None]:

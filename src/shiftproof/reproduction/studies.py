@@ -77,14 +77,19 @@ class Choice:
     def of_rows(
         self, rows: Sequence[Variant], printed: Mapping[str, str] | None = None
     ) -> tuple[Variant, ...]:
-        """Return the rows to run of those of a study; ``printed`` are other names of them."""
+        """Return the rows to run of those of a study; ``printed`` are other names of them.
+
+        Capitals or not: the paper's tables have ERM, and ours erm.
+        """
         if self.algorithms is None:
             return tuple(rows)
         names = [row.name for row in rows]
-        asked = [(printed or {}).get(name, name) for name in self.algorithms]
-        for name in asked:
-            if name not in names:
+        known = {name.lower(): name for name in names}
+        known |= {other.lower(): name for other, name in (printed or {}).items()}
+        for name in self.algorithms:
+            if name.lower() not in known:
                 raise UnknownName("row of this study", name, names)
+        asked = {known[name.lower()] for name in self.algorithms}
         return tuple(row for row in rows if row.name in asked)
 
     def name_of(self, dataset: str) -> str:
@@ -112,6 +117,10 @@ class Findings:
 
     comparisons: tuple[Comparison, ...] = ()
     curves: Curves | None = None
+
+    def __bool__(self) -> bool:
+        """Whether anything was found."""
+        return bool(self.comparisons) or self.curves is not None
 
 
 class Study(ABC):

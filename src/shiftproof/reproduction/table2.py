@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import ClassVar
 
 from shiftproof.benchmark.aggregate import DatasetResults
@@ -52,7 +53,9 @@ class Table2(ProtocolStudy):
             tables += _summary(outcomes, choice, selector)
         for part in self.parts():
             detail = Part(part.table, part.dataset, _printed_rows(part))
-            tables.append(compare_rows(detail, outcomes, choice))
+            # The paper has details of the oracle; others only if they were asked for.
+            for selector in choice.selectors or (PUBLISHED_SELECTOR,):
+                tables.append(compare_rows(detail, outcomes, choice, selector))
         return Findings(tuple(table for table in tables if table is not None))
 
 
@@ -80,6 +83,7 @@ def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> l
             found[dataset] = results
     if not found:
         return []
+    elsewhere = [name for name, results in found.items() if _has_own_domains(results, name)]
     rows, means = [], {}
     for row in table.rows:
         by_dataset = {
@@ -89,12 +93,22 @@ def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> l
             dataset: sum(values) / len(values) for dataset, values in by_dataset.items() if values
         }
         cells = [
-            Cell(paper if published else None, measured(by_dataset.get(str(column.ours), [])))
-            for column, paper in zip(table.columns, row.values, strict=True)
+            Cell(
+                paper if published and dataset not in elsewhere else None,
+                measured(by_dataset.get(dataset, [])),
+                dataset in found and _is_whole(found[dataset], row.ours),
+            )
+            for dataset, paper in zip(_datasets(), row.values, strict=True)
         ]
         whole = len(means[row.ours]) == len(table.columns)
-        average = [sum(means[row.ours].values()) / len(table.columns)] if whole else []
-        cells.append(Cell(row.average if published else None, measured(average)))
+        average = [fmean(values) for values in zip(*by_dataset.values(), strict=False)]
+        cells.append(
+            Cell(
+                row.average if published and not elsewhere else None,
+                measured(average if whole else []),
+                all(cell.comparable for cell in cells),
+            )
+        )
         rows.append(Row(row.name, (), tuple(cells)))
     if not any(means.values()):
         return []
@@ -115,7 +129,12 @@ def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> l
             for note in own
             if note not in alike
         ),
-        *_stand_ins(choice),
+        *(
+            f"Ours are on {choice.name_of(dataset)} in place of {dataset}."
+            for dataset in found
+            if choice.stand_in_of(dataset)
+        ),
+        *table.notes,
     ]
     return [
         Comparison(
@@ -126,7 +145,13 @@ def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> l
             comparable=comparable,
             notes=tuple(notes),
         ),
-        _ranks(means, list(found), selector, notes, comparable=comparable),
+        _ranks(
+            means,
+            list(found),
+            selector,
+            notes,
+            comparable=comparable and all(c.comparable for row in rows for c in row.cells),
+        ),
     ]
 
 
@@ -166,7 +191,13 @@ def _ranks(
     )
 
 
-def _stand_ins(choice: Choice) -> list[str]:
-    return [
-        f"Ours are on {choice.name_of(dataset)} in place of {dataset}." for dataset in choice.data
-    ]
+def _is_whole(results: DatasetResults, row: str) -> bool:
+    """Whether a row has all its runs: the best of fewer draws is lower."""
+    return row in results.algorithms and results.complete(row)
+
+
+def _has_own_domains(results: DatasetResults, dataset: str) -> bool:
+    """Whether the data are a stand-in of which the paper has nothing to say."""
+    return {column.ours for column in paper_table(f"detail-{dataset}").columns} != {
+        *results.domains
+    }
