@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from shiftproof.benchmark.aggregate import DatasetResults
 from shiftproof.benchmark.jobs import Variant
@@ -20,7 +20,7 @@ from shiftproof.reproduction.domainbed import (
     results_of,
     trial_averages,
 )
-from shiftproof.reproduction.paper import paper_table
+from shiftproof.reproduction.paper import PaperRow, paper_table
 from shiftproof.reproduction.studies import Choice, Findings, Scale
 
 PUBLISHED_SELECTOR = "oracle"
@@ -72,91 +72,111 @@ def _printed_rows(part: Part) -> tuple[Variant, ...]:
     return tuple(Variant.plain(row.ours) for row in part.table.rows)
 
 
+class _Column(NamedTuple):
+    """A column of accuracies: the paper's at a position, or none; ours on a dataset, or none."""
+
+    heading: str
+    paper: int | None
+    dataset: str | None
+
+
 def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> list[Comparison]:
     """Return Table 2 and its ranks under a selector; nothing if it has no number."""
     table = paper_table("table2")
-    published = selector == PUBLISHED_SELECTOR
     found: dict[str, DatasetResults] = {}
     for dataset in _datasets():
         results = results_of(outcomes, choice.name_of(dataset), _rows(), selector)
         if results is not None:
             found[dataset] = results
-    if not found:
-        return []
-    elsewhere = [name for name, results in found.items() if _has_own_domains(results, name)]
-    rows, means = [], {}
-    for row in table.rows:
-        by_dataset = {
-            dataset: trial_averages(results, row.ours) for dataset, results in found.items()
-        }
-        means[row.ours] = {
-            dataset: sum(values) / len(values) for dataset, values in by_dataset.items() if values
-        }
-        cells = [
-            Cell(
-                paper if published and dataset not in elsewhere else None,
-                measured(by_dataset.get(dataset, [])),
-                dataset in found and _is_whole(found[dataset], row.ours),
-            )
-            for dataset, paper in zip(_datasets(), row.values, strict=True)
-        ]
-        whole = len(means[row.ours]) == len(table.columns)
-        average = [fmean(values) for values in zip(*by_dataset.values(), strict=False)]
-        cells.append(
-            Cell(
-                row.average if published and not elsewhere else None,
-                measured(average if whole else []),
-                all(cell.comparable for cell in cells),
-            )
-        )
-        rows.append(Row(row.name, (), tuple(cells)))
-    if not any(means.values()):
-        return []
-    comparable = all(is_comparable(r, dataset, choice) for dataset, r in found.items())
-    said = {
-        dataset: protocol_notes(results, selector, choice.scale)
-        for dataset, results in found.items()
+    averages = {
+        row.ours: {name: trial_averages(results, row.ours) for name, results in found.items()}
+        for row in table.rows
     }
-    # What holds for all is said once.
-    alike = [
-        note for note in next(iter(said.values())) if all(note in own for own in said.values())
+    if not any(values for own in averages.values() for values in own.values()):
+        return []
+    published = selector == PUBLISHED_SELECTOR
+    columns = _columns(found, choice)
+    rows = [
+        _row(row, columns, found, averages[row.ours], published=published) for row in table.rows
     ]
-    notes = [
-        *alike,
-        *(
-            f"{dataset}: {note}"
-            for dataset, own in said.items()
-            for note in own
-            if note not in alike
-        ),
-        *(
-            f"Ours are on {choice.name_of(dataset)} in place of {dataset}."
-            for dataset in found
-            if choice.stand_in_of(dataset)
-        ),
-        *table.notes,
-    ]
+    comparable = all(is_comparable(results, name, choice) for name, results in found.items())
+    whole = all(cell.comparable for row in rows for cell in row.cells)
+    notes = _notes(found, choice, selector)
     return [
         Comparison(
             "table2" if published else f"table2-{selector}",
             f"DomainBed (Table 2), selection by {selector}",
-            (*(column.name for column in table.columns), "Avg"),
+            (*(column.heading for column in columns), "Avg"),
             tuple(rows),
             comparable=comparable,
             notes=tuple(notes),
         ),
-        _ranks(
-            means,
-            list(found),
-            selector,
-            notes,
-            comparable=comparable and all(c.comparable for row in rows for c in row.cells),
-        ),
+        _ranks(averages, list(found), selector, notes, comparable=comparable and whole),
     ]
 
 
+def _columns(found: Mapping[str, DatasetResults], choice: Choice) -> list[_Column]:
+    """Return the paper's columns; a stand-in with domains of its own has one for itself."""
+    columns = []
+    for position, column in enumerate(paper_table("table2").columns):
+        dataset = str(column.ours)
+        published = {column.ours for column in paper_table(f"detail-{dataset}").columns}
+        if dataset in found and published != {*found[dataset].domains}:
+            columns.append(_Column(column.name, position, None))
+            columns.append(_Column(choice.name_of(dataset), None, dataset))
+        else:
+            columns.append(_Column(column.name, position, dataset))
+    return columns
+
+
+def _row(
+    row: PaperRow,
+    columns: Sequence[_Column],
+    found: Mapping[str, DatasetResults],
+    averages: Mapping[str, list[float]],
+    *,
+    published: bool,
+) -> Row:
+    """Return a row: accuracies by column, and their average where every dataset has one."""
+    cells = []
+    for column in columns:
+        results = found.get(column.dataset or "")
+        # The best of fewer draws than the paper's is lower.
+        whole = (
+            results is not None and row.ours in results.algorithms and results.complete(row.ours)
+        )
+        paper = None if column.paper is None or not published else row.values[column.paper]
+        cells.append(Cell(paper, measured(averages.get(column.dataset or "", [])), whole))
+    everywhere = len(columns) == len(row.values) and all(cell.ours for cell in cells)
+    by_trial = [fmean(values) for values in zip(*averages.values(), strict=False)]
+    cells.append(
+        Cell(
+            row.average if published else None,
+            measured(by_trial if everywhere else []),
+            all(cell.comparable for cell in cells),
+        )
+    )
+    return Row(row.name, (), tuple(cells))
+
+
+def _notes(found: Mapping[str, DatasetResults], choice: Choice, selector: str) -> list[str]:
+    """Say how ours were made; what holds for all datasets once."""
+    said = {
+        name: protocol_notes(results, selector, choice.scale) for name, results in found.items()
+    }
+    first, *others = said.values()
+    alike = [note for note in first if all(note in own for own in others)]
+    apart = [f"{name}: {note}" for name, own in said.items() for note in own if note not in alike]
+    stand_ins = [
+        f"Ours are on {choice.name_of(name)} in place of {name}."
+        for name in found
+        if choice.stand_in_of(name)
+    ]
+    return [*alike, *apart, *stand_ins, *paper_table("table2").notes]
+
+
 def _ranks(
-    means: Mapping[str, Mapping[str, float]],
+    averages: Mapping[str, Mapping[str, list[float]]],
     datasets: Sequence[str],
     selector: str,
     notes: list[str],
@@ -166,7 +186,12 @@ def _ranks(
     """Return the ranks over the datasets that we have."""
     table = paper_table("table2")
     published = selector == PUBLISHED_SELECTOR
-    ranks = rank_algorithms(means)
+    ranks = rank_algorithms(
+        {
+            row: {name: fmean(values) for name, values in own.items() if values}
+            for row, own in averages.items()
+        }
+    )
     rows = []
     for row in table.rows:
         ours = ranks.get(row.ours)
@@ -189,15 +214,3 @@ def _ranks(
         counts_runs=False,
         notes=(f"Ours are among {len(ranks)} algorithms on {', '.join(datasets)}.", *notes),
     )
-
-
-def _is_whole(results: DatasetResults, row: str) -> bool:
-    """Whether a row has all its runs: the best of fewer draws is lower."""
-    return row in results.algorithms and results.complete(row)
-
-
-def _has_own_domains(results: DatasetResults, dataset: str) -> bool:
-    """Whether the data are a stand-in of which the paper has nothing to say."""
-    return {column.ours for column in paper_table(f"detail-{dataset}").columns} != {
-        *results.domains
-    }
