@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from shiftproof.benchmark.estimate import Cost
+from shiftproof.benchmark.executors import local
 from shiftproof.benchmark.jobs import SweepData, Variant
 from shiftproof.benchmark.presets import PRESETS
 from shiftproof.benchmark.store import SweepFolder
@@ -120,6 +121,22 @@ def test_long_runs_go_first_dataset_by_dataset(table):
         for pair in [("toy", "idm"), ("toy", "erm"), ("other", "erm"), ("other", "idm")]
         for _ in range(3)
     ]
+    toy = replace(plan, jobs=plan.jobs[:4])  # three of a kind and one of the other
+    costs = [toy.expected_seconds(job) for job in toy.jobs]
+    assert toy.seconds(1) == pytest.approx(sum(costs))
+    assert toy.seconds(2) == pytest.approx(sum(costs) / 2)
+    assert toy.seconds(9) == max(costs)  # a run is not divided among processes
+
+
+@pytest.mark.parametrize(
+    ("said", "threads"), [(None, 4), ("", 4), ("1", 1), ("3", 3), ("16", 4), ("0", 4), ("all", 4)]
+)
+def test_processes_share_the_cores_and_take_fewer_threads_if_told(said, threads, monkeypatch):
+    monkeypatch.setattr(local, "cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if said is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+    assert local.threads_of_each(2) == threads
 
 
 def test_nonsense_is_refused(table):

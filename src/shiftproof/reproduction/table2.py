@@ -142,9 +142,7 @@ def _row(
     for column in columns:
         results = found.get(column.dataset or "")
         # The best of fewer draws than the paper's is lower.
-        whole = (
-            results is not None and row.ours in results.algorithms and results.complete(row.ours)
-        )
+        whole = results is not None and _is_whole(results, row.ours)
         paper = None if column.paper is None or not published else row.values[column.paper]
         cells.append(Cell(paper, measured(averages.get(column.dataset or "", [])), whole))
     everywhere = len(columns) == len(row.values) and all(cell.ours for cell in cells)
@@ -157,6 +155,10 @@ def _row(
         )
     )
     return Row(row.name, (), tuple(cells))
+
+
+def _is_whole(results: DatasetResults, row: str) -> bool:
+    return row in results.algorithms and results.complete(row)
 
 
 def _notes(found: Mapping[str, DatasetResults], choice: Choice, selector: str) -> list[str]:

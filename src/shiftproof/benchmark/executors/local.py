@@ -50,11 +50,11 @@ class LocalExecutor(Executor):
     ) -> None:
         """Run jobs, with the cores divided among the processes."""
         workers = self.workers(jobs, memory)
-        threads = self._threads or _threads(workers)
+        threads = self._threads or threads_of_each(workers)
         work_off(_Crew(folder, workers, threads, self._checkpoint_seconds), jobs, listener)
 
 
-def _threads(workers: int) -> int:
+def threads_of_each(workers: int) -> int:
     """Return the threads of each process: its share of the cores, or fewer if the user says so."""
     share = max(1, cores() // workers)
     said = os.environ.get("OMP_NUM_THREADS", "")
