@@ -32,16 +32,27 @@ def test_a_single_run_is_taken_to_spread_as_the_papers_do():
     assert cell.in_standard_errors == pytest.approx(expected)
 
 
+def by_chance(rng, published, runs):
+    """How far two means of the same experiment lie apart, in standard errors."""
+    theirs, own = rng.normal(70, 2, published), rng.normal(70, 2, runs)
+    paper = Published(theirs.mean(), 0.0, theirs.std(ddof=1), published)
+    return abs(Cell(paper, Measured(tuple(own))).in_standard_errors)
+
+
 @pytest.mark.parametrize(("published", "runs"), [(10, 1), (10, 3), (3, 1), (3, 3), (10, 10)])
 def test_chance_alone_passes_two_standard_errors_as_often_as_tables_say(published, runs):
     """Of pairs of the same experiment 5 to 20% differ by more (report/reproduction.py says so)."""
     rng = np.random.default_rng(0)
-    far = 0
-    for _ in range(2000):
-        theirs, own = rng.normal(70, 2, published), rng.normal(70, 2, runs)
-        paper = Published(theirs.mean(), 0.0, theirs.std(ddof=1), published)
-        far += abs(Cell(paper, Measured(tuple(own))).in_standard_errors) > 2
+    far = sum(by_chance(rng, published, runs) > 2 for _ in range(2000))
     assert 0.05 < far / 2000 < 0.20
+
+
+def test_chance_alone_puts_a_figure_three_standard_errors_off_in_four_tables_of_ten():
+    """So docs/reproduction.md of Table 1: 15 figures of three runs and three of five."""
+    rng = np.random.default_rng(0)
+    sizes = [3] * 15 + [5] * 3
+    far = sum(any(by_chance(rng, 10, runs) > 3 for runs in sizes) for _ in range(1000))
+    assert far / 1000 == pytest.approx(0.4, abs=0.05)
 
 
 @pytest.mark.parametrize(
