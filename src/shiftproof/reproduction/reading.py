@@ -73,7 +73,8 @@ def _check_network(run: RunOutcome, dataset: str, preset: Preset) -> None:
     config, card = run.origin.config, DATASETS.get(dataset).card
     network = preset.backbones.get(card.regime, card.backbone)
     trained, frozen = config.get("backbone", network), bool(config.get("frozen"))
-    if not preset.freeze_images if frozen else trained != network:
+    fits = preset.freeze_images if frozen else trained == network
+    if not fits:
         kind = "frozen features" if frozen else f"the network {trained}"
         raise DataError(
             f"{run.folder} has runs of {kind} on {dataset}, not of {network}; is it of another"
