@@ -12,7 +12,6 @@ _LATEX_SIGNS = {
     "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "|": r"\textbar{}", "λ": r"$\lambda$",
     # At the start of a row they would be taken for options of the end of the row above.
     "[": "{[}", "*": "{*}",
-    "°": r"$^{\circ}$", "²": "$^{2}$", "³": "$^{3}$",
     **{sign: f"$_{{{digit}}}$" for digit, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }  # fmt: skip

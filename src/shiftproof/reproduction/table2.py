@@ -120,8 +120,8 @@ def _columns(found: Mapping[str, DatasetResults], choice: Choice) -> list[_Colum
     columns = []
     for position, column in enumerate(paper_table("table2").columns):
         dataset = str(column.ours)
-        published = {column.ours for column in paper_table(f"detail-{dataset}").columns}
-        if dataset in found and published != {*found[dataset].domains}:
+        known = {domain.ours for domain in paper_table(f"detail-{dataset}").columns}
+        if dataset in found and known != {*found[dataset].domains}:
             columns.append(_Column(column.name, position, None))
             columns.append(_Column(choice.name_of(dataset), None, dataset))
         else:
