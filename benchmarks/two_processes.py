@@ -22,12 +22,12 @@ from pathlib import Path
 
 import torch
 
-from shiftproof.benchmark.executors.local import LocalExecutor
-from shiftproof.benchmark.jobs import SweepData
-from shiftproof.benchmark.presets import PRESETS
-from shiftproof.benchmark.resources import cores
-from shiftproof.benchmark.sweep import SweepPlan, make_plan, run_sweep
-from shiftproof.data.requests import DataRequest
+from shiftproof.data.load import DataRequest
+from shiftproof.sweeps.executors.local import LocalExecutor
+from shiftproof.sweeps.jobs import SweepData
+from shiftproof.sweeps.presets import PRESETS
+from shiftproof.sweeps.resources import cores
+from shiftproof.sweeps.sweep import SweepPlan, make_plan, run_sweep
 
 ALGORITHMS = ("erm", "vrex", "fishr", "idm")
 

@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shiftproof.core.errors import ShiftproofError
 from shiftproof.data import DomainDataset
-from shiftproof.data.library import import_set
-from shiftproof.data.pacs import PACS
-from shiftproof.data.requests import DataRequest
-from shiftproof.errors import ShiftproofError
+from shiftproof.data.datasets.pacs import PACS
+from shiftproof.data.library.store import import_set
+from shiftproof.data.load import DataRequest
 
 CLASSES = {"blue": (20, 20, 220), "green": (20, 220, 20), "red": (220, 20, 20)}
 DOMAINS = ("day", "dusk", "night")

@@ -20,18 +20,22 @@ ROOT = "shiftproof"
 LAYERS = [
     {"testing", "__main__"},
     {"cli"},
-    {"report", "estimator", "bench", "reproduction"},
-    {"benchmark", "diagnosis"},
+    {"api"},
+    {"report", "sklearn", "paper", "bench"},
+    {"sweeps", "shift"},
+    {"inference"},
     {"training"},
-    {"algorithms", "matching"},
-    {"data", "models", "penalties", "information"},
-    {"types", "space", "registry", "seeding", "errors"},
+    {"learners"},
+    {"matching", "penalties"},
+    {"data", "models", "theory", "information"},
+    {"core"},
 ]
 # Rows whose members do not import each other.  (Nothing imports the first row.)
 STRANGERS = [
     {"testing", "__main__"},
-    {"benchmark", "diagnosis"},
-    {"data", "models", "penalties", "information"},
+    {"sweeps", "shift"},
+    {"matching", "penalties"},
+    {"data", "models", "theory", "information"},
 ]
 RANK = {part: len(LAYERS) - row for row, parts in enumerate(LAYERS) for part in parts}
 # The bare package holds the version: everyone may import it, and it imports nobody.  It hands out
@@ -48,7 +52,7 @@ class Import(NamedTuple):
 
 
 def part_of(module: str) -> str:
-    """``shiftproof.data.mnist`` → ``data``; the bare package → the empty string."""
+    """``shiftproof.data.datasets.mnist`` → ``data``; the bare package → the empty string."""
     return module.partition(".")[2].partition(".")[0]
 
 
@@ -124,14 +128,14 @@ def test_imports_go_downward_only() -> None:
 
 
 def test_the_walker_sees_the_imports_that_are_there() -> None:
-    """A walker that finds nothing would pass; these exist, the last under TYPE_CHECKING."""
+    """A walker that finds nothing would pass; these exist."""
     seen = {(source, target) for _, source, target in imports_within(SOURCE)}
     assert {
-        ("algorithms", "penalties"),
-        ("penalties", "errors"),
-        ("testing", "algorithms"),
+        ("learners", "penalties"),
+        ("penalties", "core"),
+        ("testing", "learners"),
         ("__main__", "cli"),
-        ("types", "space"),
+        ("sweeps", "training"),
     } <= seen
 
 
@@ -139,66 +143,66 @@ def test_the_walker_sees_the_imports_that_are_there() -> None:
 
 SYNTHETIC = {
     "an upward import": ("data/files.py", "import shiftproof.training.loop", "data", "training"),
-    "an upward from": ("data/x.py", "from shiftproof.algorithms import X", "data", "algorithms"),
-    "a part from the bare package": ("errors.py", "from shiftproof import cli", "errors", "cli"),
+    "an upward from": ("data/x.py", "from shiftproof.learners import X", "data", "learners"),
+    "a part from the bare package": ("core/e.py", "from shiftproof import cli", "core", "cli"),
     "a sideways import": ("data/files.py", "from shiftproof.models import Y", "data", "models"),
-    "benchmark and diagnosis": (
-        "diagnosis/shift.py", "import shiftproof.benchmark", "diagnosis", "benchmark",
+    "sweeps and shift": (
+        "shift/diagnose.py", "import shiftproof.sweeps", "shift", "sweeps",
     ),
     "one in a function": (
-        "penalties/pdm.py",
+        "matching/pdm.py",
         "def f():\n    if True:\n        from shiftproof.training import loop",
-        "penalties",
+        "matching",
         "training",
     ),
     "one in a method": (
-        "types.py",
+        "core/types.py",
         "class C:\n    def f(self):\n        import shiftproof.models.net as n",
-        "types",
+        "core",
         "models",
     ),
     "one for type checking": (
-        "algorithms/erm.py",
+        "learners/erm.py",
         "import typing\nif typing.TYPE_CHECKING:\n    from shiftproof.training import L",
-        "algorithms",
+        "learners",
         "training",
     ),
     "one tried": (
-        "space.py", "try:\n    import shiftproof.cli\nexcept OSError:\n    pass", "space", "cli",
+        "core/s.py", "try:\n    import shiftproof.cli\nexcept OSError:\n    pass", "core", "cli",
     ),
     "a relative one": ("data/files.py", "from ..training.loop import run", "data", "training"),
     "a relative one of a part": ("data/files.py", "from .. import training", "data", "training"),
     "a relative one in a package": (
-        "data/__init__.py", "from ..algorithms import X", "data", "algorithms",
+        "data/__init__.py", "from ..learners import X", "data", "learners",
     ),
-    "a relative one at the top": ("registry.py", "from .data import X", "registry", "data"),
+    "a relative one at the top": ("api.py", "from .cli import X", "api", "cli"),
     "a deep one": ("data/deep/er.py", "from ...training import loop", "data", "training"),
     "one by name": (
-        "penalties/pdm.py",
+        "matching/pdm.py",
         "import importlib\nimportlib.import_module('shiftproof.cli')",
-        "penalties",
+        "matching",
         "cli",
     ),
     "testing by anyone": ("cli/check.py", "from shiftproof.testing import t", "cli", "testing"),
     "main by anyone": ("cli/check.py", "from shiftproof import __main__", "cli", "__main__"),
     "main by testing": ("testing/t.py", "import shiftproof.__main__", "testing", "__main__"),
     "a check of another kind": (
-        "__init__.py", "if CHECKED:\n    from .estimator import E", ROOT, "estimator",
+        "__init__.py", "if CHECKED:\n    from .sklearn import E", ROOT, "sklearn",
     ),
-    "an export of the bare package": ("__init__.py", "from .estimator import E", ROOT, "estimator"),
+    "an export of the bare package": ("__init__.py", "from .sklearn import E", ROOT, "sklearn"),
 }  # fmt: skip
 
 ALLOWED = {
-    "__init__.py": "if TYPE_CHECKING:\n    from shiftproof.estimator import E",
-    "data/files.py": "from shiftproof.errors import E\nfrom .base import D\nfrom . import base",
-    "data/base.py": "import torch, shiftproof.types\nfrom shiftproof.data import files",
-    "space.py": "from shiftproof.seeding import s\nfrom shiftproof import __version__",
-    "algorithms/__init__.py": "from .base import A",
-    "algorithms/base.py": "from shiftproof.penalties import pdm\nfrom ..models import net",
+    "__init__.py": "if TYPE_CHECKING:\n    from shiftproof.sklearn import E",
+    "data/files.py": "from shiftproof.core import E\nfrom .base import D\nfrom . import base",
+    "data/base.py": "import torch, shiftproof.core.types\nfrom shiftproof.data import files",
+    "core/space.py": "from shiftproof.core.seeding import s\nfrom shiftproof import __version__",
+    "learners/__init__.py": "from .base import A",
+    "learners/base.py": "from shiftproof.penalties import pdm\nfrom ..models import net",
     "cli/__init__.py": "def main():\n    from shiftproof.report import page",
-    "report/page.py": "from shiftproof.benchmark import ranking\nfrom shiftproofing.cli import x",
+    "report/page.py": "from shiftproof.sweeps import ranking\nfrom shiftproofing.cli import x",
     "testing/t.py": "from shiftproof.cli import main\nfrom shiftproof.testing import u",
-    "benchmark/plan.py": "import shiftproof.training.loop\nimport json",
+    "sweeps/plan.py": "import shiftproof.training.loop\nimport json",
 }
 
 
@@ -207,7 +211,7 @@ def package(tmp_path: Path) -> Path:
     """A package with every part of the layers, all empty."""
     folder = tmp_path / ROOT
     for part in RANK:
-        if part in ("", "__main__", *LAYERS[-1], "estimator"):
+        if part in ("", "__main__", "api"):
             path = folder / f"{part or '__init__'}.py"
         else:
             path = folder / part / "__init__.py"

@@ -42,7 +42,7 @@ def run(unpacked, *command):
 
 def test_it_carries_the_digits_the_type_marker_and_both_licences(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert "shiftproof/data/assets/mnist.xz" in names
+    assert "shiftproof/data/datasets/assets/mnist.xz" in names
     assert "shiftproof/py.typed" in names
     assert sum("licenses" in name for name in names) == 2
     assert not any(name.startswith("tests") for name in names)

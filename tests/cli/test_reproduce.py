@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shiftproof.benchmark.packed import pack_runs
-from shiftproof.benchmark.presets import preset_named
-from shiftproof.benchmark.results import read_sweep
 from shiftproof.cli import app
 from shiftproof.cli import reproduce as command
-from shiftproof.errors import DataError, InvalidValue, UnknownName
-from shiftproof.reproduction.ablations import Matching
-from shiftproof.reproduction.catalogue import STUDIES
-from shiftproof.reproduction.colored_mnist import Table1
-from shiftproof.reproduction.running_time import compare_timings, read_timing, time_steps
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.paper.ablations import Matching
+from shiftproof.paper.catalogue import STUDIES
+from shiftproof.paper.colored_mnist import Table1
+from shiftproof.paper.running_time import compare_timings, read_timing, time_steps
+from shiftproof.sweeps.presets import preset_named
+from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.run_archive import pack_runs
 
 LITE = str(Path(__file__).parents[2] / "results" / "lite.jsonl.gz")
 
@@ -138,7 +138,7 @@ def test_records_of_something_else_make_no_table(tmp_path, few_steps):
 
 def test_running_times_are_measured_once_and_beside_the_papers(tmp_path, monkeypatch):
     quick = lambda dataset, device: time_steps(dataset, device, rounds=1)  # noqa: E731
-    monkeypatch.setattr("shiftproof.reproduction.running_time.time_steps", quick)
+    monkeypatch.setattr("shiftproof.paper.running_time.time_steps", quick)
     options = ("--out", tmp_path, "--datasets", "colored-mnist", "--device", "cpu")
     output = call("running-time", *options)
     assert "14.6" in output

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from shiftproof.algorithms import ALGORITHMS
-from shiftproof.benchmark.jobs import Variant
-from shiftproof.benchmark.presets import PRESETS
-from shiftproof.benchmark.selection import SELECTORS
 from shiftproof.cli.sweep import chosen_algorithms, rows
+from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.sweeps.jobs import Variant
+from shiftproof.sweeps.presets import PRESETS
+from shiftproof.sweeps.selection import SELECTORS
 
 ROW = "two-stage[penalty=iga]"
 # The paper's search, a few digits and steps of it.

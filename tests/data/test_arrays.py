@@ -3,9 +3,9 @@ import pandas as pd
 import pytest
 import torch
 
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.arrays import from_arrays
-from shiftproof.data.table import table_dataset
-from shiftproof.errors import DataError, InvalidValue
+from shiftproof.data.tables.dataset import table_dataset
 
 X = np.array([[1.0, 2], [3, 5], [5, 9], [8, 1]])
 Y = [0, 1, 1, 0]

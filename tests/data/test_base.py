@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.errors import DataError, UnknownName
 
 
 def dataset(*domains, extras=()):

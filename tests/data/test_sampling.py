@@ -3,9 +3,9 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from shiftproof.core.errors import DataError
 from shiftproof.data import Domain
 from shiftproof.data.sampling import BatchSampler
-from shiftproof.errors import DataError
 
 
 def domain(name, size, offset=0):

@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shiftproof.algorithms import ALGORITHMS
 from shiftproof.cli import main
 from shiftproof.data import DATASETS
+from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
 
 ROOT = Path(__file__).parents[2]
@@ -283,7 +283,7 @@ def test_shown_output_is_compared_up_to_spaces(run: Any) -> None:
 
 def test_a_page_leaves_nothing_behind(run: Any, workplace: ModuleType) -> None:
     code = (
-        "from pathlib import Path\nfrom shiftproof.algorithms import ALGORITHMS\n"
+        "from pathlib import Path\nfrom shiftproof.learners.algorithms import ALGORITHMS\n"
         "ALGORITHMS.register('of-a-page')(object)\nPath('left').touch()"
     )
     run(fenced(("python", code)))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from shiftproof.information import bounds
-from shiftproof.information.bounds import STATEMENTS
+from shiftproof import theory as bounds
+from shiftproof.theory import STATEMENTS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -20,9 +20,9 @@ FENCED = re.compile(r"^ *```.*?^ *```+ *$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 # Files of the examples of docs/adding.md.
 WRITTEN_BY_THE_READER = {
-    "src/shiftproof/algorithms/mean_match.py",
-    "src/shiftproof/data/two_gauges.py",
-    "tests/algorithms/test_mean_match.py",
+    "src/shiftproof/learners/algorithms/mean_match.py",
+    "src/shiftproof/data/datasets/two_gauges.py",
+    "tests/learners/algorithms/test_mean_match.py",
 }
 # Numbered in the paper, beside the theorems, propositions and lemmas of STATEMENTS.
 OTHERS = [
@@ -100,7 +100,7 @@ def test_the_page_of_theorems_is_complete() -> None:
     for statement in [*STATEMENTS, *OTHERS]:
         assert re.search(rf"\| {re.escape(statement)}[ ,|]", text), statement
     functions = set(bounds.__all__) - {"STATEMENTS", "Bound", "TailBound", "Environments"}
-    absent = {name for name in functions if f"`shiftproof.information.bounds.{name}`" not in text}
+    absent = {name for name in functions if f"`shiftproof.theory.{name}`" not in text}
     assert not absent
 
 
@@ -114,8 +114,8 @@ def test_every_statement_on_the_page_names_a_test() -> None:
 
 
 def test_a_name_that_is_not_there_is_noticed() -> None:
-    assert resolve("shiftproof.algorithms.idm.IDM.Hparams.variant")
-    assert dataclasses.is_dataclass(resolve("shiftproof.information.bounds.Bound"))
-    for name in ("shiftproof.information.bounds.source_gaps", "shiftproof.nothing"):
+    assert resolve("shiftproof.learners.algorithms.idm.IDM.Hparams.variant")
+    assert dataclasses.is_dataclass(resolve("shiftproof.theory.Bound"))
+    for name in ("shiftproof.theory.source_gaps", "shiftproof.nothing"):
         with pytest.raises(AttributeError):
             resolve(name)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 from shiftproof.information.families import (
     DiscreteFamily,
     GaussianMeanShift,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 from shiftproof.matching import InterDomainMatching
 
 NAN = float("nan")

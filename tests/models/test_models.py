@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch import nn
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.space import resolve, specs
+from shiftproof.core.types import Task
 from shiftproof.models import MODELS
-from shiftproof.space import resolve, specs
-from shiftproof.types import Task
 
 IMAGES = Task((2, 28, 28), num_classes=2, num_domains=2, regime="small-image")
 TABLE = Task((7,), num_classes=5, num_domains=3, regime="table")

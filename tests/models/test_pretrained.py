@@ -12,13 +12,13 @@ from safetensors.torch import load_file
 from torch import nn
 from torchvision.transforms.v2.functional import normalize
 
+from shiftproof.core.errors import CheckpointError, InvalidValue, UnknownName
+from shiftproof.core.space import resolve
+from shiftproof.core.types import Batch, Task
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.errors import CheckpointError, InvalidValue, UnknownName
 from shiftproof.models import MODELS
-from shiftproof.space import resolve
 from shiftproof.training.config import configure
 from shiftproof.training.loop import build_algorithm, train
-from shiftproof.types import Batch, Task
 
 EFFICIENTNET = Path(__file__).parents[3] / "shared/data/weights/tf_efficientnet_lite0.safetensors"
 needs_efficientnet = pytest.mark.skipif(not EFFICIENTNET.exists(), reason="no shared data here")

@@ -12,11 +12,11 @@ import torchvision
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from shiftproof.errors import CheckpointError, InvalidValue
+from shiftproof.core.errors import CheckpointError, InvalidValue
+from shiftproof.core.space import resolve
+from shiftproof.core.types import Task
 from shiftproof.models import MODELS
 from shiftproof.models.weights import content_hash, load_weights, read_weights
-from shiftproof.space import resolve
-from shiftproof.types import Task
 
 IMAGES = Task((3, 64, 64), 4, 2, "large-image")
 EFFICIENTNET = Path(__file__).parents[3] / "shared/data/weights/tf_efficientnet_lite0.safetensors"

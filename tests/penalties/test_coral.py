@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 from shiftproof.penalties.coral import coral
 
 

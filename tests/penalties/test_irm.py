@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 from shiftproof.penalties.irm import irm_penalty
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 from shiftproof.penalties.variance import (
     gradient_spread,
     variance_across_domains,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from shiftproof.benchmark.aggregate import aggregate
-from shiftproof.benchmark.results import Evaluation, Origin, RunOutcome
-from shiftproof.benchmark.selection import SELECTORS
 from shiftproof.report.benchmark import FORMATS
+from shiftproof.sweeps.aggregate import aggregate
+from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome
+from shiftproof.sweeps.selection import SELECTORS
 
 NAMES = ("50% & $x_1$", r"c:\#{~^}|*")
 

@@ -7,12 +7,12 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from shiftproof.diagnosis.advice import advise
-from shiftproof.diagnosis.shift import Diagnosis, ModelShift, Prediction
-from shiftproof.diagnosis.where import MovedClass, MovedFeature, Pair
-from shiftproof.information.estimators import Estimate, Shift
+from shiftproof.information import Estimate, Shift
 from shiftproof.report import diagnosis as drawing
 from shiftproof.report.diagnosis import About, diagnosis_picture, diagnosis_text
+from shiftproof.shift.advise import advise
+from shiftproof.shift.diagnose import Diagnosis, ModelShift, Prediction
+from shiftproof.shift.localize import MovedClass, MovedFeature, Pair
 
 LONG = "a hospital whose name goes on and on and on"
 

@@ -7,7 +7,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from shiftproof.errors import DataError
+from shiftproof.core.errors import DataError
 from shiftproof.report import dynamics as drawing
 from shiftproof.report.dynamics import normalised, write_dynamics
 

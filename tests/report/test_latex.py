@@ -5,11 +5,11 @@ import subprocess
 
 import pytest
 
-from shiftproof.benchmark.aggregate import aggregate
-from shiftproof.benchmark.results import Evaluation, RunOutcome
-from shiftproof.benchmark.selection import SELECTORS
+from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row
 from shiftproof.report import benchmark, reproduction
-from shiftproof.reproduction.comparison import Cell, Comparison, Measured, Published, Row
+from shiftproof.sweeps.aggregate import aggregate
+from shiftproof.sweeps.results import Evaluation, RunOutcome
+from shiftproof.sweeps.selection import SELECTORS
 
 AWKWARD = r"50% & $x_1$ c:\#{~^}|* <é> – ± λ₁² 15° √ × −"
 TEX = shutil.which("pdflatex")

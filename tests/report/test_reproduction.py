@@ -6,6 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
+from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row
 from shiftproof.report.reproduction import (
     FAR_NOTE,
     as_latex,
@@ -13,7 +14,6 @@ from shiftproof.report.reproduction import (
     as_text,
     comparison_table,
 )
-from shiftproof.reproduction.comparison import Cell, Comparison, Measured, Published, Row
 
 FORMATS = {"text": as_text, "markdown": as_markdown, "latex": as_latex}
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from shiftproof.algorithms import ALGORITHMS, Algorithm, Losses
-from shiftproof.algorithms.erm import ERM
-from shiftproof.errors import UnknownName
-from shiftproof.penalties.risk import per_sample_risk
-from shiftproof.space import Float, hparam, specs
+from shiftproof.core.errors import UnknownName
+from shiftproof.core.space import Float, hparam, specs
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.models.risk import per_sample_risk
 from shiftproof.testing import contract, harness
 from shiftproof.testing.contract import CHECKS, STEPS, check_algorithm
-from shiftproof.types import Batch
 
 NAMES = list(ALGORITHMS)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shiftproof.algorithms import ALGORITHMS
-from shiftproof.benchmark.domainbed_logs import ALGORITHM_NAMES
+from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
 from shiftproof.testing.traces import TOLERANCE, largest_deviation, main, read_trace
 
 TRACES = Path(__file__).parent.parent / "golden" / "traces"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.penalties.risk import per_sample_risk
+from shiftproof.models.risk import per_sample_risk
 from shiftproof.training.averaging import LossValley, Span, averaged_tensors
 from shiftproof.training.checkpoint import load_state
 from shiftproof.training.config import configure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shiftproof.errors import DataError
+from shiftproof.core.errors import DataError
 from shiftproof.report.plots import bound_picture
 from shiftproof.testing.harness import problem
 from shiftproof.training.bound_terms import BoundTerms, bound_terms

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from shiftproof.errors import CheckpointError
+from shiftproof.core.errors import CheckpointError
 from shiftproof.training.checkpoint import load_state, save_state, write_atomically
 
 STATE = {

@@ -3,11 +3,11 @@ import json
 import pytest
 import torch
 
-from shiftproof.algorithms import ALGORITHMS
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.space import specs
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.errors import DataError, InvalidValue, UnknownName
+from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
-from shiftproof.space import specs
 from shiftproof.training.config import RunConfig, configure
 
 

@@ -11,17 +11,17 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
+from shiftproof.core.errors import CheckpointError, DataError, InvalidValue, UnknownName
+from shiftproof.core.space import resolve
+from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.folder import load_image_folder
-from shiftproof.data.images import ImageView
-from shiftproof.errors import CheckpointError, DataError, InvalidValue, UnknownName
+from shiftproof.data.images.files import ImageView
+from shiftproof.data.images.folder import load_image_folder
 from shiftproof.models import MODELS
-from shiftproof.space import resolve
 from shiftproof.training import features
 from shiftproof.training.config import RunConfig, configure
 from shiftproof.training.features import freeze
 from shiftproof.training.loop import train
-from shiftproof.types import Task
 
 SIZE = 32
 BACKBONE = "test_resnet"  # timm's smallest
@@ -232,7 +232,7 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch):
 
 def test_two_processes_at_once_end_alike(folder, home):
     script = (
-        "import sys; from pathlib import Path; from shiftproof.data.folder import *\n"
+        "import sys; from pathlib import Path; from shiftproof.data.images.folder import *\n"
         "from shiftproof.training.features import freeze\n"
         f"d = load_image_folder(Path(sys.argv[1]), ImageView(image_size={SIZE}))\n"
         f"f = freeze(d, '{BACKBONE}', 'random', device='cpu')\n"

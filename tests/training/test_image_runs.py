@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 
 from shiftproof.data import base
-from shiftproof.data.folder import load_image_folder
-from shiftproof.data.images import ImageView
+from shiftproof.data.images.files import ImageView
+from shiftproof.data.images.folder import load_image_folder
 from shiftproof.training.config import configure
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
@@ -148,8 +148,8 @@ import sys
 from pathlib import Path
 import torch
 from shiftproof.data import base
-from shiftproof.data.folder import load_image_folder
-from shiftproof.data.images import ImageView
+from shiftproof.data.images.folder import load_image_folder
+from shiftproof.data.images.files import ImageView
 from shiftproof.training.config import configure
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from shiftproof.algorithms.erm import ERM
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.seeding import seed_hash
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.errors import InvalidValue
-from shiftproof.seeding import seed_hash
+from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.training import invariance
 from shiftproof.training.config import configure
 from shiftproof.training.invariance import label_entropy, read, shift_of_outputs

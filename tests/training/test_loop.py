@@ -6,9 +6,9 @@ import pytest
 import torch
 from filelock import FileLock
 
-from shiftproof.algorithms.erm import ERM
+from shiftproof.core.errors import CheckpointError, DataError, RunConflict
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.errors import CheckpointError, DataError, RunConflict
+from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.training.checkpoint import load_state
 from shiftproof.training.config import configure
 from shiftproof.training.interrupt import stop_on_signal

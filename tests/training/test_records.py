@@ -1,6 +1,6 @@
 import pytest
 
-from shiftproof.errors import RunConflict
+from shiftproof.core.errors import RunConflict
 from shiftproof.training.records import append_record, read_records, rewind_records
 
 

@@ -10,7 +10,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 from shiftproof.testing.harness import problem
 from shiftproof.training.config import configure
 from shiftproof.training.loop import train

@@ -16,7 +16,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from shiftproof.bench.matching import batch_for, built
 from shiftproof.bench.measure import Figure, medians, ratio_of, seconds_in_turn
-from shiftproof.types import Task
+from shiftproof.core.types import Task
 
 MODELS_AT_ONCE = 16
 HIDDEN = 128

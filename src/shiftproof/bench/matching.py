@@ -9,7 +9,6 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from shiftproof.algorithms import ALGORITHMS, Algorithm
 from shiftproof.bench.allocation import allocated_peak
 from shiftproof.bench.measure import (
     Figure,
@@ -21,14 +20,15 @@ from shiftproof.bench.measure import (
     seconds_in_turn,
 )
 from shiftproof.bench.plain import PlainMatch, plain_gradients
-from shiftproof.benchmark.estimate import bytes_of
+from shiftproof.core.space import Regime, resolve
+from shiftproof.core.types import Batch, Task
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.matching.gradients import some_linear_head_gradients
+from shiftproof.matching.pdm import MovingMatch
+from shiftproof.matching.sampled_dimensions import SampledDimensions
 from shiftproof.models import MODELS
-from shiftproof.penalties.gradients import some_linear_head_gradients
-from shiftproof.penalties.pdm import MovingMatch
-from shiftproof.penalties.risk import logit_residual
-from shiftproof.penalties.sampled_dimensions import SampledDimensions
-from shiftproof.space import Regime, resolve
-from shiftproof.types import Batch, Task
+from shiftproof.models.risk import logit_residual
+from shiftproof.sweeps.estimate import bytes_of
 
 # DomainNet: five training domains, a ResNet-50's features, 345 classes.
 DOMAINS, BATCH, FEATURES, CLASSES = 5, 32, 2048, 345

@@ -13,11 +13,11 @@ from dataclasses import replace
 import torch
 
 from shiftproof.bench.measure import Figure, medians, seconds_in_turn
-from shiftproof.benchmark.plan import combined
-from shiftproof.benchmark.presets import PROTOCOL_STEPS
-from shiftproof.benchmark.selection import SELECTORS
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.colored_mnist import ColoredMNIST
+from shiftproof.data.datasets.colored_mnist import ColoredMNIST
+from shiftproof.sweeps.plan import combined
+from shiftproof.sweeps.presets import PROTOCOL_STEPS
+from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.training.config import RunConfig, configure
 from shiftproof.training.loop import Trainer
 

@@ -31,7 +31,7 @@ from shiftproof.cli import (
     sweep,
     train,
 )
-from shiftproof.errors import InvalidValue, ShiftproofError
+from shiftproof.core.errors import InvalidValue, ShiftproofError
 
 try:  # typer carries its own copy of click in newer releases
     from typer._click.exceptions import NoArgsIsHelpError, UsageError

@@ -15,9 +15,9 @@ def algorithms(
     """List the algorithms, or explain one."""
     from rich.console import Console
 
-    from shiftproof.algorithms import ALGORITHMS
-    from shiftproof.benchmark.cost import relative_cost
-    from shiftproof.report.tables import algorithm_description, algorithm_table
+    from shiftproof.learners.algorithms import ALGORITHMS
+    from shiftproof.report.terminal import algorithm_description, algorithm_table
+    from shiftproof.sweeps.cost import relative_cost
 
     console = Console()
     if name is None:

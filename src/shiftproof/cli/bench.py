@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from shiftproof.errors import InvalidValue, UnknownName
+from shiftproof.core.errors import InvalidValue, UnknownName
 
 EXAMPLE = "Example: [bold]shiftproof bench penalty[/]"
 

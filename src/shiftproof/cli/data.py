@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftproof.errors import DataError, UnknownName
+from shiftproof.core.errors import DataError, UnknownName
 
 if TYPE_CHECKING:
     from shiftproof.data.base import Progress
-    from shiftproof.data.doctor import Examination
-    from shiftproof.data.library import Holding
+    from shiftproof.data.images.check import Examination
+    from shiftproof.data.library.store import Holding
 
 EXAMPLE = "Example: [bold]shiftproof data import pacs ~/Downloads/PACS.zip[/]"
 
@@ -36,7 +36,7 @@ def list_() -> None:
     from rich.console import Console
 
     from shiftproof.data import DATASETS
-    from shiftproof.data.library import holding, kept_sets
+    from shiftproof.data.library.store import holding, kept_sets
     from shiftproof.report.data import dataset_table
 
     holdings = {name: holding(name) for name in kept_sets()}
@@ -49,7 +49,7 @@ def show(name: Name) -> None:
     from rich.console import Console
 
     from shiftproof.data import DATASETS
-    from shiftproof.data.library import holding, kept_sets
+    from shiftproof.data.library.store import holding, kept_sets
     from shiftproof.report.data import dataset_description
 
     source = DATASETS.get(name)
@@ -62,7 +62,7 @@ def show(name: Name) -> None:
 @app.command(epilog="Example: [bold]shiftproof data pull pacs[/]")
 def pull(name: Name, replace: Replace = False) -> None:
     """Download a dataset and import it; the same command goes on where it stopped."""
-    from shiftproof.data import library
+    from shiftproof.data.library import store as library
 
     _bring(
         name,
@@ -81,7 +81,7 @@ def import_(
     ] = False,
 ) -> None:
     """Take a dataset that you have into Shiftproof's folder; part of one will do."""
-    from shiftproof.data import library
+    from shiftproof.data.library import store as library
 
     _bring(
         name,
@@ -125,7 +125,7 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete a dataset that was pulled or imported."""
-    from shiftproof.data import library
+    from shiftproof.data.library import store as library
 
     folder = library.folder_of(name)
     if not yes and name in library.kept_sets() and folder.exists():
@@ -139,7 +139,7 @@ def _bring(name: str, work: Callable[[Progress], Holding], when_stopped: str) ->
     from rich.console import Console
 
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.data.library import folder_of, kept_sets
+    from shiftproof.data.library.store import folder_of, kept_sets
     from shiftproof.report.data import holding_report
 
     try:
@@ -157,11 +157,11 @@ def _bring(name: str, work: Callable[[Progress], Holding], when_stopped: str) ->
 def _examine(data: str, progress: Progress) -> tuple[Examination, list[str]]:
     """Look at every image of a set in the library, or of a folder."""
     from shiftproof.data import DATASETS
-    from shiftproof.data.completeness import count, expected
-    from shiftproof.data.doctor import LabelledImage, examine
-    from shiftproof.data.folder import find_images
-    from shiftproof.data.image_index import scan
-    from shiftproof.data.library import folder_of, holding, kept_sets
+    from shiftproof.data.images.check import LabelledImage, examine
+    from shiftproof.data.images.folder import find_images
+    from shiftproof.data.images.index import scan
+    from shiftproof.data.library.completeness import count, expected
+    from shiftproof.data.library.store import folder_of, holding, kept_sets
 
     source = kept_sets().get(data)
     folder = Path(data).expanduser() if source is None else folder_of(data)

@@ -28,9 +28,9 @@ def demo(
     """Train ERM and IDM on Colored MNIST and compare them where the colours are reversed."""
     from rich.console import Console
 
-    from shiftproof.benchmark.demo import CEILING, Accuracies, is_finished, load_demo_data, run_demo
     from shiftproof.cli.progress import ProgressBar
     from shiftproof.report.demo import demo_page, demo_picture, demo_sentence, demo_table
+    from shiftproof.sweeps.demo import CEILING, Accuracies, is_finished, load_demo_data, run_demo
     from shiftproof.training.checkpoint import write_atomically
 
     folder = out / f"seed-{seed}"

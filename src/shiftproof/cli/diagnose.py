@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from shiftproof.cli.options import parse_assignments
-from shiftproof.errors import DataError, InvalidValue
+from shiftproof.core.errors import DataError, InvalidValue
 
 if TYPE_CHECKING:
     from shiftproof.data import DomainDataset
     from shiftproof.data.base import Progress
-    from shiftproof.data.requests import DataRequest
+    from shiftproof.data.load import DataRequest
     from shiftproof.training.config import RunConfig
 
 EXAMPLE = (
@@ -126,21 +126,21 @@ def diagnose(
 ) -> None:
     """Measure which shifts the data have, where they are, and say what helps."""
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.data.requests import DataRequest
-    from shiftproof.diagnosis.advice import advise
-    from shiftproof.diagnosis.runs import unseen_samples, view_of_run
-    from shiftproof.diagnosis.samples import choose_domains, collect, every_sample, some_of
-    from shiftproof.diagnosis.shift import check_most
-    from shiftproof.diagnosis.shift import diagnose as measure
+    from shiftproof.data.load import DataRequest
     from shiftproof.report.diagnosis import (
         About,
         diagnosis_json,
         diagnosis_picture,
         diagnosis_text,
     )
-    from shiftproof.report.tables import dataset_summary
+    from shiftproof.report.terminal import dataset_summary
+    from shiftproof.shift.advise import advise
+    from shiftproof.shift.diagnose import check_most
+    from shiftproof.shift.diagnose import diagnose as measure
+    from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
+    from shiftproof.shift.trained_run import unseen_samples, view_of_run
     from shiftproof.training.checkpoint import write_atomically
-    from shiftproof.training.restore import read_run
+    from shiftproof.training.load_run import read_run
 
     if seed < 0 or (data_seed or 0) < 0:
         raise InvalidValue("--seed and --data-seed must be at least 0")

@@ -51,9 +51,9 @@ def evaluate(
 
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.samples import SampleRequest
+    from shiftproof.inference.metrics import assess
+    from shiftproof.inference.model import TrainedModel
     from shiftproof.report.predictions import assessment_table
-    from shiftproof.training.assess import assess
-    from shiftproof.training.model import TrainedModel
 
     model = TrainedModel.load(run, device)
     request = SampleRequest(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shiftproof.cli.options import TrainedRun
-from shiftproof.errors import InvalidValue, UnknownName
+from shiftproof.core.errors import InvalidValue, UnknownName
 
 EXAMPLE = "Example: [bold]shiftproof export runs/first --to onnx --out heart.onnx[/]"
 
@@ -26,10 +26,10 @@ def export(
     """Write a model for other programs; preprocessing is inside, or described beside it."""
     from rich.console import Console
 
+    from shiftproof.inference.export import FORMATS, description
+    from shiftproof.inference.model import TrainedModel
     from shiftproof.training.checkpoint import write_atomically
-    from shiftproof.training.export import FORMATS, description
-    from shiftproof.training.folder import pretty_json
-    from shiftproof.training.model import TrainedModel
+    from shiftproof.training.run_folder import pretty_json
 
     if to not in FORMATS:
         raise UnknownName("format", to, FORMATS)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 
 # What the commands that use a trained model take alike.
 TrainedRun = Annotated[

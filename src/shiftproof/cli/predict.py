@@ -18,7 +18,7 @@ from shiftproof.cli.options import (
     Workers,
     parse_assignments,
 )
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 
 EXAMPLE = (
     "Example: [bold]shiftproof predict runs/first new-patients.csv --keep patient"
@@ -64,9 +64,9 @@ def predict(
         raise InvalidValue(f"--out must end in {' or '.join(SUFFIXES)}, not {out.name!r}")
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.samples import SampleRequest
+    from shiftproof.inference.model import TrainedModel
     from shiftproof.report.predictions import frame_bytes, predictions_frame, predictions_summary
     from shiftproof.training.checkpoint import write_atomically
-    from shiftproof.training.model import TrainedModel
 
     model = TrainedModel.load(run, device)
     request = SampleRequest(

@@ -129,7 +129,7 @@ class LoadingBar:
 
     Without a terminal, a line is printed every ten seconds.
 
-    It is a :data:`~shiftproof.data.base.Progress`.
+    It is a `Progress`.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:

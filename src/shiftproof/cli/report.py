@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shiftproof.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 
 if TYPE_CHECKING:
-    from shiftproof.benchmark.aggregate import SelectionResults
-    from shiftproof.benchmark.results import RunOutcome
-    from shiftproof.benchmark.selection import Selector
+    from shiftproof.sweeps.aggregate import SelectionResults
+    from shiftproof.sweeps.results import RunOutcome
+    from shiftproof.sweeps.selection import Selector
 
 EXAMPLE = "Example: [bold]shiftproof report runs/sweep --format html --out results.html[/]"
 PAGE = "html"
@@ -69,12 +69,12 @@ def report(
     """Print the tables of a sweep: accuracies, ranks, and tests against a baseline; or a page."""
     from dataclasses import replace
 
-    from shiftproof.benchmark.aggregate import aggregate
-    from shiftproof.benchmark.domainbed_runs import write_domainbed_runs
-    from shiftproof.benchmark.packed import pack_runs
-    from shiftproof.benchmark.plain_runs import runs_to_compare
-    from shiftproof.benchmark.results import read_sweep
     from shiftproof.report.benchmark import FORMATS
+    from shiftproof.sweeps.aggregate import aggregate
+    from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
+    from shiftproof.sweeps.results import read_sweep
+    from shiftproof.sweeps.run_archive import pack_runs
+    from shiftproof.sweeps.standalone_runs import runs_to_compare
     from shiftproof.training.checkpoint import write_atomically
 
     if format_ not in (*FORMATS, *RUNS, PAGE):
@@ -117,9 +117,9 @@ def report(
 
 def _selectors(selection: str | None, *, alone: bool) -> list[Selector]:
     """Return the ways to choose that were asked for, or all that make sense."""
-    from shiftproof.benchmark.domainbed_runs import in_table_order
-    from shiftproof.benchmark.plain_runs import LastStep
-    from shiftproof.benchmark.selection import SELECTORS
+    from shiftproof.sweeps.domainbed.logs import in_table_order
+    from shiftproof.sweeps.selection import SELECTORS
+    from shiftproof.sweeps.standalone_runs import LastStep
 
     known: dict[str, type[Selector]] = dict(SELECTORS.items())
     everything = list(in_table_order(known, SELECTIONS))
@@ -141,9 +141,9 @@ def _write_page(
     baseline: str,
     out: Path | None,
 ) -> None:
-    from shiftproof.benchmark.results import read_object
     from shiftproof.report.diagnosis import read_diagnosis
     from shiftproof.report.page import Source, results_page
+    from shiftproof.sweeps.results import read_object
     from shiftproof.training.checkpoint import write_atomically
 
     first = folders[0]

@@ -9,13 +9,13 @@ import typer
 
 from shiftproof.cli.bench import quieten_profiler
 from shiftproof.cli.options import Device, Quiet, parse_assignments
-from shiftproof.errors import InvalidValue, UnknownName
+from shiftproof.core.errors import InvalidValue, UnknownName
 
 if TYPE_CHECKING:
-    from shiftproof.benchmark.executors.base import Executor
-    from shiftproof.benchmark.jobs import Frozen, Job
-    from shiftproof.reproduction.comparison import Comparison
-    from shiftproof.reproduction.studies import Choice, Findings, Study
+    from shiftproof.paper.comparison import Comparison
+    from shiftproof.paper.studies import Choice, Findings, Study
+    from shiftproof.sweeps.executors.base import Executor
+    from shiftproof.sweeps.jobs import Frozen, Job
 
 EXAMPLE = "Example: [bold]shiftproof reproduce table1 --scale lite --out reproduction[/]"
 RUNNING_TIME = "running-time"
@@ -140,12 +140,12 @@ def reproduce(
     if name == RUNNING_TIME:
         _time(datasets, base / RUNNING_TIME, device, quiet=quiet)
         return
-    from shiftproof.benchmark.executors import open_executor
-    from shiftproof.benchmark.jobs import Frozen
-    from shiftproof.benchmark.results import read_sweep
-    from shiftproof.reproduction.catalogue import STUDIES as RUN
-    from shiftproof.reproduction.reading import runs_of_study
-    from shiftproof.reproduction.studies import Choice
+    from shiftproof.paper.catalogue import STUDIES as RUN
+    from shiftproof.paper.recorded_runs import runs_of_study
+    from shiftproof.paper.studies import Choice
+    from shiftproof.sweeps.executors import open_executor
+    from shiftproof.sweeps.jobs import Frozen
+    from shiftproof.sweeps.results import read_sweep
 
     choice = Choice(
         scale="full" if scale == "full" else "lite",
@@ -210,11 +210,11 @@ def _run(
 
     from rich.console import Console
 
-    from shiftproof.benchmark.store import SweepFolder
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.cli.sweep import run_plan
+    from shiftproof.paper.planning import plan_study
     from shiftproof.report.sweep import plan_table
-    from shiftproof.reproduction.planning import plan_study
+    from shiftproof.sweeps.store import SweepFolder
 
     store = SweepFolder(folder)
 
@@ -292,9 +292,9 @@ def _write(table: Comparison, folder: Path) -> list[Path]:
 def _time(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> None:
     """Measure steps; nothing else may run meanwhile."""
     quieten_profiler()
-    from shiftproof.reproduction.paper import paper_table
-    from shiftproof.reproduction.running_time import compare_timings, read_timings, time_datasets
-    from shiftproof.reproduction.studies import Findings
+    from shiftproof.paper.published import paper_table
+    from shiftproof.paper.running_time import compare_timings, read_timings, time_datasets
+    from shiftproof.paper.studies import Findings
     from shiftproof.training.config import choose_device
 
     known = [row.ours for row in paper_table(RUNNING_TIME).rows]

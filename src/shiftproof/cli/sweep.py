@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shiftproof.cli.options import parse_assignments
-from shiftproof.errors import DataError, InvalidValue
+from shiftproof.core.errors import DataError, InvalidValue
 
 if TYPE_CHECKING:
-    from shiftproof.benchmark.executors.base import Executor
-    from shiftproof.benchmark.jobs import Frozen, Job, SweepData, Variant
-    from shiftproof.benchmark.presets import Preset
-    from shiftproof.benchmark.sweep import SweepPlan
-    from shiftproof.benchmark.tracker import Standing
+    from shiftproof.sweeps.executors.base import Executor
+    from shiftproof.sweeps.jobs import Frozen, Job, SweepData, Variant
+    from shiftproof.sweeps.presets import Preset
+    from shiftproof.sweeps.sweep import SweepPlan
+    from shiftproof.sweeps.tracker import Standing
 
 EXAMPLE = (
     "Example: [bold]shiftproof sweep colored-mnist rotated-mnist --algorithms erm,coral,idm"
@@ -115,12 +115,12 @@ def sweep(
     """Run the DomainBed protocol; the same command again goes on where it stopped."""
     from rich.console import Console
 
-    from shiftproof.benchmark.executors import open_executor
-    from shiftproof.benchmark.jobs import Frozen
-    from shiftproof.benchmark.presets import preset_named
-    from shiftproof.benchmark.sweep import make_plan
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.report.sweep import plan_table
+    from shiftproof.sweeps.executors import open_executor
+    from shiftproof.sweeps.jobs import Frozen
+    from shiftproof.sweeps.presets import preset_named
+    from shiftproof.sweeps.sweep import make_plan
 
     if status is not None:
         _show_status(status)
@@ -168,8 +168,8 @@ def run_plan(
     from rich.console import Console
     from rich.live import Live
 
-    from shiftproof.benchmark.sweep import run_sweep
     from shiftproof.report.sweep import failure_lines, standing_table
+    from shiftproof.sweeps.sweep import run_sweep
 
     console = Console(stderr=True)
     with Live(console=console, auto_refresh=False, transient=True) as live:
@@ -200,10 +200,10 @@ def _export(
     quiet: bool,
 ) -> Path:
     """Put the models that the selectors choose into a folder; return the file that lists them."""
-    from shiftproof.benchmark.chosen import choose, export
-    from shiftproof.benchmark.results import read_sweep
-    from shiftproof.benchmark.selection import SELECTORS
-    from shiftproof.benchmark.store import SweepFolder
+    from shiftproof.sweeps.results import read_sweep
+    from shiftproof.sweeps.selected_models import choose, export
+    from shiftproof.sweeps.selection import SELECTORS
+    from shiftproof.sweeps.store import SweepFolder
 
     chosen = choose(planned.jobs, read_sweep(out), [SELECTORS.get(name)() for name in selectors])
 
@@ -218,9 +218,9 @@ def _export(
 def _show_status(folder: Path) -> None:
     from rich.console import Console
 
-    from shiftproof.benchmark.store import SweepFolder
-    from shiftproof.benchmark.tracker import Standing
     from shiftproof.report.sweep import standing_table
+    from shiftproof.sweeps.store import SweepFolder
+    from shiftproof.sweeps.tracker import Standing
 
     told = SweepFolder(folder).told() if folder.is_dir() else None
     if told is None:
@@ -231,7 +231,7 @@ def _show_status(folder: Path) -> None:
 
 def chosen_algorithms(text: str) -> list[str]:
     """Return the algorithms of ``--algorithms``."""
-    from shiftproof.algorithms import ALGORITHMS
+    from shiftproof.learners.algorithms import ALGORITHMS
 
     if text == "all":
         return [name for name in ALGORITHMS if not ALGORITHMS.get(name).full_batches]
@@ -249,10 +249,10 @@ def rows(algorithms: Sequence[str], fixed: Mapping[str, str]) -> list[Variant]:
     A value has one name however it is written.  Names that are not known are left to the plan,
     which knows the networks.
     """
-    from shiftproof.algorithms import ALGORITHMS
-    from shiftproof.benchmark.jobs import Variant
+    from shiftproof.core.space import Scalar, specs
+    from shiftproof.learners.algorithms import ALGORITHMS
     from shiftproof.models import MODELS
-    from shiftproof.space import Scalar, specs
+    from shiftproof.sweeps.jobs import Variant
 
     if not fixed:
         return [Variant.plain(name) for name in algorithms]
@@ -278,9 +278,9 @@ def _sets(
     frozen: Frozen | None,
 ) -> list[SweepData]:
     """Return the datasets of a sweep; those of images are frozen if the preset says so."""
-    from shiftproof.benchmark.jobs import SweepData
     from shiftproof.data import DATASETS
-    from shiftproof.data.requests import DataRequest
+    from shiftproof.data.load import DataRequest
+    from shiftproof.sweeps.jobs import SweepData
 
     options = parse_assignments("--data-option", data_option)
     sets = []

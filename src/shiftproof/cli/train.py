@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from shiftproof.cli.options import parse_assignments
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 
 if TYPE_CHECKING:
     from shiftproof.data import DomainDataset
@@ -147,12 +147,12 @@ def train(
 ) -> None:
     """Train a model; the same command again goes on where it stopped."""
     from shiftproof.cli.progress import LoadingBar, ProgressBar
-    from shiftproof.data.requests import DataRequest
-    from shiftproof.report.tables import dataset_summary
+    from shiftproof.data.load import DataRequest
+    from shiftproof.inference.model import MODEL, trained_model
+    from shiftproof.report.terminal import dataset_summary
     from shiftproof.training.config import configure
     from shiftproof.training.features import freeze as freeze_backbone
     from shiftproof.training.loop import train as run
-    from shiftproof.training.model import MODEL, trained_model
     from shiftproof.training.observers import Observer, Together
     from shiftproof.training.tensorboard import TensorBoard
 
@@ -268,7 +268,7 @@ def _show(runs: list[FinishedRun], dataset: DomainDataset, *, each: bool, as_jso
     """Print the outcome, and leave with a code that says whether all is well."""
     from rich.console import Console
 
-    from shiftproof.report.tables import accuracy_table, leave_one_out_table
+    from shiftproof.report.terminal import accuracy_table, leave_one_out_table
 
     if as_json:
         outcomes = [_outcome(run) for run in runs]

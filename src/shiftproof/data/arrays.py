@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.space import Regime
 from shiftproof.data.base import DomainDataset
-from shiftproof.data.cells import counted
-from shiftproof.data.columns import Column, Columns
-from shiftproof.data.table import Groups, frame_dataset, grouped
-from shiftproof.errors import DataError, InvalidValue
-from shiftproof.space import Regime
+from shiftproof.data.tables.cell_types import counted
+from shiftproof.data.tables.dataset import Groups, frame_dataset, grouped
+from shiftproof.data.tables.preprocessing import Column, Columns
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -40,7 +40,7 @@ def from_arrays(
     numbers, texts or booleans; a sample without one is left out with a note.  What goes together
     stands at the same position: the index of a pandas object is not looked at.
 
-    A table is treated as one in a file is (see :func:`~shiftproof.data.table.table_dataset`):
+    A table is treated as one in a file is (see `table_dataset`):
     imputed and standardised by what is trained on.  Images up to 64 pixels a side are of the
     regime ``small-image`` and trained with ``mnist-cnn``; larger ones are of ``large-image``,
     with ``resnet18``.

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shiftproof.core.errors import DataError, UnknownName
+from shiftproof.core.registry import Registry
+from shiftproof.core.space import Regime
 from shiftproof.data.sources import Source
-from shiftproof.errors import DataError, UnknownName
-from shiftproof.registry import Registry
-from shiftproof.space import Regime
 
 # Images that take no more than this once decoded stay in memory; others are read when needed.
 KEPT_IN_MEMORY = 2 * 1024**3
@@ -184,7 +184,7 @@ class Preparation(ABC):
 
     @abstractmethod
     def digest(self) -> bytes:
-        """Return a hash of everything that decides what :meth:`fit` returns for given samples."""
+        """Return a hash of everything that decides what `fit` returns for given samples."""
 
 
 class FittedPreparation(ABC):
@@ -198,7 +198,7 @@ class FittedPreparation(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Return all that :meth:`apply` depends on, as JSON values."""
+        """Return all that `apply` depends on, as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ class DomainDataset:
         return self.preparation.fit(torch.cat(chosen))
 
     def prepared(self, trained_on: Mapping[str, np.ndarray]) -> DomainDataset:
-        """Return the dataset ready for a network, its preparation :meth:`fitted`."""
+        """Return the dataset ready for a network, its preparation `fitted`."""
         fitted = self.fitted(trained_on)
         if fitted is None:
             return self
@@ -319,7 +319,7 @@ def _bytes(tensor: Tensor) -> memoryview:
 
 @dataclass(frozen=True)
 class DatasetSource(ABC):
-    """A registered dataset; its fields are its options (see :mod:`shiftproof.space`)."""
+    """A registered dataset; its fields are its options (see `core.space`)."""
 
     card: ClassVar[DatasetCard]
 
@@ -328,4 +328,4 @@ class DatasetSource(ABC):
         """Return the data; all chance in making it comes from ``seed``'s stream ``data``."""
 
 
-DATASETS: Registry[type[DatasetSource]] = Registry("dataset", package="shiftproof.data")
+DATASETS: Registry[type[DatasetSource]] = Registry("dataset", package="shiftproof.data.datasets")

@@ -12,17 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.base import DATASETS, Progress, silent
-from shiftproof.data.cells import listed, named, shortened, texts
-from shiftproof.data.decoding import SUFFIXES
-from shiftproof.data.folder import find_images
-from shiftproof.data.forms import ImageForm, InputForm, Inputs, TableForm
-from shiftproof.data.frames import read_frame
-from shiftproof.data.image_index import scan
-from shiftproof.data.images import ImageFiles, ImageView
-from shiftproof.data.requests import DataRequest
-from shiftproof.data.table import column_of
-from shiftproof.errors import DataError, InvalidValue
+from shiftproof.data.images.decode import SUFFIXES
+from shiftproof.data.images.files import ImageFiles, ImageView
+from shiftproof.data.images.folder import find_images
+from shiftproof.data.images.index import scan
+from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, TableForm
+from shiftproof.data.load import DataRequest
+from shiftproof.data.tables.cell_types import listed, named, shortened, texts
+from shiftproof.data.tables.dataset import column_of
+from shiftproof.data.tables.read_file import read_frame
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

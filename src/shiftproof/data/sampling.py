@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shiftproof.core.errors import DataError
+from shiftproof.core.types import Batch
 from shiftproof.data.base import Domain, as_numbers
-from shiftproof.errors import DataError
-from shiftproof.types import Batch
 
 
 class BatchSampler:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from urllib.parse import urlencode
 
-from shiftproof.errors import DataError
+from shiftproof.core.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shiftproof.seeding import seed_hash
+from shiftproof.core.seeding import seed_hash
 
 
 class Split(NamedTuple):

@@ -1,1 +1,49 @@
-"""Mutual information with the domain: estimated from samples, and what the paper bounds by it."""
+"""Estimators of shift: each measures mutual information with the domain in its own way.
+
+>>> import numpy as np
+>>> rng = np.random.default_rng(0)
+>>> d = np.repeat([0, 1], 500)
+>>> y = rng.integers(0, 2, 1000)
+>>> x = rng.normal(size=(1000, 2)) + y[:, None]
+>>> shift = estimator_for(x, d, seed=0, permutations=99).measure(x, y, d)
+>>> shift.covariate.symbol, shift.covariate.interval[0]
+('I(X;D)', 0.0)
+"""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from shiftproof.information.base import Estimate, Estimator, Shift
+from shiftproof.information.classifiers import CrossFitted
+from shiftproof.information.discrete import Counts, few_rows
+from shiftproof.information.matching import Matching, match_dimensions
+from shiftproof.information.neighbours import Neighbours
+from shiftproof.information.sample import checked
+
+__all__ = [
+    "Counts",
+    "CrossFitted",
+    "Estimate",
+    "Estimator",
+    "Matching",
+    "Neighbours",
+    "Shift",
+    "estimator_for",
+    "match_dimensions",
+]
+
+
+def estimator_for(
+    x: ArrayLike,
+    d: ArrayLike,
+    *,
+    seed: int,
+    balanced: bool = False,
+    level: float = 0.95,
+    permutations: int = 0,
+) -> Estimator:
+    """Return the estimator that suits x: counts for few distinct rows, else classifiers."""
+    sample = checked(x, None, d, balanced)
+    kind = Counts if few_rows(sample) else CrossFitted
+    return kind(seed=seed, balanced=balanced, level=level, permutations=permutations)

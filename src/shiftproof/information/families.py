@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special  # type: ignore[import-untyped]
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -1,5 +1,5 @@
 """Matching for any PyTorch loop: one module to call, and one term to add to the loss."""
 
-from shiftproof.matching.inter_domain import InterDomainMatching
+from shiftproof.matching.loss import InterDomainMatching
 
 __all__ = ["InterDomainMatching"]

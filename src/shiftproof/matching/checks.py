@@ -10,7 +10,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 
 
 def check_settings(

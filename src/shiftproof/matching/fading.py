@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shiftproof.errors import InvalidValue
-from shiftproof.penalties.pdm import Order, pdm, resample, sorted_points, spread
+from shiftproof.core.errors import InvalidValue
+from shiftproof.matching.pdm import Order, pdm, resample, sorted_points, spread
 
 
 class FadingMatch(nn.Module):
@@ -21,11 +21,11 @@ class FadingMatch(nn.Module):
         penalty = (1 / (m·d·b)) Σᵢ ‖Sᵢ − wᵢ x̄‖ₚᵖ,
 
     where only this call's points carry a gradient.  If every call holds every domain, all wᵢ are
-    equal and this is :class:`~shiftproof.penalties.pdm.MovingMatch` with ``corrected``.  A domain
+    equal and this is `MovingMatch` with ``corrected``.  A domain
     that is absent still counts, and ever less; a new one comes in as gently as all did at first.
 
     γ = 0 remembers nothing: the domains of this call are matched by
-    :func:`~shiftproof.penalties.pdm.pdm`.
+    `pdm`.
 
     Sums are kept at as many quantile levels as the first call's largest group had samples; other
     sizes are brought to it.  So the state is [domains, levels, dims], in ``state_dict``.
@@ -99,7 +99,7 @@ class FadingMatch(nn.Module):
         return list(self.domains)
 
     def set_extra_state(self, state: list[int]) -> None:
-        """Take up the rows of another's :meth:`get_extra_state`."""
+        """Take up the rows of another's `get_extra_state`."""
         self.domains = list(state)
 
     def _load_from_state_dict(

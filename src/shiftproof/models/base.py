@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from torch import nn
 
-from shiftproof.errors import InvalidValue
-from shiftproof.registry import Registry
-from shiftproof.space import Choice, hparam
-from shiftproof.types import Task
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.registry import Registry
+from shiftproof.core.space import Choice, hparam
+from shiftproof.core.types import Task
 
 
 class Network(NamedTuple):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from shiftproof.core.space import Int, hparam
+from shiftproof.core.types import Task
 from shiftproof.models.base import MODELS, Model, Network
-from shiftproof.space import Int, hparam
-from shiftproof.types import Task
 
 
 @MODELS.register("mlp")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.types import Task
 from shiftproof.models.base import MODELS, Model, Network
-from shiftproof.types import Task
 
 FEATURES = 128
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from shiftproof.errors import CheckpointError, InvalidValue, ShiftproofError
+from shiftproof.core.errors import CheckpointError, InvalidValue, ShiftproofError
+from shiftproof.core.space import hparam
+from shiftproof.core.types import Task
 from shiftproof.models.base import Model, Network
 from shiftproof.models.weights import PRETRAINED, reason
-from shiftproof.space import hparam
-from shiftproof.types import Task
 
 
 class PixelStatistics(NamedTuple):

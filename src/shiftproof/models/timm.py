@@ -14,13 +14,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from shiftproof.errors import UnknownName
-from shiftproof.models.pretrained import (
-    IMAGENET,
-    PixelStatistics,
-    PretrainedModel,
-    downloading,
-)
+from shiftproof.core.errors import UnknownName
+from shiftproof.models.pretrained import IMAGENET, PixelStatistics, PretrainedModel, downloading
 from shiftproof.models.weights import (
     CLASSIFIERS,
     PRETRAINED,

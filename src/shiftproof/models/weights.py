@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from shiftproof.errors import CheckpointError, InvalidValue
+from shiftproof.core.errors import CheckpointError, InvalidValue
 
 # What ``weights`` may say other than the name of a file.
 PRETRAINED = "pretrained"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from shiftproof.errors import InvalidValue
-from shiftproof.penalties.precision import in_full_precision
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.upcast import in_full_precision
 
 
 @in_full_precision

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from shiftproof.errors import InvalidValue
-from shiftproof.penalties.risk import logit_residual
+from shiftproof.core.errors import InvalidValue
+from shiftproof.models.risk import logit_residual
 
 
 def irm_slopes(logits: Tensor, labels: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from shiftproof.penalties.precision import in_full_precision
+from shiftproof.core.upcast import in_full_precision
 
 # From nearly linear to nearly discrete, whatever the scale of the features.
 INVERSE_WIDTHS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -18,7 +18,7 @@ INVERSE_WIDTHS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 def mmd(groups: Tensor | Sequence[Tensor]) -> Tensor:
     """Return the mean over pairs of groups of K̄ᵢᵢ + K̄ⱼⱼ − 2 K̄ᵢⱼ, a scalar ≥ 0.
 
-    K̄ᵢⱼ is the mean of :func:`gaussian_kernels` between the points of groups i and j, so the term
+    K̄ᵢⱼ is the mean of `gaussian_kernels` between the points of groups i and j, so the term
     of a pair is ‖mean embedding of i − mean embedding of j‖² (Gretton et al., 2012; the biased
     estimate, with the points paired with themselves).  Over all pairs that is twice the mean
     kernel within groups less twice that between groups.

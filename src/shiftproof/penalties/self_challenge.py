@@ -45,7 +45,7 @@ def percentile(x: Tensor, percent: float) -> Tensor:
 def spared_features(gradients: Tensor, drop: float) -> Tensor:
     """Return where features stay: not among the share ``drop`` of largest gradient per sample.
 
-    gradients [..., k] of :func:`label_score` by the features → [..., k] of booleans.
+    gradients [..., k] of `label_score` by the features → [..., k] of booleans.
     """
     return gradients < percentile(gradients, (1 - drop) * 100)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 
 
 def variance_across_domains(x: Tensor) -> Tensor:

@@ -8,9 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from shiftproof.benchmark.aggregate import SelectionResults
 from shiftproof.report.escapes import latex_text, markdown_text
-from shiftproof.report.sheets import (
+from shiftproof.report.tables import (
     ERROR_BAR,
     Entry,
     Sheet,
@@ -19,6 +18,7 @@ from shiftproof.report.sheets import (
     number_ranges,
     sheets,
 )
+from shiftproof.sweeps.aggregate import SelectionResults
 
 CSV_COLUMNS = (
     "dataset", "algorithm", "test_domain", "selector", "split", "mean", "error", "error_bar",

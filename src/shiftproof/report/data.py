@@ -9,13 +9,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from shiftproof.core.space import specs
 from shiftproof.data import DatasetCard, DatasetSource
-from shiftproof.data.completeness import Counts
-from shiftproof.data.doctor import Examination
-from shiftproof.data.library import Holding, KeptSet
+from shiftproof.data.images.check import Examination
+from shiftproof.data.library.completeness import Counts
+from shiftproof.data.library.store import Holding, KeptSet
 from shiftproof.data.sources import Source
-from shiftproof.report.tables import hparam_table, paragraphs
-from shiftproof.space import specs
+from shiftproof.report.terminal import hparam_table, paragraphs
 
 # A card names so many classes at most.
 MOST_CLASSES = 70

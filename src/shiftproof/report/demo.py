@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from shiftproof.benchmark.aggregate import aggregate
-from shiftproof.benchmark.demo import CEILING, REVERSED_DOMAIN, WARMUP, Accuracies
-from shiftproof.benchmark.plain_runs import LastStep, runs_to_compare
-from shiftproof.benchmark.results import read_sweep
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.report.page import Source, results_page
 from shiftproof.report.plots import BLUE, GREEN, ORANGE, Curve, Panel, learning_picture
+from shiftproof.sweeps.aggregate import aggregate
+from shiftproof.sweeps.demo import CEILING, REVERSED_DOMAIN, WARMUP, Accuracies
+from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
 from shiftproof.training.loop import RunResult
 
 # What a domain is called where it is shown.

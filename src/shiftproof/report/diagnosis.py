@@ -15,12 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from shiftproof.diagnosis.advice import Advice
-from shiftproof.diagnosis.reading import nats
-from shiftproof.diagnosis.shift import Diagnosis
-from shiftproof.errors import DataError
-from shiftproof.information.estimators import Estimate, Shift
+from shiftproof.core.errors import DataError
+from shiftproof.information import Estimate, Shift
 from shiftproof.report.plots import BLUE, GREY, ORANGE
+from shiftproof.shift.advise import Advice
+from shiftproof.shift.diagnose import Diagnosis
+from shiftproof.shift.interpretation import nats
 
 KINDS = {
     "covariate": "covariate shift",
@@ -95,7 +95,7 @@ def diagnosis_json(
 
 
 def read_diagnosis(path: Path) -> dict[str, Any]:
-    """Return what :func:`diagnosis_json` returned, from a file."""
+    """Return what `diagnosis_json` returned, from a file."""
     try:
         value = json.loads(path.read_bytes())
     except ValueError:

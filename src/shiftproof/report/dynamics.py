@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from shiftproof.errors import DataError
+from shiftproof.core.errors import DataError
 from shiftproof.report.plots import BLUE, GREEN, GREY, ORANGE
 from shiftproof.training.checkpoint import write_atomically
 
@@ -87,10 +87,10 @@ def write_dynamics(
 ) -> list[Path]:
     """Write the figure as PNG and PDF, equal bytes for equal values, and return both paths.
 
-    ``series`` holds each penalty at ``steps``, under the names of :data:`PENALTIES`; they are
-    drawn :func:`normalised`, on a linear axis as in the paper and on a logarithmic one, where
+    ``series`` holds each penalty at ``steps``, under the names of `PENALTIES`; they are
+    drawn `normalised`, on a linear axis as in the paper and on a logarithmic one, where
     what is not above zero is left out.  ``switch`` is the step at which the warm-up ends.
-    ``accuracies`` in [0, 1], under the names of :data:`ACCURACIES`, make a third panel.
+    ``accuracies`` in [0, 1], under the names of `ACCURACIES`, make a third panel.
     """
     if not len(steps):
         raise ValueError("there is no step to draw")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from shiftproof.report.sheets import NOTHING
+from shiftproof.report.tables import NOTHING
 
 _LATEX_SIGNS = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",

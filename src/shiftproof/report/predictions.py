@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from shiftproof.data.samples import Samples
-from shiftproof.training.assess import Assessment
-from shiftproof.training.model import Predictions
+from shiftproof.inference.metrics import Assessment
+from shiftproof.inference.model import Predictions
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

@@ -14,13 +14,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from shiftproof.paper.comparison import Cell, Comparison
 from shiftproof.report.escapes import latex_text, markdown_text
-from shiftproof.report.sheets import NOTHING
-from shiftproof.reproduction.comparison import Cell, Comparison
+from shiftproof.report.tables import NOTHING
 
 # Further from the paper than this, in standard errors, is marked.
 FAR = 2.0
-# The share under chance is simulated in tests/reproduction/test_comparison.py.
+# The share under chance is simulated in tests/paper/test_comparison.py.
 FAR_NOTE = (
     "* more than two standard errors from the paper (of so few runs, chance alone puts 5 to 20% of"
     " figures there)"

@@ -11,9 +11,9 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from shiftproof.benchmark.store import Failure
-from shiftproof.benchmark.sweep import SweepPlan
-from shiftproof.benchmark.tracker import Standing
+from shiftproof.sweeps.store import Failure
+from shiftproof.sweeps.sweep import SweepPlan
+from shiftproof.sweeps.tracker import Standing
 
 STATES = ("finished", "diverged", "failed")
 

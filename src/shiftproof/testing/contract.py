@@ -31,13 +31,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shiftproof.algorithms import ALGORITHMS, Algorithm
-from shiftproof.algorithms.base import Family
-from shiftproof.algorithms.erm import ERM
+from shiftproof.core.errors import UnknownName
+from shiftproof.core.space import Regime, draw, resolve, specs
+from shiftproof.core.types import Batch
 from shiftproof.data import DomainDataset
-from shiftproof.errors import UnknownName
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.algorithms.base import Family
+from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.models import MODELS
-from shiftproof.space import Regime, draw, resolve, specs
 from shiftproof.testing.harness import (
     BATCH,
     PER_DOMAIN,
@@ -55,7 +56,6 @@ from shiftproof.testing.harness import (
 from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.config import configure
 from shiftproof.training.loop import train
-from shiftproof.types import Batch
 
 LEARNING_STEPS = 60
 # A risk that fell by less than this share may have fallen by chance.

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shiftproof.algorithms import Algorithm
+from shiftproof.core.space import Regime
+from shiftproof.core.types import Batch
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.sampling import BatchSampler
-from shiftproof.space import Regime
+from shiftproof.learners.algorithms import Algorithm
 from shiftproof.training.config import configure
 from shiftproof.training.evaluate import EvaluationSet, evaluate
 from shiftproof.training.loop import build_algorithm
-from shiftproof.types import Batch
 
 STEPS = 6
 BATCH = 8

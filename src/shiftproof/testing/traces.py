@@ -26,11 +26,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shiftproof.algorithms import ALGORITHMS, Algorithm
-from shiftproof.benchmark.domainbed_logs import translate
-from shiftproof.errors import DataError, ShiftproofError
-from shiftproof.space import resolve
-from shiftproof.types import Batch, Task
+from shiftproof.core.errors import DataError, ShiftproofError
+from shiftproof.core.space import resolve
+from shiftproof.core.types import Batch, Task
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.sweeps.domainbed.names import translate
 
 TOLERANCE = 1e-8
 NETWORK = {f"{layer}.{part}" for layer in ("feat0", "feat1", "head") for part in ("weight", "bias")}

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from shiftproof.algorithms import Algorithm
+from shiftproof.learners.algorithms import Algorithm
 
 
 class Span(NamedTuple):
@@ -149,7 +149,7 @@ class Average:
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take up a state that holds what :meth:`state` returned."""
+        """Take up a state that holds what `state` returned."""
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -184,7 +184,7 @@ class Average:
 
 
 class ExponentialAverage(Average):
-    """``ema``: w̄₁ = w₁, w̄ₙ₊₁ = dₙ w̄ₙ + (1 − dₙ) wₙ₊₁ after every step, dₙ = :func:`warm_decay`."""
+    """``ema``: w̄₁ = w₁, w̄ₙ₊₁ = dₙ w̄ₙ + (1 − dₙ) wₙ₊₁ after every step, dₙ = `warm_decay`."""
 
     def follow(self, step: int) -> None:
         """Move the average."""
@@ -204,7 +204,7 @@ class ExponentialAverage(Average):
 
 
 class ValleyAverage(Average):
-    """``swad``: the mean of the weights after every step of the window of a :class:`LossValley`.
+    """``swad``: the mean of the weights after every step of the window of a `LossValley`.
 
     ``scored`` tells how the valley stands: ``not found`` (the raw weights are scored), ``open``
     (the window reaches to the newest evaluation) or ``ended``.

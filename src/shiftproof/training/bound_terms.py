@@ -3,7 +3,7 @@
 What training learns of the domains is at most what its gradients tell of them, step by step:
 I(W;D) ≤ Σₜ I(Gₜ;D | W₁ … Wₜ₋₁).  What a test domain may change is bounded by I(R;D).  A run of IDM
 with ``track_information`` records both per dimension and step
-(:func:`shiftproof.penalties.pdm.matching_information`); its records hold means over the steps
+(`matching_information`); its records hold means over the steps
 since the last one, so that the sum over all steps is exact.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from shiftproof.errors import DataError
+from shiftproof.core.errors import DataError
 from shiftproof.training.records import Record
 
 

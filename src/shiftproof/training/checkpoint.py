@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from shiftproof.errors import CheckpointError, RunConflict
+from shiftproof.core.errors import CheckpointError, RunConflict
 
 State = dict[str, Any]
 
@@ -46,7 +46,7 @@ def save_state(path: Path, state: State) -> None:
 
 
 def load_state(path: Path) -> State | None:
-    """Return what :func:`save_state` wrote, on the CPU, or None if there is nothing."""
+    """Return what `save_state` wrote, on the CPU, or None if there is nothing."""
     if not path.exists():
         return None
     try:

@@ -13,21 +13,21 @@ from typing import Any
 
 import torch
 
-from shiftproof.algorithms import ALGORITHMS, Algorithm
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.space import Regime, Scalar, resolve, specs
+from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
-from shiftproof.errors import DataError, InvalidValue, UnknownName
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.models import MODELS, Model
 from shiftproof.models.weights import RANDOM, content_hash, names_a_file
-from shiftproof.space import Regime, Scalar, resolve, specs
 from shiftproof.training.averaging import AVERAGES
-from shiftproof.types import Task
 
 PRECISIONS = ("fp32", "bf16")
 # Which samples to evaluate on: the two parts of the training and of the test domains, and the
 # dataset's extra sets.
 EVALUATION_SETS = ("train-in", "train-out", "test-in", "test-out", "extra")
 # What may be asked of an evaluation: the sets, and a test whether the outputs on train-out mean the
-# same in every training domain (see :mod:`~shiftproof.training.invariance`).
+# same in every training domain (see `training.invariance`).
 INVARIANCE = "invariance"
 EVALUATIONS = (*EVALUATION_SETS, INVARIANCE)
 DEFAULT_EVALUATION = ("train-out", "test-in", "test-out", "extra")
@@ -41,7 +41,7 @@ class RunConfig:
     splits, ``seed`` starting weights, batches and noise.
 
     ``frozen`` says which network made the features, if ``backbone`` is trained on features (see
-    :mod:`~shiftproof.training.features`).  With ``augment_validation`` the training domains are
+    `training.features`).  With ``augment_validation`` the training domains are
     evaluated on random views, as the original protocol does.
 
     Where ``weights`` is a file, ``hparams`` names its content; ``weights_file`` says where it lies
@@ -87,7 +87,7 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunConfig:
-        """Rebuild what :meth:`to_json` returned."""
+        """Rebuild what `to_json` returned."""
         fields: dict[str, Any] = {
             key: tuple(item) if isinstance(item, list) else item for key, item in value.items()
         }
@@ -150,21 +150,21 @@ def configure(
 
     Args:
         dataset: the loaded data, made with ``data_seed``.
-        algorithm: a name of :data:`~shiftproof.algorithms.ALGORITHMS`.
+        algorithm: a name of `ALGORITHMS`.
         test_domains: domains kept out of training; none trains on all of them.
-        backbone: a name of :data:`~shiftproof.models.MODELS` or of timm; the dataset's own by
+        backbone: a name of `MODELS` or of timm; the dataset's own by
             default.
         hparams: values in place of the defaults, of the algorithm or the backbone; ``weights``
             may be the path of a file.
         steps: number of updates.
         eval_every: evaluate after update 1, 1 + eval_every, … and the last; 0 for the last alone.
-        evaluate: which of :data:`EVALUATIONS`.
+        evaluate: which of `EVALUATIONS`.
         holdout: the share of each domain that is not trained on.
         seed: starting weights, batches and noise.
         data_seed: data and splits; ``seed`` by default.
         device: auto, cpu, cuda, mps.
         precision: fp32 or bf16 (autocast).
-        average: which weights to score, of :data:`~shiftproof.training.averaging.AVERAGES`: the
+        average: which weights to score, of `AVERAGES`: the
             last ones, their moving average, SWAD's mean over the valley of the validation risk,
             or those with the lowest validation risk (``best``).
         augment_validation: evaluate the training domains on random views of their images, as

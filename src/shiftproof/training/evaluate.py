@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shiftproof.algorithms import Algorithm
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.splits import Split
-from shiftproof.errors import DataError, InvalidValue
-from shiftproof.penalties.risk import per_sample_risk, predicted_class
+from shiftproof.learners.algorithms import Algorithm
+from shiftproof.models.risk import per_sample_risk, predicted_class
 from shiftproof.training.config import RunConfig
 
 # At once, counted as float32.
@@ -29,7 +29,7 @@ MOST_BYTES = 40 * 1024**2
 class EvaluationSet:
     """Some samples of a domain, under the name their accuracy is recorded by.
 
-    ``kind`` is one of :data:`~shiftproof.training.config.EVALUATION_SETS`; an ``augmented`` set is
+    ``kind`` is one of `EVALUATION_SETS`; an ``augmented`` set is
     evaluated on random views of its images.
     """
 

@@ -21,19 +21,19 @@ from filelock import FileLock
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.space import resolve
+from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, as_numbers, silent
-from shiftproof.data.forms import InputForm, form_of
-from shiftproof.data.home import home
-from shiftproof.errors import DataError, InvalidValue, UnknownName
+from shiftproof.data.cache_dir import home
+from shiftproof.data.input_forms import InputForm, form_of
 from shiftproof.models import MODELS, Model
 from shiftproof.models.pretrained import PretrainedModel
 from shiftproof.models.weights import PRETRAINED, content_hash, names_a_file
-from shiftproof.space import resolve
 from shiftproof.training.checkpoint import write_atomically
 from shiftproof.training.config import PRECISIONS, choose_device
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
-from shiftproof.types import Task
 
 # Samples to a file: what an interrupted extraction may have to do again.
 SHARD = 2048

@@ -49,7 +49,7 @@ def shift_of_outputs(outputs: Mapping[str, tuple[Tensor, Tensor]], seed: int) ->
     if why := _untestable(outputs):
         return shift | {"untested": why}
     # scikit-learn takes a while to import: not before it is needed.
-    from shiftproof.information.estimators.classifiers import CrossFitted
+    from shiftproof.information.classifiers import CrossFitted
 
     taken = _share(list(outputs.values()), seed)
     rows = [read(logits, labels) for logits, labels in taken]

@@ -15,18 +15,19 @@ import torch
 from torch import Tensor
 
 import shiftproof
-from shiftproof.algorithms import ALGORITHMS, Algorithm
+from shiftproof.core.errors import CheckpointError, DataError, RunConflict
+from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
+from shiftproof.core.types import Batch, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.data.splits import split_domain
-from shiftproof.errors import CheckpointError, DataError, RunConflict
-from shiftproof.seeding import seed_hash, stream_seed, torch_generator
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State
-from shiftproof.training.concerns import concerns
 from shiftproof.training.config import INVARIANCE, RunConfig
+from shiftproof.training.device_series import Series
 from shiftproof.training.evaluate import (
     EvaluationSet,
     Score,
@@ -34,13 +35,12 @@ from shiftproof.training.evaluate import (
     plan_evaluation,
     reading_threads,
 )
-from shiftproof.training.folder import RunFolder
 from shiftproof.training.interrupt import stop_on_signal
 from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.observers import Observer
+from shiftproof.training.preflight import concerns
 from shiftproof.training.records import Record
-from shiftproof.training.series import Series
-from shiftproof.types import Batch, Task
+from shiftproof.training.run_folder import RunFolder
 
 # How often the losses are looked at for a value that is not finite; between, nothing waits for
 # the device.
@@ -185,9 +185,9 @@ class Trainer:
     def measure(self) -> Record:
         """Evaluate, and sum up the steps since the last record (each number their mean).
 
-        With averaging on, what is scored is the average (see :mod:`~.averaging`), and the field
+        With averaging on, what is scored is the average (see `averaging`), and the field
         ``scored`` says so; ``validation_risk`` is what an average judged the raw weights by.
-        ``shift`` is that of the scored outputs (see :mod:`~.invariance`), where it was asked for.
+        ``shift`` is that of the scored outputs (see `invariance`), where it was asked for.
         """
         record: Record = {"step": self.step}
         record |= {name: series.values().mean().item() for name, series in self.pending.items()}

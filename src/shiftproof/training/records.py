@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shiftproof.errors import RunConflict
+from shiftproof.core.errors import RunConflict
 from shiftproof.training.checkpoint import write_atomically
 
 Record = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shiftproof.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue
 from shiftproof.training.config import RunConfig
 from shiftproof.training.observers import Observer
 from shiftproof.training.records import Record

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from shiftproof.benchmark.aggregate import aggregate
-from shiftproof.benchmark.plain_runs import LastStep, runs_to_compare
-from shiftproof.benchmark.results import Evaluation, Origin, OutputShift, RunOutcome
-from shiftproof.benchmark.selection import SELECTORS
+from shiftproof.sweeps.aggregate import aggregate
+from shiftproof.sweeps.results import Evaluation, Origin, OutputShift, RunOutcome
+from shiftproof.sweeps.selection import SELECTORS
+from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
 
 DOMAINS = ("east", "north", "west")
 ENVIRONMENT = {"shiftproof": "9.8.7", "torch": "2", "machine": "toaster"}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from shiftproof.benchmark.aggregate import aggregate
-from shiftproof.benchmark.results import read_sweep
-from shiftproof.benchmark.selection import SELECTORS
 from shiftproof.report.page import Source, results_page
+from shiftproof.sweeps.aggregate import aggregate
+from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.selection import SELECTORS
 
 LITE = Path(__file__).parents[3] / "results/lite.jsonl.gz"
 EVIL = '<script>alert("&")</script>'

@@ -5,21 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from shiftproof.benchmark.results import Origin
 from shiftproof.report.page.axes import Axis
 from shiftproof.report.page.curves import BOTTOM, LEFT, RIGHT, TOP, learning_curves
+from shiftproof.report.page.dot_plots import (
+    baseline_track,
+    cost_track,
+    critical_difference,
+    rank_track,
+)
 from shiftproof.report.page.heat import heat_map
 from shiftproof.report.page.provenance import facts, hparams_table, settings_table
 from shiftproof.report.page.render import Source, page_values
 from shiftproof.report.page.shifts import output_shift_table
 from shiftproof.report.page.summary import lead, other_ways, sentence, title
 from shiftproof.report.page.tables import averages_table, dataset_table
-from shiftproof.report.page.tracks import (
-    baseline_track,
-    cost_track,
-    critical_difference,
-    rank_track,
-)
+from shiftproof.sweeps.results import Origin
 
 
 def test_the_lead_has_the_standard_error_of_paired_trials(made):

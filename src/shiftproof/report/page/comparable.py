@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shiftproof.benchmark.aggregate import DIVERGED, DatasetResults, Estimate, SelectionResults
+from shiftproof.sweeps.aggregate import DIVERGED, DatasetResults, Estimate, SelectionResults
 
 
 def shown_domains(dataset: DatasetResults) -> list[int]:

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shiftproof.benchmark.aggregate import DatasetResults, SelectionResults
-from shiftproof.benchmark.domainbed_runs import algorithm_title, dataset_title, domain_titles
-from shiftproof.benchmark.results import Evaluation, RunOutcome
-from shiftproof.benchmark.selection.base import mean_if_all
 from shiftproof.report.page.axes import Axis, short
 from shiftproof.report.page.comparable import best_first, shown_domains
 from shiftproof.report.page.values import Cell, Column, Line, Panel, Panels, Row, Table, Tick
 from shiftproof.report.page.words import counted, listed, way
-from shiftproof.report.sheets import NOTHING
+from shiftproof.report.tables import NOTHING
+from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
+from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title, domain_titles
+from shiftproof.sweeps.results import Evaluation, RunOutcome
+from shiftproof.sweeps.selection.base import mean_if_all
 
 # Of more algorithms than this, the best and the baseline are drawn.
 MOST_DRAWN = 4

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from shiftproof.benchmark.aggregate import SelectionResults
-from shiftproof.benchmark.domainbed_runs import algorithm_title, dataset_title, domain_titles
 from shiftproof.report.page.axes import MINUS, signed
 from shiftproof.report.page.comparable import best_first, shown_domains
 from shiftproof.report.page.tables import runs_of
 from shiftproof.report.page.values import HeatCell, HeatMap
 from shiftproof.report.page.words import what_the_numbers_are
-from shiftproof.report.sheets import NOTHING
+from shiftproof.report.tables import NOTHING
+from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title, domain_titles
 
 # In points of accuracy: where one colour ends and the next begins.
 LIMITS = (0.5, 2.0, 5.0, 10.0)

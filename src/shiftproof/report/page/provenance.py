@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from shiftproof import __version__
-from shiftproof.benchmark.aggregate import DIVERGED, SelectionResults
-from shiftproof.benchmark.domainbed_runs import algorithm_title, dataset_title
-from shiftproof.benchmark.results import RunOutcome
 from shiftproof.report.page.values import Cell, Column, Fact, Row, Table
 from shiftproof.report.page.words import counted, error_bars, listed, way
-from shiftproof.report.sheets import NOTHING, describe_holes, number_ranges
+from shiftproof.report.tables import NOTHING, describe_holes, number_ranges
+from shiftproof.sweeps.aggregate import DIVERGED, SelectionResults
+from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title
+from shiftproof.sweeps.results import RunOutcome
 
 MOST_LINES = 12
 STATUSES = {

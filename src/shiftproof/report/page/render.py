@@ -13,18 +13,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from shiftproof.benchmark.aggregate import SelectionResults
-from shiftproof.benchmark.domainbed_runs import algorithm_title, dataset_title
-from shiftproof.benchmark.results import RunOutcome
 from shiftproof.report.page.curves import learning_curves
+from shiftproof.report.page.dot_plots import baseline_track, cost_track, rank_track
 from shiftproof.report.page.heat import heat_map
 from shiftproof.report.page.provenance import facts, hparams_table, settings_table
 from shiftproof.report.page.shifts import diagnosis_blocks, output_shift_table
 from shiftproof.report.page.summary import figures, other_ways, sentence, title
 from shiftproof.report.page.tables import averages_table, dataset_table
-from shiftproof.report.page.tracks import baseline_track, cost_track, rank_track
 from shiftproof.report.page.values import Block, Page, Section
 from shiftproof.report.page.words import way, way_explained
+from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title
+from shiftproof.sweeps.results import RunOutcome
 
 
 @dataclass(frozen=True)

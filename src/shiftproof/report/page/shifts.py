@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shiftproof.benchmark.aggregate import SelectionResults
-from shiftproof.benchmark.domainbed_runs import algorithm_title, dataset_title, domain_titles
-from shiftproof.benchmark.results import OutputShift
-from shiftproof.benchmark.selection import Selection
-from shiftproof.benchmark.selection.invariance import LEVEL
-from shiftproof.diagnosis.reading import nats
 from shiftproof.report.diagnosis import KINDS
 from shiftproof.report.page.axes import Axis
 from shiftproof.report.page.comparable import best_first, shown_domains
@@ -26,7 +20,13 @@ from shiftproof.report.page.values import (
     TrackRow,
 )
 from shiftproof.report.page.words import way
-from shiftproof.report.sheets import NOTHING
+from shiftproof.report.tables import NOTHING
+from shiftproof.shift.interpretation import nats
+from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title, domain_titles
+from shiftproof.sweeps.results import OutputShift
+from shiftproof.sweeps.selection import Selection
+from shiftproof.sweeps.selection.invariance import LEVEL
 
 MOST_ROWS = 12
 

@@ -8,17 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shiftproof.benchmark.aggregate import SelectionResults
-from shiftproof.benchmark.domainbed_runs import algorithm_title, dataset_title, domain_titles
-from shiftproof.benchmark.results import RunOutcome
-from shiftproof.report.page.comparable import (
-    best_first,
-    overall,
-    overall_by_trial,
-    shown_domains,
-)
+from shiftproof.report.page.comparable import best_first, overall, overall_by_trial, shown_domains
 from shiftproof.report.page.words import counted, listed, way
-from shiftproof.report.sheets import number_ranges
+from shiftproof.report.tables import number_ranges
+from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title, domain_titles
+from shiftproof.sweeps.results import RunOutcome
 
 MOST_NAMED = 3
 

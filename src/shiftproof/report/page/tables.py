@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shiftproof.benchmark.aggregate import Cell as Found
-from shiftproof.benchmark.aggregate import DatasetResults, Estimate, SelectionResults
-from shiftproof.benchmark.domainbed_runs import algorithm_title, dataset_title, domain_titles
-from shiftproof.report.page.comparable import (
-    average,
-    best_first,
-    complete,
-    overall,
-    shown_domains,
-)
+from shiftproof.report.page.comparable import average, best_first, complete, overall, shown_domains
 from shiftproof.report.page.values import Cell, Column, Row, Table
 from shiftproof.report.page.words import what_the_numbers_are
-from shiftproof.report.sheets import NOTHING, marks
+from shiftproof.report.tables import NOTHING, marks
+from shiftproof.sweeps.aggregate import Cell as Found
+from shiftproof.sweeps.aggregate import DatasetResults, Estimate, SelectionResults
+from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title, domain_titles
 
 FEW = "(n/m): n of m trials; the others lack runs, which are named under Provenance."
 STAR = "*: over the runs there are; those that are not are named under Provenance."
@@ -63,7 +57,7 @@ def dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
 
 
 def runs_of(found: Found) -> str:
-    """Return where a cell's number comes from, as :class:`.values.Cell` has it."""
+    """Return where a cell's number comes from, as `values.Cell` has it."""
     return ";".join(
         f"{trial},{100 * chosen.accuracy:.1f},"
         f"{'' if chosen.run.alone else chosen.run.hparams_seed},{chosen.step}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shiftproof.benchmark.aggregate import DatasetResults, SelectionResults
-from shiftproof.benchmark.domainbed_runs import dataset_title
-from shiftproof.report.sheets import ERROR_BAR, number_ranges
+from shiftproof.report.tables import ERROR_BAR, number_ranges
+from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
+from shiftproof.sweeps.domainbed.logs import dataset_title
 
 # Of each way of choosing: a short name, how it goes on after "chosen", and what to think of it.
 _WAYS = {

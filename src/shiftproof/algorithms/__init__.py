@@ -1,5 +1,0 @@
-"""Ways to train on several domains, one file each."""
-
-from shiftproof.algorithms.base import ALGORITHMS, Algorithm, Losses
-
-__all__ = ["ALGORITHMS", "Algorithm", "Losses"]

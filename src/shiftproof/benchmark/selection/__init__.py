@@ -1,5 +1,0 @@
-"""Ways to choose a run and a step of it, one file each."""
-
-from shiftproof.benchmark.selection.base import SELECTORS, Needs, Selection, Selector
-
-__all__ = ["SELECTORS", "Needs", "Selection", "Selector"]

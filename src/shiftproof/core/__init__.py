@@ -1,0 +1,1 @@
+"""Types, search spaces, registries, seeds and errors: what every other layer builds on."""

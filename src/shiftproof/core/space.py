@@ -1,0 +1,271 @@
+"""Hyper-parameters as values: a default, the distribution it is drawn from, and its rule.
+
+An algorithm or model declares them once, beside the code they drive::
+
+    @dataclass(frozen=True)
+    class Hparams:
+        lr: float = hparam(1e-3, Float(-4.5, -2.5, base=10), help="learning rate")
+
+A type such as ``float | Literal["auto"]`` lets words stand in the place of a number.
+
+A distribution states its bounds as the protocol does, by exponents: ``Float(-4.5, -2.5, base=10)``
+is 10^U(−4.5, −2.5), and ``Int`` rounds down.  That keeps every draw equal to DomainBed's to the
+last bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.seeding import seed_hash
+
+Scalar = bool | int | float | str
+Regime = Literal["small-image", "large-image", "huge-image", "table", "features"]
+
+# A regime without values of its own takes those of its parent, then the plain default.
+PARENT_REGIME: dict[Regime, Regime] = {"huge-image": "large-image", "features": "table"}
+
+
+@dataclass(frozen=True)
+class Float:
+    """U(low, high), or base^U(low, high)."""
+
+    low: float
+    high: float
+    base: float | None = None
+
+    def sample(self, rng: np.random.RandomState) -> float:
+        """Draw one value."""
+        exponent = rng.uniform(self.low, self.high)
+        return float(exponent if self.base is None else self.base**exponent)
+
+    def __str__(self) -> str:
+        uniform = f"U({self.low:g}, {self.high:g})"
+        return uniform if self.base is None else f"{self.base:g}^{uniform}"
+
+
+@dataclass(frozen=True)
+class Int(Float):
+    """⌊U(low, high)⌋, or ⌊base^U(low, high)⌋."""
+
+    def sample(self, rng: np.random.RandomState) -> int:
+        """Draw one value."""
+        return math.floor(super().sample(rng))
+
+    def __str__(self) -> str:
+        return f"⌊{super().__str__()}⌋"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of the values, each equally likely."""
+
+    values: tuple[Scalar, ...]
+
+    def sample(self, rng: np.random.RandomState) -> Scalar:
+        """Draw one value."""
+        return self.values[int(rng.choice(len(self.values)))]
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(map(str, self.values)) + "}"
+
+
+Distribution = Float | Int | Choice
+_KINDS: dict[str, type[Distribution]] = {"float": Float, "int": Int, "choice": Choice}
+
+
+def distribution_to_json(distribution: Distribution) -> dict[str, Any]:
+    """Return a JSON value from which `distribution_from_json` rebuilds the distribution."""
+    kind = next(name for name, cls in _KINDS.items() if cls is type(distribution))
+    return {"kind": kind, **dataclasses.asdict(distribution)}
+
+
+def distribution_from_json(value: Mapping[str, Any]) -> Distribution:
+    """Rebuild a distribution.
+
+    >>> distribution_from_json(distribution_to_json(Choice((0.0, 0.5))))
+    Choice(values=(0.0, 0.5))
+    """
+    arguments: dict[str, Any] = {
+        key: tuple(item) if isinstance(item, list) else item
+        for key, item in value.items()
+        if key != "kind"
+    }
+    return _KINDS[value["kind"]](**arguments)
+
+
+class Setting(NamedTuple):
+    """A default and, where the protocol searches over it, a distribution."""
+
+    default: Scalar
+    distribution: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class HparamSpec:
+    """Everything declared about one hyper-parameter."""
+
+    name: str
+    type: type
+    words: tuple[str, ...]
+    setting: Setting
+    regimes: Mapping[Regime, Setting]
+    within: tuple[float, float] | None
+    choices: tuple[Scalar, ...] | None
+    unit: str
+    help: str
+
+    def at(self, regime: Regime) -> Setting:
+        """Return the default and distribution for one regime."""
+        current: Regime | None = regime
+        while current is not None:
+            if current in self.regimes:
+                return self.regimes[current]
+            current = PARENT_REGIME.get(current)
+        return self.setting
+
+    def parse(self, value: object) -> Scalar:
+        """Return ``value`` in the declared type and within the rule, or say what is wrong."""
+        if value in self.words:
+            return str(value)
+        parsed = _convert(self.name, value, self.type, self.words)
+        if self.choices is not None and parsed not in self.choices:
+            allowed = ", ".join(map(str, self.choices))
+            raise InvalidValue(f"{self.name} must be one of {allowed}, not {value!r}")
+        if self.within is not None and isinstance(parsed, int | float):
+            low, high = self.within
+            if not low <= parsed <= high:
+                raise InvalidValue(f"{self.name} must lie in [{low:g}, {high:g}], not {parsed!r}")
+        return parsed
+
+
+T = TypeVar("T", bound=Scalar)
+
+
+def hparam(
+    default: T,
+    distribution: Distribution | None = None,
+    *,
+    regimes: Mapping[Regime, tuple[T, Distribution | None]] | None = None,
+    within: tuple[float, float] | None = None,
+    choices: tuple[T, ...] | None = None,
+    unit: str = "",
+    help: str = "",
+) -> T:
+    """Declare a field of an ``Hparams`` dataclass (see the module docstring).
+
+    ``unit="steps"`` says that a value counts updates: a shorter run scales it.
+    """
+    declared = {
+        "setting": Setting(default, distribution),
+        "regimes": {regime: Setting(*setting) for regime, setting in (regimes or {}).items()},
+        "within": within,
+        "choices": choices,
+        "unit": unit,
+        "help": help,
+    }
+    field: T = dataclasses.field(default=default, metadata=types.MappingProxyType(declared))
+    return field
+
+
+H = TypeVar("H")
+
+
+def specs(hparams: type) -> dict[str, HparamSpec]:
+    """Return the hyper-parameters that an ``Hparams`` dataclass declares, by name."""
+    hints = typing.get_type_hints(hparams)
+    found = {}
+    for field in dataclasses.fields(hparams):
+        kind, words = _kind_and_words(hints[field.name])
+        found[field.name] = HparamSpec(name=field.name, type=kind, words=words, **field.metadata)
+    return found
+
+
+def resolve(
+    hparams: type[H],
+    regime: Regime,
+    given: Mapping[str, object] | None = None,
+    kind: str = "hyper-parameter",
+) -> H:
+    """Return the regime's defaults with ``given`` values in their place, all checked.
+
+    ``kind`` is what an unknown one is called.
+    """
+    declared = specs(hparams)
+    given = dict(given or {})
+    for name in given:
+        if name not in declared:
+            raise UnknownName(kind, name, declared)
+    return hparams(
+        **{
+            name: spec.parse(given.get(name, spec.at(regime).default))
+            for name, spec in declared.items()
+        }
+    )
+
+
+def draw(
+    hparams: type,
+    regime: Regime,
+    seed: int,
+    published_names: Mapping[str, str] | None = None,
+) -> dict[str, Scalar]:
+    """Draw every hyper-parameter from its distribution; one without keeps its default.
+
+    Each has a generator of its own, seeded with ``seed_hash(seed, name)``, so adding one never
+    shifts another.  ``published_names`` gives the name under which the protocol seeds a draw,
+    where that differs from ours.
+    """
+    published_names = published_names or {}
+    drawn: dict[str, Scalar] = {}
+    for name, spec in specs(hparams).items():
+        default, distribution = spec.at(regime)
+        rng = np.random.RandomState(seed_hash(seed, published_names.get(name, name)))
+        drawn[name] = default if distribution is None else distribution.sample(rng)
+    return drawn
+
+
+def _kind_and_words(hint: Any) -> tuple[type, tuple[str, ...]]:
+    """Split a declared type into a plain one and the words that may stand in its place."""
+    alternatives = typing.get_args(hint) or (hint,)
+    words = tuple(word for each in alternatives for word in typing.get_args(each))
+    (kind,) = (each for each in alternatives if not typing.get_args(each))
+    return kind, words
+
+
+def _convert(name: str, value: object, kind: type, words: tuple[str, ...]) -> Scalar:
+    """Convert a value, perhaps typed on the command line, to its declared type."""
+    allowed = " or ".join([_ARTICLE[kind], *words])
+    wrong = InvalidValue(f"{name} must be {allowed}, not {value!r}")
+    if kind is bool:
+        word = str(value).lower()
+        if word not in _BOOLEANS:
+            raise wrong
+        return _BOOLEANS[word]
+    if kind is str:
+        return str(value)
+    try:
+        if kind is int and str(value).lstrip("+-").isdecimal():
+            return int(str(value))  # a float would hold only 53 bits of it
+        number = float(str(value))
+    except ValueError:
+        raise wrong from None
+    if not math.isfinite(number) or (kind is int and not number.is_integer()):
+        raise wrong
+    return int(number) if kind is int else number
+
+
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True,
+             "false": False, "no": False, "off": False, "0": False}  # fmt: skip
+_ARTICLE: dict[type, str] = {
+    bool: "true or false", int: "a whole number", float: "a finite number", str: "a word",
+}  # fmt: skip

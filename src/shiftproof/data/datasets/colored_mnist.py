@@ -1,0 +1,131 @@
+"""Colored MNIST: a colour that predicts the label better than the digit does, until it turns.
+
+The label says whether a digit is below 5, and is wrong for one in four.  The colour agrees with
+this label for 90%, 80% and 10% of the samples in the three domains, which are named after that:
+on the last one, whoever trusts the colour fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.core.seeding import stream_seed
+from shiftproof.core.space import hparam
+from shiftproof.data.base import (
+    DATASETS,
+    DatasetCard,
+    DatasetSource,
+    Domain,
+    DomainDataset,
+    Progress,
+    silent,
+)
+from shiftproof.data.datasets.mnist import LICENCE, Digits, load_mnist
+
+AGREEMENT = {"90%": 0.9, "80%": 0.8, "10%": 0.1}
+LABEL_NOISE = 0.25
+CLASSES = ("5-9", "0-4")
+
+
+def colour(name: str, digits: Digits, agreement: float, rng: np.random.Generator) -> Domain:
+    """Return a domain whose colours agree with the noisy labels at the rate ``agreement``.
+
+    y = 1[digit < 5] ⊕ Bernoulli(0.25), colour = y ⊕ Bernoulli(1 − agreement); the image moves
+    into channel ``colour`` of two: [n, h, w] → [n, 2, h, w].
+    """
+    n = len(digits.labels)
+    noise = torch.from_numpy(rng.random(n) < LABEL_NOISE)
+    disagrees = torch.from_numpy(rng.random(n) >= agreement)
+    y = (digits.labels < 5) ^ noise
+    channel = (y ^ disagrees).long()
+    x = torch.zeros(n, 2, *digits.images.shape[1:], dtype=torch.uint8)
+    x[torch.arange(n), channel] = digits.images
+    return Domain(name, x, y.long())
+
+
+@DATASETS.register("colored-mnist")
+@dataclass(frozen=True)
+class ColoredMNIST(DatasetSource):
+    """All 70,000 digits, shuffled and dealt to three domains in turn, as DomainBed does."""
+
+    side: int = hparam(28, choices=(28, 14), help="height and width; 14 takes every second pixel")
+
+    card: ClassVar[DatasetCard] = DatasetCard(
+        summary="digits below 5 or not, coloured; the colour's meaning turns (concept shift)",
+        counts={"90%": 23_334, "80%": 23_333, "10%": 23_333},
+        classes=CLASSES,
+        input_shape=(2, 28, 28),
+        regime="small-image",
+        backbone="mnist-cnn",
+        eval_every=100,
+        publication="Arjovsky et al. (2019), Invariant Risk Minimization;"
+        " in this form Gulrajani and Lopez-Paz (2021), In Search of Lost Domain Generalization",
+        licence=LICENCE,
+    )
+
+    def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
+        """Return the three domains."""
+        rng = np.random.default_rng(stream_seed(seed, "data"))
+        mnist = load_mnist().thinned(self.side)
+        order = rng.permutation(len(mnist.labels))
+        domains = [
+            colour(name, mnist.take(order[position :: len(AGREEMENT)]), agreement, rng)
+            for position, (name, agreement) in enumerate(AGREEMENT.items())
+        ]
+        return self.card.dataset("colored-mnist", domains)
+
+
+@DATASETS.register("colored-mnist-irm")
+@dataclass(frozen=True)
+class ColoredMNISTForIRM(DatasetSource):
+    """14×14 pixels, two training domains of 25,000, the reversed one of 10,000, and it in gray.
+
+    The form of Arjovsky et al. (2019): the first 50,000 digits of MNIST's training set, shuffled,
+    become the training domains and the next 10,000 the reversed one.  ``gray`` holds those
+    10,000 with both channels filled, so that colour tells nothing.
+    """
+
+    per_domain: int = hparam(
+        25_000, within=(1, 25_000), help="digits of each domain (of the reversed: at most 10,000)"
+    )
+
+    card: ClassVar[DatasetCard] = DatasetCard(
+        summary="Colored MNIST at 14×14 for full-batch training, with a gray evaluation set",
+        counts={"90%": 25_000, "80%": 25_000, "10%": 10_000},
+        classes=CLASSES,
+        input_shape=(2, 14, 14),
+        regime="small-image",
+        backbone="mlp",
+        eval_every=100,
+        publication="Arjovsky et al. (2019), Invariant Risk Minimization",
+        licence=LICENCE,
+    )
+
+    def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
+        """Return the three domains and, as an extra, ``gray``."""
+        rng = np.random.default_rng(stream_seed(seed, "data"))
+        small = load_mnist().thinned(14)
+        order = rng.permutation(50_000)
+        reversed_digits = np.arange(50_000, 60_000)
+        parts = [order[0::2], order[1::2], reversed_digits]
+        domains = [
+            colour(name, small.take(part[: self.per_domain]), agreement, rng)
+            for part, (name, agreement) in zip(parts, AGREEMENT.items(), strict=True)
+        ]
+        reversed_domain = domains[-1]
+        gray = Domain(
+            "gray",
+            _uncoloured(reversed_domain.stored(np.arange(len(reversed_domain)))),
+            reversed_domain.y,
+        )
+        return self.card.dataset("colored-mnist-irm", domains, extras=[gray])
+
+
+def _uncoloured(x: Tensor) -> Tensor:
+    """Fill both channels with the image: [n, 2, h, w] → the same."""
+    return x.amax(dim=1, keepdim=True).expand_as(x).contiguous()

@@ -1,0 +1,52 @@
+"""VLCS: the same five things in four collections of photographs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shiftproof.data.base import DATASETS, DatasetCard
+from shiftproof.data.datasets.image_benchmark import ImageBenchmark
+from shiftproof.data.sources import Source
+
+COUNTS = {
+    "Caltech101": (237, 123, 118, 67, 870),
+    "LabelMe": (80, 1209, 88, 42, 1237),
+    "SUN09": (20, 932, 1036, 30, 1264),
+    "VOC2007": (330, 699, 428, 420, 1499),
+}
+
+
+@DATASETS.register("vlcs")
+@dataclass(frozen=True)
+class VLCS(ImageBenchmark):
+    """Five classes in four collections, each with its own idea of what to photograph and label.
+
+    The source is the archive of the DomainBed protocol, with the checksum that other users of that
+    file have published.
+    """
+
+    name: ClassVar[str] = "vlcs"
+    card: ClassVar[DatasetCard] = DatasetCard(
+        summary="five things in four collections of photographs",
+        counts={domain: sum(by_class) for domain, by_class in COUNTS.items()},
+        classes=("bird", "car", "chair", "dog", "person"),
+        input_shape=(3, 224, 224),
+        regime="large-image",
+        backbone="resnet50",
+        eval_every=300,
+        publication="Fang et al. (2013), Unbiased Metric Learning: On the Utilization of Multiple"
+        " Datasets and Web Images for Softening Bias",
+        licence="none for the whole; its images come from Caltech-101, LabelMe, SUN09 and PASCAL"
+        " VOC 2007, each with terms of its own",
+        class_counts=COUNTS,
+        sources=(
+            (
+                Source.google_drive(
+                    "1skwblH1_okBwxWxmRsp9_qi15hyPpxg8",
+                    "VLCS.tar.gz",
+                    md5="8870171eba660927d9668f4e515928e4",
+                ),
+            ),
+        ),
+    )

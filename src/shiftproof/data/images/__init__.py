@@ -1,0 +1,1 @@
+"""Image files: decoding, transforms, folders, manifests, and checks of image sets."""

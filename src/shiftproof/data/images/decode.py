@@ -1,0 +1,67 @@
+"""From the bytes of an image file to pixels; which format it is, its content says, not its name."""
+
+from __future__ import annotations
+
+import functools
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from shiftproof.core.errors import DataError
+
+# A picture of more pixels is taken for an attempt to fill the memory.  (Pillow warns from 89.5.)
+MOST_PIXELS = 89_000_000
+# What Pillow may take bytes for.  It knows more formats, of which EPS would run a program.
+FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "BMP", "GIF", "TIFF", "PPM")
+# What a file of an image folder must end in to be taken for an image.
+SUFFIXES = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".avif", ".bmp", ".gif"),
+    *(".tif", ".tiff", ".ppm", ".pgm", ".pnm"),
+)
+
+
+def decode(data: bytes, where: Path | str) -> Image.Image:
+    """Return the picture in ``data`` as RGB, turned upright; an animation gives its first frame.
+
+    Sixteen-bit grey is scaled to eight.  ``where`` is what an error calls it.
+    """
+    try:
+        with Image.open(io.BytesIO(data), formats=known_formats()) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise DataError(f"{where}: {image.width} × {image.height} pixels are too many")
+            image.load()
+            upright = ImageOps.exif_transpose(image)
+        return _to_rgb(upright, where)
+    except DataError:
+        raise
+    except Exception as error:  # Pillow's plugins raise errors of any kind on damaged bytes
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{where}: not a readable image ({_plain(reason)})") from error
+
+
+@functools.cache
+def known_formats() -> tuple[str, ...]:
+    """Return those of the formats that this Pillow was built with."""
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def _to_rgb(image: Image.Image, where: Path | str) -> Image.Image:
+    if image.mode.startswith("I"):
+        grey = np.asarray(image).astype(np.int64)
+        if grey.min() < 0 or grey.max() > 65_535:
+            raise DataError(f"{where}: grey levels outside 0–65535; convert it to 8 or 16 bits")
+        image = Image.fromarray((grey // 257).astype(np.uint8))
+    elif image.mode == "F":
+        raise DataError(f"{where}: grey levels in floating point; convert it to 8 or 16 bits")
+    elif "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("RGB")
+
+
+def _plain(reason: str) -> str:
+    if reason.startswith("cannot identify image file"):
+        return "of no known format"
+    return reason[:120]

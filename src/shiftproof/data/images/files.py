@@ -1,0 +1,194 @@
+"""Image files as inputs: read when they are needed, or kept in memory as pixels if they are few."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.space import hparam
+from shiftproof.data.base import Domain, DomainDataset, LazyInputs, Progress, silent
+from shiftproof.data.images.decode import decode
+from shiftproof.data.images.index import ImageRecord, scan
+from shiftproof.data.images.transforms import evaluation_view, to_pixels, training_view
+from shiftproof.data.prefetch import prefetch
+
+# Threads that decode images while they are loaded into memory.
+LOADERS = 4
+
+
+@dataclass(frozen=True)
+class ImageView:
+    """The options of every set of image files."""
+
+    image_size: int = hparam(224, within=(8, 4096), help="height and width of an input, in pixels")
+    augment: bool = hparam(
+        True, help="train on random views (crop, mirror, colours); evaluate on the whole image"
+    )
+
+
+class LabelledPath(NamedTuple):
+    """An image file, and what its place or its row says of it."""
+
+    path: Path
+    label: str
+    domain: str
+
+
+class ImageFiles(LazyInputs):
+    """Image files under one view: uint8 [n, 3, image_size, image_size]."""
+
+    def __init__(self, records: Sequence[ImageRecord], view: ImageView) -> None:
+        self.records = tuple(records)
+        self.view = view
+        self.shape = (len(self.records), 3, view.image_size, view.image_size)
+
+    def read(self, index: np.ndarray) -> Tensor:
+        """Return the whole images, resized."""
+        size = self.view.image_size
+        return torch.stack([to_pixels(evaluation_view(self.picture(i), size)) for i in index])
+
+    def draw(self, index: np.ndarray, seeds: np.ndarray) -> Tensor:
+        """Return random views, each a function of its seed; whole images without ``augment``."""
+        if not self.view.augment:
+            return self.read(index)
+        size = self.view.image_size
+        views = (
+            training_view(self.picture(i), size, np.random.default_rng(seed))
+            for i, seed in zip(index, seeds, strict=True)
+        )
+        return torch.stack([to_pixels(view) for view in views])
+
+    def digest(self) -> bytes:
+        """Return a hash of the files' content and of the view."""
+        digest = hashlib.sha256(repr(self.view).encode())
+        for record in self.records:
+            digest.update(bytes.fromhex(record.sha256))
+        return digest.digest()
+
+    def without_chance(self) -> ImageFiles:
+        """Return the same files, whole also for training."""
+        return ImageFiles(self.records, replace(self.view, augment=False))
+
+    @property
+    def nbytes(self) -> int:
+        """What the decoded files take in memory."""
+        return sum(record.width * record.height * 3 for record in self.records)
+
+    def in_memory(self) -> ImageFiles:
+        """Return the same images, decoded once and for all."""
+        return DecodedImages(self)
+
+    def picture(self, position: int) -> Image.Image:
+        """Return one image as it is."""
+        path = self.records[position].path
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise DataError(
+                f"{path} could be read before and cannot now ({error.strerror})"
+            ) from error
+        return decode(data, path)
+
+
+class DecodedImages(ImageFiles):
+    """Image files whose pixels are in memory, one after the other in a single tensor."""
+
+    def __init__(self, files: ImageFiles) -> None:
+        super().__init__(files.records, files.view)
+        sizes = [record.width * record.height * 3 for record in self.records]
+        self._starts = np.cumsum([0, *sizes])
+        self._pixels = np.empty(self._starts[-1], np.uint8)
+        for position, picture in enumerate(prefetch(files.picture, range(len(files)), LOADERS)):
+            start, end = self._starts[position : position + 2]
+            self._pixels[start:end] = np.asarray(picture).reshape(-1)
+
+    def picture(self, position: int) -> Image.Image:
+        """Return one image as it is."""
+        record = self.records[position]
+        start, end = self._starts[position : position + 2]
+        return Image.fromarray(self._pixels[start:end].reshape(record.height, record.width, 3))
+
+    def in_memory(self) -> ImageFiles:
+        """Return itself."""
+        return self
+
+
+def image_dataset(
+    name: str,
+    samples: Sequence[LabelledPath],
+    view: ImageView,
+    *,
+    classes: Sequence[str] | None = None,
+    notes: Sequence[str] = (),
+    progress: Progress = silent,
+) -> DomainDataset:
+    """Return labelled image files as a dataset; domains and classes in the order of their names.
+
+    Every file is looked at once, and an index remembers what was seen.  Files that cannot be read
+    are left out, which the notes say.  All domains share one list of classes.
+    """
+    records = scan(
+        [sample.path for sample in samples],
+        lambda done, total: progress("looking at images", done, total),
+    )
+    readable = [(s, r) for s, r in zip(samples, records, strict=True) if r.readable]
+    broken = [(s, r) for s, r in zip(samples, records, strict=True) if not r.readable]
+    domain_names = sorted({sample.domain for sample in samples})
+    class_names = tuple(classes or sorted({sample.label for sample in samples}))
+    position = {label: index for index, label in enumerate(class_names)}
+    domains = []
+    for domain in domain_names:
+        own = [(s, r) for s, r in readable if s.domain == domain]
+        if not own:
+            raise DataError(
+                f"domain {domain!r} of {name} has no image that can be read; remove the folder or"
+                " mend its files"
+            )
+        labels = torch.tensor([position[sample.label] for sample, _ in own])
+        domains.append(Domain(domain, ImageFiles([record for _, record in own], view), labels))
+    return DomainDataset(
+        name,
+        tuple(domains),
+        class_names,
+        regime="large-image",
+        backbone="resnet50",
+        eval_every=300,
+        notes=(*notes, *_unreadable(broken), *_missing_classes(domains, class_names)),
+    )
+
+
+def _unreadable(broken: Sequence[tuple[LabelledPath, ImageRecord]]) -> list[str]:
+    """Say of each domain how many images were left out."""
+    counts = Counter(sample.domain for sample, _ in broken)
+    notes = []
+    for domain, count in counts.items():
+        sample, record = next((s, r) for s, r in broken if s.domain == domain)
+        notes.append(
+            f"domain {domain!r}: {count} image{'' if count == 1 else 's'} cannot be read and"
+            f" {'is' if count == 1 else 'are'} left out, the first {sample.path} ({record.error})"
+        )
+    return notes
+
+
+def _missing_classes(domains: Sequence[Domain], classes: Sequence[str]) -> list[str]:
+    notes = []
+    for domain in domains:
+        present = set(domain.y.tolist())
+        missing = [label for index, label in enumerate(classes) if index not in present]
+        if missing:
+            shown = ", ".join(map(repr, missing[:5])) + (", …" if len(missing) > 5 else "")
+            notes.append(
+                f"domain {domain.name!r} has no sample of {len(missing)} of {len(classes)} classes"
+                f" ({shown})"
+            )
+    return notes

@@ -1,0 +1,222 @@
+"""The form of a model's inputs: how a table, image files or an array become what it takes.
+
+A form is all that a trained model must remember of its data to read more of the same kind: it is
+fitted to the samples trained on, and written beside the weights.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
+from shiftproof.data.base import DomainDataset, LazyInputs, Progress, as_numbers, silent
+from shiftproof.data.images.files import ImageFiles, ImageView
+from shiftproof.data.images.index import scan
+from shiftproof.data.tables.cell_types import counted
+from shiftproof.data.tables.preprocessing import Columns, FittedColumns
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# What a network's inputs are read from: as tensors, or when they are needed.
+Inputs = Tensor | LazyInputs
+
+
+class InputForm(ABC):
+    """How raw inputs become what a network takes."""
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input as the network takes it."""
+
+    @abstractmethod
+    def read(self, raw: Any, progress: Progress = silent) -> Inputs:
+        """Return raw inputs as the network takes them: [n, *input_shape]."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return all that `read` depends on, as JSON values."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, value: Mapping[str, Any]) -> InputForm:
+        """Rebuild what `to_json` returned."""
+
+
+@dataclass(frozen=True)
+class TableForm(InputForm):
+    """Rows of a table, made ready as the columns of the training samples were."""
+
+    columns: FittedColumns
+    kind = "table"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The number of features that the columns give."""
+        return (len(self.columns.feature_names),)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns that a table must have."""
+        return tuple(column.name for column in self.columns.columns.columns)
+
+    def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> Tensor:
+        """Return rows as numbers, [rows, columns] of float64: categories as codes, NaN for none.
+
+        ``raw`` is a data frame, whose columns are found by their names, or an array of the same
+        numbers in the columns' order.
+        """
+        import pandas as pd
+
+        if isinstance(raw, pd.DataFrame):
+            return self.columns.columns.encode(raw, table)
+        cells = as_array(raw).double()
+        wanted = len(self.columns.columns.columns)
+        if cells.ndim != 2 or cells.shape[1] != wanted:
+            raise DataError(
+                f"{table} is of shape {tuple(cells.shape)}, and the model takes rows of"
+                f" {counted(wanted, 'column')}"
+            )
+        if cells.isinf().any():
+            row = int(cells.isinf().any(1).nonzero()[0])
+            raise DataError(f"{table} holds an infinite value, the first in row {row + 1}")
+        return cells
+
+    def read(self, raw: Any, progress: Progress = silent) -> Tensor:
+        """Return rows, a data frame or an array, as the network takes them."""
+        return self.columns.apply(self.cells(raw))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fitted columns as JSON values."""
+        return {"kind": self.kind, **self.columns.to_json()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TableForm:
+        """Rebuild what `to_json` returned."""
+        return cls(FittedColumns.from_json(value))
+
+
+@dataclass(frozen=True)
+class ImageForm(InputForm):
+    """Image files, whole and resized to a square."""
+
+    image_size: int
+    kind = "images"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Three channels of a square."""
+        return (3, self.image_size, self.image_size)
+
+    def read(self, raw: Sequence[str | Path] | Any, progress: Progress = silent) -> Inputs:
+        """Return image files by their paths, or pixels [n, 3, size, size] that are resized."""
+        if isinstance(raw, Tensor) or (isinstance(raw, np.ndarray) and raw.dtype.kind in "biufc"):
+            return TensorForm(self.input_shape).read(raw)
+        records = scan(
+            [Path(path).expanduser() for path in raw],
+            lambda done, total: progress("looking at images", done, total),
+        )
+        for record in records:
+            if not record.readable:
+                raise DataError(f"{record.path}: {record.error}")
+        return ImageFiles(records, ImageView(self.image_size, augment=False))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the size."""
+        return {"kind": self.kind, "image_size": self.image_size}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ImageForm:
+        """Rebuild what `to_json` returned."""
+        return cls(int(value["image_size"]))
+
+
+@dataclass(frozen=True)
+class TensorForm(InputForm):
+    """Arrays of one shape; uint8 is read as numbers in [0, 1]."""
+
+    shape: tuple[int, ...]
+    kind = "tensor"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.shape
+
+    def read(self, raw: Any, progress: Progress = silent) -> Tensor:
+        """Return an array [n, *shape] as it is stored: uint8 or float32."""
+        x = as_array(raw)
+        if tuple(x.shape[1:]) != self.shape:
+            raise DataError(
+                f"the inputs are of shape {tuple(x.shape)}, and the model takes [n,"
+                f" {', '.join(map(str, self.shape))}]"
+            )
+        if x.dtype == torch.uint8:
+            return x
+        x = as_numbers(x)
+        if not x.isfinite().all():
+            wrong = int((~x.isfinite()).flatten(1).any(1).nonzero()[0])
+            raise DataError(f"input {wrong} holds a missing or infinite value; mend it")
+        return x
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape."""
+        return {"kind": self.kind, "shape": list(self.shape)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TensorForm:
+        """Rebuild what `to_json` returned."""
+        return cls(tuple(value["shape"]))
+
+
+FORMS: dict[str, type[InputForm]] = {form.kind: form for form in (TableForm, ImageForm, TensorForm)}
+
+
+def form_from_json(value: Mapping[str, Any]) -> InputForm:
+    """Rebuild a form of any kind."""
+    if value.get("kind") not in FORMS:
+        raise CheckpointError(
+            f"the model's inputs are of a kind that this version does not know"
+            f" ({value.get('kind')}); it was made by a newer one"
+        )
+    return FORMS[value["kind"]].from_json(value)
+
+
+def form_of(dataset: DomainDataset, trained_on: Mapping[str, np.ndarray]) -> InputForm:
+    """Return the form of a dataset's inputs, fitted to the samples trained on.
+
+    ``trained_on`` gives the positions of those samples by the name of their domain.
+    """
+    fitted = dataset.fitted(trained_on)
+    if isinstance(fitted, FittedColumns):
+        return TableForm(fitted)
+    if fitted is not None:
+        raise InvalidValue(
+            f"how {dataset.name} is prepared ({type(fitted).__name__}) cannot be written beside a"
+            f" model; only {Columns.__name__} can"
+        )
+    x = dataset.domains[0].x
+    if isinstance(x, ImageFiles):
+        return ImageForm(x.view.image_size)
+    return TensorForm(dataset.input_shape)
+
+
+def as_array(raw: Any) -> Tensor:
+    """Return numbers as a tensor on the CPU."""
+    if isinstance(raw, Tensor):
+        return raw.detach().cpu()
+    array = np.asarray(raw)
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"the inputs must be numbers, not {array.dtype}")
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))

@@ -1,0 +1,1 @@
+"""The library of published datasets on this machine: download, unpack, import."""

@@ -1,5 +1,0 @@
-"""Shiftproof as a scikit-learn estimator."""
-
-from shiftproof.estimator.classifier import ShiftproofClassifier
-
-__all__ = ["ShiftproofClassifier"]

@@ -1,0 +1,1 @@
+"""What a trained model does: predict, evaluate, warn about unusual inputs, export."""

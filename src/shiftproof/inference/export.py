@@ -1,0 +1,227 @@
+"""A trained model for other programs: ONNX, TorchScript, or its own file (safetensors).
+
+What can be part of the graph is: scaling pixels and normalising them, imputing and standardising
+columns, one-hot codes, softmax.  What cannot, reading and resizing image files and turning texts
+into codes, is described in JSON that goes with the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.data.input_forms import ImageForm, TableForm
+from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, IsMissing, OneHot, Scaled
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.predictor import Predictor
+from shiftproof.models.risk import class_probabilities
+
+INPUT, OUTPUT = "inputs", "probabilities"
+# Under which name a file holds its description.
+DESCRIPTION = "shiftproof.json"
+
+
+class ColumnsLayer(nn.Module):
+    """`FittedColumns.apply` as a layer.
+
+    Cells [n, columns] float64, categories by their codes, NaN for missing → [n, features] float32.
+    Each feature is one of three kinds, and reads one column; those of a kind are made together and
+    then put in order.
+    """
+
+    order: Tensor
+    scaled: Tensor
+    hot: Tensor
+    missing: Tensor
+    codes: Tensor
+    median: Tensor
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, columns: FittedColumns) -> None:
+        super().__init__()
+        scaled: list[tuple[int, float, float, float]] = []
+        hot: list[tuple[int, int]] = []
+        missing: list[int] = []
+        order: list[tuple[int, int]] = []  # of each feature: its kind, and its place in the kind
+        for part in columns.parts:
+            if isinstance(part, Scaled):
+                order.append((0, len(scaled)))
+                scaled.append((part.column, part.median, part.mean, part.std))
+            elif isinstance(part, OneHot):
+                for code in part.codes:
+                    order.append((1, len(hot)))
+                    hot.append((part.column, code))
+            elif isinstance(part, IsMissing):
+                order.append((2, len(missing)))
+                missing.append(part.column)
+        starts = (0, len(scaled), len(scaled) + len(hot))
+        self._keep("order", [starts[kind] + place for kind, place in order])
+        self._keep("scaled", [column for column, *_ in scaled])
+        self._keep("hot", [column for column, _ in hot])
+        self._keep("missing", missing)
+        self._keep("codes", [float(code) for _, code in hot])
+        for position, name in enumerate(("median", "mean", "std"), 1):
+            self._keep(name, [float(row[position]) for row in scaled])
+
+    def _keep(self, name: str, values: list[Any]) -> None:
+        whole = name in ("order", "scaled", "hot", "missing")
+        dtype = torch.int64 if whole else torch.float64
+        self.register_buffer(name, torch.tensor(values, dtype=dtype))
+
+    def forward(self, cells: Tensor) -> Tensor:
+        """Make cells ready for the network."""
+        numbers = cells[:, self.scaled]
+        numbers = torch.where(numbers.isnan(), self.median, numbers)
+        # Halved as the columns do it, against overflow.
+        numbers = (numbers / 2 - self.mean / 2) / (self.std / 2)
+        numbers = numbers.clamp(-FARTHEST, FARTHEST)
+        hot = torch.eq(cells[:, self.hot], self.codes).double()
+        missing = cells[:, self.missing].isnan().double()
+        made: Tensor = torch.cat([numbers, hot, missing], dim=1)[:, self.order]
+        return made.float()
+
+
+class ExportedModel(nn.Module):
+    """From inputs as they are stored to the probability of each class."""
+
+    def __init__(self, network: Predictor, columns: FittedColumns | None) -> None:
+        super().__init__()
+        self.columns = None if columns is None else ColumnsLayer(columns)
+        self.network = network
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return probabilities [n, c] of cells, pixels or other numbers [n, …]."""
+        x = inputs if self.columns is None else self.columns(inputs)
+        return class_probabilities(self.network(x))
+
+
+def exported(model: TrainedModel) -> tuple[ExportedModel, Tensor]:
+    """Return the model as one module on the CPU, and an example of its inputs (two of them)."""
+    model = TrainedModel.from_bytes(model.to_bytes(), "cpu")  # a copy: the caller's stays put
+    columns = model.form.columns if isinstance(model.form, TableForm) else None
+    module = ExportedModel(model.network, columns).eval()
+    if columns is not None:
+        return module, torch.zeros(2, len(columns.columns.columns), dtype=torch.float64)
+    dtype = torch.uint8 if isinstance(model.form, ImageForm) else torch.float32
+    return module, torch.zeros(2, *model.form.input_shape, dtype=dtype)
+
+
+def description(model: TrainedModel) -> dict[str, Any]:
+    """Return what a program must know to use an exported model, as JSON values."""
+    _, example = exported(model)
+    described: dict[str, Any] = {
+        "input": {
+            "name": INPUT,
+            "shape": ["n", *example.shape[1:]],
+            "dtype": str(example.dtype).removeprefix("torch."),
+        },
+        "output": {"name": OUTPUT, "shape": ["n", len(model.classes)], "dtype": "float32"},
+        "classes": list(model.classes),
+        "trained_on": list(model.domains),
+        "algorithm": model.config.algorithm,
+        "backbone": model.config.frozen.get("backbone", model.config.backbone),
+    }
+    if isinstance(model.form, TableForm):
+        described["input"]["meaning"] = (
+            "one row a sample, one number a column: a number as it is; a category by its position"
+            " among the column's values, -1 for any other; NaN for a missing value"
+        )
+        described["input"]["columns"] = [
+            {"name": column.name, "kind": column.kind}
+            | ({"values": list(column.values)} if column.kind == "category" else {})
+            for column in model.form.columns.columns.columns
+        ]
+    elif isinstance(model.form, ImageForm):
+        described["input"]["meaning"] = (
+            "whole images, RGB, upright, resized (bilinear with antialiasing, aspect ratio not"
+            " kept), bytes 0-255; scaling and normalising are inside"
+        )
+    else:
+        described["input"]["meaning"] = "numbers as they were trained on; bytes divided by 255"
+    if model.network.algorithm.predicts_by_batch:
+        described["batches"] = (
+            "a prediction depends on the batch around it: give all samples of one domain at once"
+        )
+    return described
+
+
+def to_onnx(model: TrainedModel) -> bytes:
+    """Return the model in ONNX, for any number of inputs; its description is in its metadata."""
+    try:
+        import onnx  # type: ignore[import-not-found, unused-ignore]
+        import onnxscript  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
+    except ImportError as error:
+        raise InvalidValue(
+            "ONNX needs two more packages; install them by pip install 'shiftproof[onnx]'"
+        ) from error
+    module, example = exported(model)
+    count = torch.export.Dim("n", min=1)
+    with _silence():
+        program = torch.onnx.export(
+            module,
+            (example,),
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_shapes=({0: count},),
+            dynamo=True,
+            verbose=False,
+        )
+    made = program.model_proto  # type: ignore[union-attr]
+    entry = made.metadata_props.add()
+    entry.key, entry.value = DESCRIPTION, _text(model)
+    onnx.checker.check_model(made)
+    data: bytes = made.SerializeToString()
+    return data
+
+
+def to_torchscript(model: TrainedModel) -> bytes:
+    """Return the model in TorchScript; its description is an extra file, ``shiftproof.json``."""
+    module, example = exported(model)
+    buffer = io.BytesIO()
+    with _silence(), torch.no_grad():
+        script = torch.jit.trace(module, example, check_trace=False)  # type: ignore[no-untyped-call]
+        torch.jit.save(script, buffer, _extra_files={DESCRIPTION: _text(model)})
+    return buffer.getvalue()
+
+
+def to_safetensors(model: TrainedModel) -> bytes:
+    """Return the content of the model's own file."""
+    return model.to_bytes()
+
+
+# By format: what makes the file, and what it ends in.
+FORMATS: dict[str, tuple[Callable[[TrainedModel], bytes], str]] = {
+    "onnx": (to_onnx, ".onnx"),
+    "torchscript": (to_torchscript, ".pt"),
+    "safetensors": (to_safetensors, ".safetensors"),
+}
+
+
+def _text(model: TrainedModel) -> str:
+    return json.dumps(description(model), ensure_ascii=False, indent=2)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep torch's remarks on its own exporters (it will drop TorchScript one day) to itself."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

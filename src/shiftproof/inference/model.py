@@ -1,0 +1,290 @@
+"""A trained model: one file with all that a prediction needs, and nothing that training needed.
+
+The file is safetensors: the weights that the run scores, what the training domains look like
+(`inference.typicality`), and a JSON header with the classes, the domains and the
+form of the inputs.  Reading one runs no code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+import shiftproof
+from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.core.types import Task
+from shiftproof.data import Domain, DomainDataset
+from shiftproof.data.base import Progress, as_numbers, silent
+from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json, form_of
+from shiftproof.data.splits import Split
+from shiftproof.inference.predictor import Predictor, under
+from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
+from shiftproof.models.risk import class_probabilities
+from shiftproof.models.weights import RANDOM
+from shiftproof.training.checkpoint import write_atomically
+from shiftproof.training.config import RunConfig
+from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
+from shiftproof.training.features import FrozenFeatures, build_extractor, extractor_model
+from shiftproof.training.load_run import (
+    training_splits,
+    weights_in_place,
+    without_starting_weights,
+)
+from shiftproof.training.loop import build_algorithm
+
+MODEL = "model.safetensors"
+# Under which name the file's header describes the model.
+HEADER = "shiftproof"
+FORMAT = 1
+
+
+class Predictions(NamedTuple):
+    """The probability of each class [n, c], the typicality of each input [n], and if it is far."""
+
+    probabilities: Tensor
+    typicality: Tensor
+    far: Tensor
+
+    @property
+    def predicted(self) -> Tensor:
+        """The position of the most probable class, [n]."""
+        return self.probabilities.argmax(dim=1)
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model that was trained, and what must be known to use it.
+
+    ``task`` is that of the algorithm, ``domains`` are those it was trained on, and ``columns``
+    says which columns of its table held the label, the domain and the images, where there was one.
+    It predicts in fp32, whatever it was trained in.
+    """
+
+    config: RunConfig
+    task: Task
+    classes: tuple[str, ...]
+    domains: tuple[str, ...]
+    form: InputForm
+    network: Predictor
+    typicality: Typicality
+    columns: Mapping[str, str] = field(default_factory=dict)
+    device: str = "cpu"
+
+    def predict(
+        self, inputs: Inputs, *, workers: int | None = None, progress: Progress = silent
+    ) -> Predictions:
+        """Return predictions of inputs as the form reads them, [n, *input_shape]."""
+        if len(inputs) == 0:
+            raise DataError("there is nothing to predict: the inputs are empty")
+        unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
+        domain = Domain("inputs", inputs, unlabelled)
+        subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
+        probabilities, p_values, done = [], [], 0
+        for x, _ in read_in_order(subset, reading_threads(workers)):
+            seen, logits = _seen(self.network, x.to(self.device), self.form)
+            probabilities.append(class_probabilities(logits))
+            p_values.append(self.typicality.p_value(seen))
+            done += len(x)
+            progress("predicting", done, len(inputs))
+        p_value = torch.cat(p_values)
+        return Predictions(torch.cat(probabilities), p_value, self.typicality.is_far(p_value))
+
+    def probabilities(self, inputs: Inputs) -> Tensor:
+        """Return the probability of each class, [n, c]."""
+        return self.predict(inputs).probabilities
+
+    def described(self) -> dict[str, Any]:
+        """Return all but the weights, as JSON values."""
+        return {
+            "format": FORMAT,
+            "version": shiftproof.__version__,
+            "config": self.config.to_json(),
+            "task": asdict(self.task),
+            "classes": list(self.classes),
+            "domains": list(self.domains),
+            "form": self.form.to_json(),
+            "columns": dict(self.columns),
+        }
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the model's file."""
+        parts = {"network": self.network.weights(), "typicality": self.typicality.tensors()}
+        tensors = {
+            f"{part}.{name}": value for part, own in parts.items() for name, value in own.items()
+        }
+        described = json.dumps(self.described(), ensure_ascii=False)
+        return safetensors.torch.save(tensors, metadata={HEADER: described})
+
+    @classmethod
+    def from_bytes(
+        cls, data: bytes, device: str = "auto", where: str = "the model"
+    ) -> TrainedModel:
+        """Rebuild a model from the content of its file."""
+        try:
+            tensors = safetensors.torch.load(data)
+            described = _header(data)
+            if described["format"] != FORMAT:
+                raise CheckpointError(
+                    f"{where} is of format {described['format']}, and this version reads {FORMAT};"
+                    " upgrade shiftproof"
+                )
+            config = RunConfig.from_json(described["config"])
+            built = without_starting_weights(config, device)
+            shape = tuple(described["task"]["input_shape"])
+            task = Task(**{**described["task"], "input_shape": shape})
+            form = form_from_json(described["form"])
+            stem = None
+            if config.frozen:
+                extractor = extractor_model(config.frozen["backbone"], RANDOM)
+                stem = build_extractor(extractor, form.input_shape)
+            network = Predictor(build_algorithm(built, task), stem).to(built.device)
+            network.load(under("network.", tensors))
+            return cls(
+                config,
+                task,
+                tuple(described["classes"]),
+                tuple(described["domains"]),
+                form,
+                network,
+                Typicality.from_tensors(under("typicality.", tensors)),
+                described["columns"],
+                built.device,
+            )
+        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise CheckpointError(
+                f"{where} is no readable model ({reason}); it is damaged, or none: train again"
+            ) from error
+
+    def save(self, folder: Path) -> Path:
+        """Write the model into a folder; return the file."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / MODEL, self.to_bytes())
+        return folder / MODEL
+
+    @classmethod
+    def load(cls, path: Path, device: str = "auto") -> TrainedModel:
+        """Read a model from its file, or from the folder of its run."""
+        file = path / MODEL if path.is_dir() else path
+        if not file.is_file():
+            raise DataError(_why_missing(path))
+        return cls.from_bytes(file.read_bytes(), device, str(file))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TrainedModel.from_bytes, (self.to_bytes(), self.device)
+
+
+def trained_model(
+    config: RunConfig,
+    dataset: DomainDataset,
+    folder: Path,
+    columns: Mapping[str, str] | None = None,
+    progress: Progress = silent,
+) -> TrainedModel:
+    """Return the model of a run, from its folder and the dataset that it was trained on."""
+    if dataset.fingerprint != config.fingerprint:
+        raise DataError(f"the run in {folder} was trained on other data than this {dataset.name}")
+    splits = training_splits(config, dataset)
+    trained_on = {name: split.in_ for name, split in splits.items()}
+    form = form_of(dataset, trained_on)
+    dataset = dataset.prepared(trained_on)
+    task = config.task(dataset)
+    unweighted = without_starting_weights(config, config.device)
+    trained = build_algorithm(unweighted, task)
+    with weights_in_place(folder, config, trained):
+        weights = Predictor(trained).weights()
+    network = Predictor(build_algorithm(unweighted, task))
+    network.load(weights)
+    typicality = _typicality(network, dataset, splits, form, config.device, progress)
+    if isinstance(dataset, FrozenFeatures):
+        form = dataset.source
+        network = Predictor(network.algorithm, dataset.network().to(config.device))
+    return TrainedModel(
+        config,
+        task,
+        dataset.classes,
+        tuple(trained_on),
+        form,
+        network,
+        typicality,
+        dict(columns or {}),
+        config.device,
+    )
+
+
+def _typicality(
+    network: Predictor,
+    dataset: DomainDataset,
+    splits: Mapping[str, Split],
+    form: InputForm,
+    device: str,
+    progress: Progress,
+) -> Typicality:
+    """Learn what the training domains look like, from some of the samples of each."""
+    domains = [domain for domain in dataset.domains if domain.name in splits]
+    # They are in random order: the first are as good as any.
+    parts = {
+        part: {d.name: getattr(splits[d.name], part)[:MOST_SAMPLES] for d in domains}
+        for part in Split._fields
+    }
+    total = sum(len(index) for part in parts.values() for index in part.values())
+    done = 0
+
+    def seen(part: str) -> dict[str, Tensor]:
+        nonlocal done
+        found = {}
+        for domain in domains:
+            subset = EvaluationSet(domain.name, domain, parts[part][domain.name])
+            batches = []
+            for x, _ in read_in_order(subset, reading_threads(None)):
+                batches.append(_seen(network, x.to(device), form)[0])
+                done += len(x)
+                progress("describing the training domains", done, total)
+            if batches:
+                found[domain.name] = torch.cat(batches)
+        return found
+
+    trained_on = seen("in_")
+    # Without held-out samples those trained on must do; they look a little more typical.
+    return Typicality.fit(trained_on, seen("out") or trained_on)
+
+
+@torch.no_grad()
+def _seen(network: Predictor, x: Tensor, form: InputForm) -> tuple[Tensor, Tensor]:
+    """Return what typicality looks at, [n, k], and the logits, both on the CPU.
+
+    It looks at what the head is given; of a table at the columns themselves, which a network may
+    have learnt to overlook.
+    """
+    representation, logits = network.represented(x)
+    looked_at = as_numbers(x) if isinstance(form, TableForm) else representation
+    return looked_at.float().cpu(), logits.float().cpu()
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    """Return how the header of a safetensors file describes the model."""
+    length = int.from_bytes(data[:8], "little")
+    header: dict[str, Any] = json.loads(data[8 : 8 + length])["__metadata__"]
+    described: dict[str, Any] = json.loads(header[HEADER])
+    return described
+
+
+def _why_missing(path: Path) -> str:
+    if not path.exists():
+        return f"there is no run or model {path}"
+    within = sorted(file.parent.name for file in path.glob(f"*/{MODEL}"))
+    if within:
+        return f"{path} holds {len(within)} runs; choose one of them: {', '.join(within)}"
+    return (
+        f"{path} holds no {MODEL}; it is written when `shiftproof train` ends: give the same"
+        " command again"
+    )

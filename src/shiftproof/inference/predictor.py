@@ -1,0 +1,66 @@
+"""What a prediction is made by: an algorithm, behind the network that made its features if any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from shiftproof.data.base import as_numbers
+from shiftproof.learners.algorithms import Algorithm
+
+
+class Predictor(nn.Module):
+    """From inputs [n, …] to logits [n, c], in eval mode.
+
+    ``stem`` made the features that the algorithm was trained on, where it was frozen.
+    """
+
+    def __init__(self, algorithm: Algorithm, stem: nn.Module | None = None) -> None:
+        super().__init__()
+        self.algorithm = algorithm
+        self.stem = stem
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits of inputs, uint8 or floating point."""
+        x = as_numbers(x)
+        return self.algorithm.predict(x if self.stem is None else self.stem(x))
+
+    def represented(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the head is given, [n, k], and the logits."""
+        given: list[Tensor] = []
+
+        def listen(head: nn.Module, inputs: tuple[Any, ...]) -> None:
+            given[:] = [inputs[0]]
+
+        with self.algorithm.head.register_forward_pre_hook(listen):
+            logits = self(x)
+        return given[0].flatten(1), logits
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return all that a prediction depends on, by name; copies on the CPU."""
+        return {
+            f"{part}.{name}": tensor.detach().cpu().clone().contiguous()
+            for part, module in self._parts().items()
+            for name, tensor in module.state_dict().items()
+        }
+
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Take the weights that `weights` returned."""
+        for part, module in self._parts().items():
+            module.load_state_dict(under(f"{part}.", weights))
+
+    def _parts(self) -> dict[str, nn.Module]:
+        parts = {name: getattr(self.algorithm, name) for name in self.algorithm.predicts_with}
+        return parts if self.stem is None else {**parts, "stem": self.stem}
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }

@@ -1,0 +1,191 @@
+"""What every estimator of a shift takes and returns.
+
+An estimator sees features x, labels y and domains d of the same samples.  Five amounts of mutual
+information tell them apart (all in nats):
+
+====================  ==========  ==========================================================
+``covariate``         I(X;D)      do the inputs differ between domains?
+``label``             I(Y;D)      do the label proportions?
+``concept``           I(Y;D|X)    does the same input mean another label?
+``joint``             I(X,Y;D)    all of it: I(X;D) + I(Y;D|X) = I(Y;D) + I(X;D|Y)
+``within_label``      I(X;D|Y)    do the inputs of one class differ?
+====================  ==========  ==========================================================
+
+With a model's representation r in the place of x they are I(R;D), I(Y;D|R), I(R,Y;D) and
+I(R;D|Y); with the column of its risks, I(L;D).
+
+All are means of a log ratio over samples, e.g. I(X;D) = E log p(d|x)/p(d), and each estimator
+says what it puts in its place.  Since that log ratio, less its mean, is also the influence
+function of the mutual information, its spread over the samples of each domain gives the interval:
+
+    se² = Σ_d π_d² · var_d(log ratio) / n_d + correction²,
+
+with π_d the weight of domain d.  The domains and their sizes are taken as given, the samples of
+each as independent draws.  ``correction`` is what an estimator has added to the mean to make up
+for its own error; half a guess, it is charged to the interval in full.  An interval that reaches
+zero is wider upwards: see `_largest_unseen`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri  # type: ignore[import-untyped]
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.information.counts import independence, information
+from shiftproof.information.no_shift import covariate_p, functions
+from shiftproof.information.sample import LogRatio, Sample, checked, stratified_mean
+
+SYMBOLS = {
+    "covariate": "I(X;D)",
+    "label": "I(Y;D)",
+    "concept": "I(Y;D|X)",
+    "joint": "I(X,Y;D)",
+    "within_label": "I(X;D|Y)",
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An amount of mutual information in nats, and how far to trust it.
+
+    ``p_value`` belongs to the hypothesis that the amount is zero; None if it was not tested.
+    """
+
+    symbol: str
+    value: float
+    interval: tuple[float, float]
+    level: float
+    p_value: float | None
+    method: str
+    assumptions: tuple[str, ...]
+    samples: int
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The five amounts, of the same samples by the same method."""
+
+    covariate: Estimate
+    label: Estimate
+    concept: Estimate
+    joint: Estimate
+    within_label: Estimate
+
+    def __iter__(self) -> Any:
+        return (getattr(self, each.name) for each in fields(self))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The log ratios behind a `Shift`, with the p-values that were asked for."""
+
+    covariate: LogRatio
+    concept: LogRatio
+    joint: LogRatio
+    within_label: LogRatio
+    p_values: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimator(ABC):
+    """A way to measure shifts.
+
+    ``balanced`` counts all domains as equally likely, whatever their sizes.  ``permutations``
+    asks for a p-value of "no shift" from that many resamples; 0 for none.
+    """
+
+    seed: int
+    balanced: bool = False
+    level: float = 0.95
+    permutations: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise InvalidValue(
+                f"the level of an interval lies between 0 and 1, not at {self.level}"
+            )
+        if self.permutations < 0:
+            raise InvalidValue(f"the number of permutations must be ≥ 0, not {self.permutations}")
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """Name the method in a few words."""
+
+    @abstractmethod
+    def assumptions(self, sample: Sample) -> tuple[str, ...]:
+        """Say in plain sentences what must hold for the numbers to mean what they say."""
+
+    @abstractmethod
+    def covariate_part(self, sample: Sample) -> LogRatio:
+        """Return log p(d|x)/p(d)."""
+
+    @abstractmethod
+    def parts(self, sample: Sample) -> Parts:
+        """Return the log ratios of everything but the label shift, and their p-values."""
+
+    def covariate_p(self, sample: Sample) -> float | None:
+        """Return the p-value of "no covariate shift", if asked for."""
+        if not self.permutations:
+            return None
+        return covariate_p(functions(sample.x), sample, self.permutations, self.seed)
+
+    def covariate(self, x: ArrayLike, d: ArrayLike) -> Estimate:
+        """Return I(X;D) of features x [n, k] (or [n]) and domains d [n]."""
+        sample = checked(x, None, d, self.balanced)
+        part, p_value = self.covariate_part(sample), self.covariate_p(sample)
+        return self._estimate("covariate", sample, part, p_value)
+
+    def measure(self, x: ArrayLike, y: ArrayLike, d: ArrayLike) -> Shift:
+        """Return all five amounts of features x [n, k] (or [n]), labels y [n] and domains d [n]."""
+        sample = checked(x, y, d, self.balanced)
+        parts = self.parts(sample)
+        label = information(sample.y, sample)
+        estimates = {
+            name: self._estimate(name, sample, getattr(parts, name), parts.p_values.get(name))
+            for name in SYMBOLS
+            if name != "label"
+        }
+        p_label = independence(sample.y, sample, self.permutations, self.seed)
+        return Shift(label=self._estimate("label", sample, label, p_label), **estimates)
+
+    def _estimate(
+        self, name: str, sample: Sample, part: LogRatio, p_value: float | None
+    ) -> Estimate:
+        value, error = stratified_mean(part.values, sample)
+        # No mutual information with D lies outside [0, H(D)].
+        most = float(-(sample.shares * np.log(sample.shares)).sum())
+        value = float(np.clip(value + part.correction, 0, most))
+        z = float(ndtri(0.5 + self.level / 2))
+        half = z * float(np.hypot(error, part.correction))
+        low, high = value - half, value + half
+        if low <= 0:
+            high = max(high, _largest_unseen(value, z, sample))
+        interval = (max(low, 0.0), min(high, most))
+        return Estimate(
+            symbol=SYMBOLS[name],
+            value=value,
+            interval=interval,
+            level=self.level,
+            p_value=p_value,
+            method=self.method,
+            assumptions=self.assumptions(sample),
+            samples=len(sample.d),
+        )
+
+
+def _largest_unseen(value: float, z: float, sample: Sample) -> float:
+    """Return the largest amount that may still have shown as ``value``, near zero.
+
+    There the variance of the log ratio is twice the mutual information, so a spread measured
+    where little was seen is too small for what may be: solve u − value = z·√(2u/n).
+    """
+    reach = z**2 * float((sample.weights**2).sum())
+    return value + reach + float(np.sqrt(reach**2 + 2 * reach * value))

@@ -1,0 +1,89 @@
+"""Counts: the exact treatment of features with few distinct rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.information.base import Estimator, Parts
+from shiftproof.information.counts import (
+    conditional_independence,
+    independence,
+    information,
+    pair_codes,
+)
+from shiftproof.information.sample import Ints, LogRatio, Sample
+
+# Samples needed, on average, in each cell of (distinct row, domain).
+ENOUGH = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts(Estimator):
+    """Plug-in estimates from a table of counts, corrected for bias; all its tests are exact."""
+
+    @property
+    def method(self) -> str:
+        """Name the method."""
+        return "counts"
+
+    def assumptions(self, sample: Sample) -> tuple[str, ...]:
+        """State what the numbers rest on."""
+        return (
+            "the samples of each domain are independent draws from it",
+            "each distinct row of features is a value of its own, and was seen often enough",
+        )
+
+    def covariate_part(self, sample: Sample) -> LogRatio:
+        """Return log p(d|x)/p(d)."""
+        return information(_rows(sample), sample)
+
+    def covariate_p(self, sample: Sample) -> float | None:
+        """Return the exact p-value of "no covariate shift", if asked for."""
+        return independence(_rows(sample), sample, self.permutations, self.seed)
+
+    def parts(self, sample: Sample) -> Parts:
+        """Return all log ratios; the concept shift is what the labels add to the features."""
+        x, y = _rows(sample), sample.y
+        both = pair_codes(x, y)
+        covariate, joint = information(x, sample), information(both, sample)
+        tests = (self.permutations, self.seed)
+        p_values = {
+            "covariate": independence(x, sample, *tests),
+            "concept": conditional_independence(y, x, sample, *tests),
+            "joint": independence(both, sample, *tests),
+            "within_label": conditional_independence(x, y, sample, *tests),
+        }
+        return Parts(
+            covariate=covariate,
+            concept=joint - covariate,
+            joint=joint,
+            within_label=joint - information(y, sample),
+            p_values=p_values,
+        )
+
+
+def few_rows(sample: Sample) -> bool:
+    """Say whether the features have so few distinct rows that counts can be trusted."""
+    most = len(sample.d) / (ENOUGH * sample.domains)
+    # A column of many values settles it without sorting whole rows.
+    columns = (len(np.unique(column)) <= most for column in sample.x.T)
+    return all(columns) and int(_distinct(sample).max()) < most
+
+
+def _rows(sample: Sample) -> Ints:
+    """Return the features' rows as codes [n], or refuse if there are too many distinct ones."""
+    if not few_rows(sample):
+        raise InvalidValue(
+            f"counts need at least {ENOUGH} samples for each distinct row of features and domain;"
+            " use CrossFitted, or bin the features"
+        )
+    return _distinct(sample)
+
+
+def _distinct(sample: Sample) -> Ints:
+    if sample.x.shape[1] == 0:
+        return np.zeros(len(sample.d), dtype=np.intp)
+    return np.unique(sample.x, axis=0, return_inverse=True)[1].reshape(-1).astype(np.intp)

@@ -1,0 +1,139 @@
+"""Tests of "no shift" for features of any kind.
+
+All compare sums of fixed functions φ(x) of the features (themselves, their squares and products,
+and some random waves if the columns are few, else the leading principal components).  The
+functions are chosen without a look at domains or labels, so domains can be permuted without
+fitting anything again, and the p-values of covariate, joint and within-label shift are exact.
+(Cross-fitted scores held fixed would not do: every fold's scores are learnt from the other folds,
+so under the null the folds' sums are dependent, and their spread is twice, in variance, what
+permuting with fixed scores shows.)
+
+Concept shift: that Y and D are independent given X cannot be tested exactly for continuous X.
+With the out-of-fold q(d|x) and q(y|x), the products of residuals
+
+    φ(x) · (1[D=d] − q(d|x)) · (1[Y=y] − q(y|x))
+
+have mean zero if there is none, up to the *product* of the errors of the two classifiers
+(Shah and Peters, 2020; with weight functions φ, Scheidegger et al., 2022), however much X depends
+on D.  Their sums are compared with those under random signs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shiftproof.information.counts import p_value
+from shiftproof.information.experts import COMPONENTS, SQUARED, principal_components, with_squares
+from shiftproof.information.sample import Floats, Ints, Sample
+
+WAVES = 48
+# Products of residuals that are summed at most.
+PRODUCTS = 2_000
+
+
+def functions(x: Floats) -> Floats:
+    """Return functions φ(x) [n, p] of standardised features, each of mean 0."""
+    columns = x.shape[1]
+    if columns > SQUARED:
+        return principal_components(x, COMPONENTS, whiten=False)
+    if columns == 0:
+        return x
+    x = principal_components(x, columns)
+    columns = x.shape[1]
+    rng = np.random.default_rng(0)
+    # Slow and fast waves: the widths that matter are not known beforehand.
+    speed = np.geomspace(0.5, 4, WAVES) / np.sqrt(columns)
+    waves = np.cos(
+        x @ (rng.standard_normal((columns, WAVES)) * speed) + rng.uniform(0, 2 * np.pi, WAVES)
+    )
+    waves = (waves - waves.mean(axis=0)) / np.maximum(waves.std(axis=0), 1e-9)
+    return np.concatenate([with_squares(x), waves], axis=1)
+
+
+def exact_p_values(phi: Floats, sample: Sample, permutations: int, seed: int) -> dict[str, float]:
+    """Test all that can be tested exactly."""
+    return {
+        "covariate": covariate_p(phi, sample, permutations, seed),
+        "joint": joint_p(phi, sample, permutations, seed),
+        "within_label": within_label_p(phi, sample, permutations, seed),
+    }
+
+
+def covariate_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
+    """Test I(X;D) = 0: domains permuted, Σ_d ‖Σ φ‖²/n_d."""
+    same = np.zeros_like(sample.d)
+    return _permuted(phi, same, same, sample, permutations, seed)
+
+
+def joint_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
+    """Test I(X,Y;D) = 0: domains permuted, sums taken class by class, beside the class's count."""
+    return _permuted(phi, sample.y, np.zeros_like(sample.d), sample, permutations, seed)
+
+
+def within_label_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
+    """Test I(X;D|Y) = 0: domains permuted within each class."""
+    return _permuted(phi, sample.y, sample.y, sample, permutations, seed)
+
+
+def concept_p(
+    phi: Floats, q_domain: Floats, q_label: Floats, sample: Sample, permutations: int, seed: int
+) -> float:
+    """Test I(Y;D|X) = 0 by products of residuals: q_domain [n, D], q_label [n, C]."""
+    rest_d = np.eye(sample.domains)[sample.d] - q_domain
+    rest_y = np.eye(q_label.shape[1])[sample.y] - q_label
+    both = (rest_d[:, :, None] * rest_y[:, None, :]).reshape(len(phi), -1)
+    room = max(1, PRODUCTS // both.shape[1])
+    weighing = np.concatenate([np.ones((len(phi), 1)), phi], axis=1)[:, :room]
+    products = (both[:, :, None] * weighing[:, None, :]).reshape(len(phi), -1)
+    products = products * (sample.weights * len(phi))[:, None]
+    length = np.sqrt((products**2).sum(axis=0))
+    products = (products[:, length > 0] / length[length > 0]).astype(np.float32)
+    signs = np.random.default_rng([seed, 2]).choice(
+        np.array([-1, 1], dtype=np.float32), (permutations, len(phi))
+    )
+    observed = (products.sum(axis=0) ** 2).sum()
+    return p_value(float(observed), ((signs @ products) ** 2).sum(axis=1))
+
+
+def _permuted(
+    phi: Floats, block: Ints, stratum: Ints, sample: Sample, permutations: int, seed: int
+) -> float:
+    """Return the p-value of Σ_{block, d} ‖Σ φ‖² / (expected count), domains permuted in strata.
+
+    It is taken three times: of the blocks' counts alone; of φ as they are, where what many of
+    them see, a smooth change, weighs most; and of φ made uncorrelated, where all they can see
+    weighs alike.  The largest, each measured by its spread over all draws, is compared.
+    """
+    rng = np.random.default_rng([seed, 3])
+    dealt = np.tile(sample.d, (permutations + 1, 1))
+    for value in np.unique(stratum):
+        members = np.flatnonzero(stratum == value)
+        # The first row stays as observed.
+        dealt[1:, members] = rng.permuted(dealt[1:, members], axis=1)
+    alike = principal_components(phi, phi.shape[1]) if phi.shape[1] else phi
+    statistics = np.stack(
+        [_sums_of_squares(each, block, dealt, sample) for each in (phi[:, :0], phi, alike)]
+    )
+    middle, spread = statistics.mean(axis=1), statistics.std(axis=1)
+    # Counts that no draw changes are told from the rest by more than rounding.
+    moves = spread > 1e-9 * (1 + middle)
+    if not moves.any():
+        return 1.0
+    largest = ((statistics[moves].T - middle[moves]) / spread[moves]).max(axis=1)
+    return p_value(float(largest[0]), largest[1:])
+
+
+def _sums_of_squares(phi: Floats, block: Ints, dealt: Ints, sample: Sample) -> Floats:
+    """Return Σ_{block, d} ‖Σ φ‖² / (expected count) of the dealt domains [draws, n]: [draws]."""
+    statistic = np.zeros(len(dealt))
+    for value in np.unique(block):
+        members = np.flatnonzero(block == value)
+        own = phi[members]
+        # Beside the functions' sums, how many of the block each domain has.
+        own = np.concatenate([np.ones((len(own), 1)), own - own.mean(axis=0)], axis=1)
+        share = len(members) / len(sample.d)
+        for domain, size in enumerate(np.bincount(sample.d)):
+            sums = (dealt[:, members] == domain).astype(np.float32) @ own.astype(np.float32)
+            sums[:, 0] -= share * size
+            statistic += (sums.astype(np.float64) ** 2).sum(axis=1) / (share * size)
+    return statistic

@@ -1,0 +1,163 @@
+"""The samples of several domains, checked, and a log ratio for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shiftproof.core.errors import DataError
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Checked arrays in an order of their own, so that results do not hang on the given one.
+
+    x [n, k] is standardised (constant columns are gone); y [n] and d [n] count from 0; ``names``
+    are the domains' own numbers; ``shares`` [domains] are the weights π_d of the domains, and
+    ``weights`` [n] those of the samples, summing to 1.
+    """
+
+    x: Floats
+    y: Ints
+    d: Ints
+    names: tuple[int, ...]
+    shares: Floats
+    weights: Floats
+
+    @property
+    def domains(self) -> int:
+        """Return how many domains there are."""
+        return len(self.shares)
+
+    @property
+    def classes(self) -> int:
+        """Return how many classes there are."""
+        return int(self.y.max()) + 1
+
+    def folds(self, count: int, seed: int) -> Ints:
+        """Deal the samples of each domain, class by class, to ``count`` folds: [n] of 0 … count−1.
+
+        The order of dealing depends on the seed and the domain's size, not on its number.
+        """
+        fold = np.empty(len(self.d), dtype=np.intp)
+        for domain in range(self.domains):
+            members = np.flatnonzero(self.d == domain)
+            rng = np.random.default_rng([seed, len(members)])
+            order = np.lexsort((rng.random(len(members)), self.y[members]))
+            fold[members[order]] = np.arange(len(members)) % count
+        return fold
+
+
+@dataclass(frozen=True)
+class LogRatio:
+    """A log ratio for each sample [n], and what to add to its mean."""
+
+    values: Floats
+    correction: float = 0.0
+
+    def __add__(self, other: LogRatio) -> LogRatio:
+        return LogRatio(self.values + other.values, self.correction + other.correction)
+
+    def __sub__(self, other: LogRatio) -> LogRatio:
+        return LogRatio(self.values - other.values, self.correction - other.correction)
+
+
+def stratified_mean(values: Floats, sample: Sample) -> tuple[float, float]:
+    """Return Σ_d π_d mean_d(values) and its standard error, the domains' sizes being given."""
+    mean, variance = 0.0, 0.0
+    for domain, share in enumerate(sample.shares):
+        own = values[sample.d == domain]
+        mean += share * own.mean()
+        variance += share**2 * own.var(ddof=1) / len(own)
+    return float(mean), float(np.sqrt(variance))
+
+
+def checked(x: ArrayLike, y: ArrayLike | None, d: ArrayLike, balanced: bool) -> Sample:
+    """Return the arrays as a `Sample`, or say in one line what is wrong with them.
+
+    Without labels, all samples are of one class.
+    """
+    features, domains = as_table(x), _codes(d, "domains")
+    labels = np.zeros_like(domains) if y is None else _codes(y, "labels")
+    if not len(features) == len(labels) == len(domains):
+        raise DataError(
+            f"{len(features)} rows of features, {len(labels)} labels and {len(domains)} domains"
+            " do not belong to the same samples"
+        )
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if len(bad):
+        raise DataError(
+            f"{len(bad)} of {len(features)} rows of features hold NaN or infinity"
+            f" (the first is row {bad[0]}); remove or fill them"
+        )
+    names, sizes = np.unique(np.asarray(d), return_counts=True)
+    if len(sizes) < 2:
+        raise DataError(f"a shift is measured between at least two domains, not {len(sizes)}")
+    if sizes.min() < 2:
+        raise DataError(
+            f"domain {names[sizes.argmin()]} has a single sample, which shows no distribution;"
+            " leave it out"
+        )
+    shares = np.full(len(sizes), 1 / len(sizes)) if balanced else sizes / len(domains)
+    scaled = _standardised(features)
+    order = _own_order(scaled, labels)
+    return Sample(
+        x=scaled[order],
+        y=labels[order],
+        d=domains[order],
+        names=tuple(names.tolist()),
+        shares=shares,
+        weights=(shares / sizes)[domains[order]],
+    )
+
+
+def as_table(x: ArrayLike) -> Floats:
+    """Return features as numbers [n, k]; a single column may come as [n]."""
+    try:
+        features = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("features must be numbers; encode text and categories first") from None
+    if features.ndim == 1:
+        features = features[:, None]
+    if features.ndim != 2:
+        raise DataError(
+            f"features must be a table [samples, columns], not of shape {features.shape}"
+        )
+    return features
+
+
+def _codes(values: ArrayLike, name: str) -> Ints:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iub":
+        raise DataError(
+            f"{name} must be whole numbers in one column, not {array.dtype} of shape {array.shape}"
+        )
+    return np.unique(array, return_inverse=True)[1].astype(np.intp)
+
+
+def varying(x: Floats) -> Ints:
+    """Return which columns of x [n, k] vary: what rounding leaves of a constant does not."""
+    largest = np.abs(x).max(axis=0, initial=0)
+    return np.flatnonzero((x - x.mean(axis=0)).std(axis=0) > 1e-12 * np.maximum(largest, 1e-300))
+
+
+def _standardised(x: Floats) -> Floats:
+    """Return the columns that vary, with mean 0 and variance 1."""
+    kept = x[:, varying(x)]
+    return np.asarray((kept - kept.mean(axis=0)) / kept.std(axis=0))
+
+
+def _own_order(x: Floats, y: Ints) -> Ints:
+    """Return an order that depends on the samples' content alone.
+
+    They are sorted by label and then along a fixed direction, which all but surely tells any two
+    different rows apart.
+    """
+    direction = np.random.default_rng(0).standard_normal(x.shape[1])
+    return np.lexsort((np.round(x @ direction, 9), y))

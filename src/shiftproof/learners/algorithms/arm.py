@@ -1,0 +1,117 @@
+"""ARM: adaptive risk minimisation by a contextual meta-learner (ARM-CML)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.space import Int, hparam
+from shiftproof.core.types import Batch, Task
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms.erm import ERM
+
+
+@ALGORITHMS.register("arm")
+class ARM(ERM):
+    """Show the featurizer a context of the domain: ℓ(ψ(φ([x, cⁱ])), y), cⁱ = (1/b) Σⱼ g(xⁱⱼ).
+
+    The context network g learns along with φ and ψ.  An image [c, h, w] gains its context as
+    one more channel [1, h, w]; any other input gains one of its own shape, along the first axis.
+    A batch to be predicted counts as one unknown domain; so a prediction depends on the batch
+    around it.
+
+    In DomainBed g is left out of the optimiser, and its batch norm mixes the domains' statistics;
+    ``match_upstream`` does both.  By default g is trained and has no normalisation, which would
+    either mix domains or take from a sample what tells its domain: its level and scale.
+
+    Paper: Zhang et al. (2021), *Adaptive Risk Minimization: Learning to Adapt to Domain Shift*.
+    """
+
+    family = "meta"
+    paper = "Zhang et al. (2021)"
+    predicts_with = ("featurizer", "head", "context")
+    predicts_by_batch = True
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """Smaller batches of large images, and the switch to DomainBed's context network."""
+
+        batch_size: int = hparam(
+            64,
+            Int(3, 9, base=2),
+            regimes={"large-image": (8, None)},
+            within=(0, 1e9),
+            help="samples per domain and step; 0 takes the whole domain",
+        )
+        context_width: int = hparam(64, within=(1, 1e6), help="channels of the context network")
+        match_upstream: bool = hparam(
+            False, help="leave the context network untrained and batch-normalised, as DomainBed"
+        )
+
+    hparams: Hparams
+
+    @classmethod
+    def network_task(cls, task: Task) -> Task:
+        """Return the task that featurizer and head are built for: inputs with their context."""
+        channels, *rest = task.input_shape
+        extra = context_shape(task.input_shape)[0]
+        return dataclasses.replace(task, input_shape=(channels + extra, *rest))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        match_upstream = self.hparams.match_upstream
+        self.context = context_network(
+            self.task.input_shape, self.hparams.context_width, batch_norm=match_upstream
+        )
+        if not match_upstream:
+            context_weights = list(self.context.parameters())
+            self.optimizers["main"].add_param_group({"params": context_weights})
+
+    def features(self, batch: Batch) -> Tensor:
+        """Return φ([x, cⁱ]) of all domains, [domains, batch, k]."""
+        return super().features(Batch(self.with_context(batch.x), batch.y))
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Return the logits of x [batch, …], taken as one unknown domain: [batch, c]."""
+        logits: Tensor = self.head(self.featurizer(self.with_context(x.unsqueeze(0)).squeeze(0)))
+        return logits
+
+    def with_context(self, x: Tensor) -> Tensor:
+        """Return x [domains, batch, *input] beside its domain's context, along the input's axis 0.
+
+        The context is the mean over the domain's batch of what the context network says of each
+        sample.
+        """
+        each = self.context(x.flatten(0, 1))
+        context = each.view(*x.shape[:2], *each.shape[1:]).mean(dim=1, keepdim=True)
+        return torch.cat([x, context.expand(-1, x.shape[1], *each.shape[1:])], dim=2)
+
+
+def context_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a context: one channel of an image, or that of any other input."""
+    return (1, *input_shape[1:]) if len(input_shape) == 3 else input_shape
+
+
+def context_network(input_shape: tuple[int, ...], width: int, *, batch_norm: bool) -> nn.Module:
+    """Return g: three layers of a width (5×5 convolutions for an image), with ReLU between."""
+    image = len(input_shape) == 3
+
+    def layer(inputs: int, outputs: int) -> nn.Module:
+        if image:
+            return nn.Conv2d(inputs, outputs, kernel_size=5, padding=2)
+        return nn.Linear(inputs, outputs)
+
+    def hidden(inputs: int) -> list[nn.Module]:
+        norm = nn.BatchNorm2d(width) if image else nn.BatchNorm1d(width)
+        return [layer(inputs, width), *([norm] if batch_norm else []), nn.ReLU()]
+
+    inputs, outputs = (input_shape[0], 1) if image else (math.prod(input_shape),) * 2
+    layers = [*hidden(inputs), *hidden(width), layer(width, outputs)]
+    if image:
+        return nn.Sequential(*layers)
+    return nn.Sequential(nn.Flatten(), *layers, nn.Unflatten(1, input_shape))

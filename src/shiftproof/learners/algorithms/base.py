@@ -1,0 +1,184 @@
+"""The contract of an algorithm: an objective on one batch from each domain, and its state.
+
+A new one subclasses `ERM`, declares its ``Hparams`` and
+overrides `Algorithm.objective`; one that does more than a descent step on an objective
+overrides `Algorithm.update`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.registry import Registry
+from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.types import Batch, Task
+
+Family = Literal[
+    "baseline", "gradient", "representation", "predictor", "augmentation", "meta", "robust"
+]
+
+
+class Losses(NamedTuple):
+    """The loss to descend, and the parts of it worth recording, all 0-dimensional tensors."""
+
+    total: Tensor
+    parts: dict[str, Tensor]
+
+    def measured(self) -> dict[str, Tensor]:
+        """Return all of them by name, without their graphs."""
+        return {"loss": self.total.detach(), **{k: v.detach() for k, v in self.parts.items()}}
+
+
+class Algorithm(nn.Module, ABC):
+    """A featurizer and a head, and the rule that trains them.
+
+    ``generator`` is the only source of chance an algorithm may use, apart from dropout.  All that
+    evolves is in `training_state`: k steps, save, load, k steps equal 2k steps bit for bit.
+
+    ``updates`` counts the steps taken; at those in ``optimizer_restarts`` Adam starts afresh, as
+    the published codes do when a penalty switches on.  ``late_starts`` are steps at which a part
+    begins without that.
+    """
+
+    family: ClassVar[Family]
+    paper: ClassVar[str]
+    # The modules that `predict` uses: all that a trained model must keep.
+    predicts_with: ClassVar[tuple[str, ...]] = ("featurizer", "head")
+    # Whether it is meant for batches of whole domains, and so no part of ``--algorithms all``.
+    full_batches: ClassVar[bool] = False
+    # Whether a prediction depends on the batch around it, which counts as one unknown domain.
+    predicts_by_batch: ClassVar[bool] = False
+
+    @dataclass(frozen=True)
+    class Hparams:
+        """What every algorithm is given; the loop reads ``batch_size``."""
+
+        lr: float = hparam(
+            1e-3,
+            Float(-4.5, -2.5, base=10),
+            regimes={"large-image": (5e-5, Float(-5, -3.5, base=10))},
+            within=(1e-12, 1e3),
+            help="learning rate of Adam",
+        )
+        weight_decay: float = hparam(
+            0.0,
+            regimes={"large-image": (0.0, Float(-6, -2, base=10))},
+            within=(0, 1e3),
+            help="weight decay of Adam",
+        )
+        batch_size: int = hparam(
+            64,
+            Int(3, 9, base=2),
+            regimes={
+                "large-image": (32, Int(3, 5.5, base=2)),
+                "huge-image": (32, Int(3, 5, base=2)),
+            },
+            within=(0, 1e9),
+            help="samples per domain and step; 0 takes the whole domain",
+        )
+
+    hparams: Hparams
+
+    def __init__(
+        self,
+        task: Task,
+        featurizer: nn.Module,
+        head: nn.Module,
+        hparams: Hparams,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.task = task
+        self.featurizer = featurizer
+        self.head = head
+        self.hparams = hparams
+        self.generator = generator
+        self.updates = 0
+        self.optimizer_restarts: frozenset[int] = frozenset()
+        self.late_starts: frozenset[int] = frozenset()
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self.reset_optimizer()
+
+    @abstractmethod
+    def objective(self, batch: Batch) -> Losses:
+        """Return the loss of one batch; x [domains, batch, …], y [domains, batch]."""
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Take one step and return what it measured, as tensors: nothing waits for the device."""
+        if self.updates in self.optimizer_restarts:
+            self.reset_optimizer()  # its moments do not fit a loss that jumps
+        losses = self.objective(batch)
+        self.descend(losses.total)
+        self.updates += 1
+        return losses.measured()
+
+    def descend(self, loss: Tensor, optimizer: str = "main") -> None:
+        """Take one step of the named optimiser along the gradient of ``loss``."""
+        self.optimizers[optimizer].zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizers[optimizer].step()
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Return the logits of x [batch, …]: [batch, c]."""
+        logits: Tensor = self.head(self.featurizer(x))
+        return logits
+
+    def features(self, batch: Batch) -> Tensor:
+        """Return the representations R = φ(x) of all domains, [domains, batch, k], in one pass."""
+        flat: Tensor = self.featurizer(batch.x.flatten(0, 1))
+        return flat.view(*batch.y.shape, *flat.shape[1:])
+
+    @property
+    def num_features(self) -> int:
+        """The size k of a representation: the inputs of the head's first linear layer."""
+        for module in self.head.modules():
+            if isinstance(module, nn.Linear):
+                return module.in_features
+        raise InvalidValue(f"the head needs a linear layer, and this has none: {self.head}")
+
+    @classmethod
+    def network_task(cls, task: Task) -> Task:
+        """Return the task that featurizer and head are built for; an override may widen inputs."""
+        return task
+
+    def reset_optimizer(self) -> None:
+        """Start Adam afresh on featurizer and head; its moments are forgotten."""
+        self.optimizers["main"] = torch.optim.Adam(
+            [*self.featurizer.parameters(), *self.head.parameters()],
+            lr=self.hparams.lr,
+            weight_decay=self.hparams.weight_decay,
+        )
+
+    def training_state(self) -> dict[str, Any]:
+        """Return everything that evolves, as nested dicts of tensors and plain values."""
+        return {
+            "updates": self.updates,
+            "modules": self.state_dict(),
+            "optimizers": {name: o.state_dict() for name, o in self.optimizers.items()},
+            "generator": self.generator.get_state(),
+        }
+
+    def load_training_state(self, state: dict[str, Any]) -> None:
+        """Take up where `training_state` was called."""
+        self.updates = state["updates"]
+        self.load_state_dict(state["modules"])
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
+        self.generator.set_state(state["generator"])
+
+    @classmethod
+    def summary(cls) -> str:
+        """Return the first line of the docstring."""
+        return inspect.getdoc(cls).splitlines()[0]  # type: ignore[union-attr]
+
+
+ALGORITHMS: Registry[type[Algorithm]] = Registry(
+    "algorithm", package="shiftproof.learners.algorithms"
+)

@@ -1,0 +1,43 @@
+"""CDANN: representations from which no discriminator that knows the class can tell the domain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms.dann import DANN
+from shiftproof.penalties.adversarial import class_balancing_weights
+
+
+@ALGORITHMS.register("cdann")
+class CDANN(DANN):
+    """Fool a discriminator that knows the class: DANN's L_E − λ L_D, with L_D on z = φ(x) + e_y.
+
+    e_y [k] is a learned embedding of the label, trained with the discriminator, and L_D weighs
+    every class the same: Σⱼ ℓ(δ(zⱼ), dⱼ) / (c n_yⱼ) for n_y samples of class y among c classes.
+    The representations then match conditionally on the label, which DANN does not ask for.
+
+    Paper: Li et al. (2018), *Deep Domain Generalization via Conditional Invariant Adversarial
+    Networks*.
+    """
+
+    family = "representation"
+    paper = "Li et al. (2018)"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        size = (self.task.num_classes, self.discriminator.input.in_features)
+        self.class_embeddings = nn.Embedding(*size, device="meta").to_empty(device="cpu")
+        nn.init.normal_(self.class_embeddings.weight, generator=self.generator)
+        self.optimizers["discriminator"].add_param_group({"params": [self.class_embeddings.weight]})
+
+    def discriminator_inputs(self, representations: Tensor, labels: Tensor) -> Tensor:
+        """Return what δ sees [domains, batch, k]: representation plus embedding of the class."""
+        embedded: Tensor = self.class_embeddings(labels)
+        return representations + embedded
+
+    def mean_domain_risk(self, risk: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean of ℓ(δ(z), d) [domains, batch], every class weighing the same."""
+        return (class_balancing_weights(labels, self.task.num_classes) * risk).sum()

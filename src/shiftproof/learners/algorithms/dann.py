@@ -1,0 +1,140 @@
+"""DANN: representations from which no discriminator can tell the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.space import Choice, Float, Int, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.discriminator import Discriminator
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.models.risk import per_sample_risk
+from shiftproof.penalties.adversarial import input_gradient_penalty
+
+
+@ALGORITHMS.register("dann")
+class DANN(ERM):
+    """Fool a domain discriminator δ on z = φ(x): minimise L_E − λ min_δ L_D over φ and ψ.
+
+    With d the domain of a sample, L_D = mean ℓ(δ(z), d) + ρ mean ‖∂ℓ/∂z‖².  One
+    update descends either L_D by δ or L_E − λ L_D by φ and ψ: the players take turns, and δ gets s
+    turns for each one of φ and ψ.  Both are trained by Adam with β = (β₁, 0.9).
+
+    Paper: Ganin et al. (2016), *Domain-Adversarial Training of Neural Networks*.
+    """
+
+    family = "representation"
+    paper = "Ganin et al. (2016)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """λ, ρ, s, and what drives the discriminator."""
+
+        adversarial_weight: float = hparam(
+            1.0, Float(-2, 2, base=10), within=(0, 1e15), help="λ, strength of the adversary"
+        )
+        discriminator_steps: int = hparam(
+            1, Int(0, 3, base=2), within=(1, 1e9), help="s, its turns for each of the network's"
+        )
+        discriminator_gradient_penalty: float = hparam(
+            0.0, Float(-2, 1, base=10), within=(0, 1e15), help="ρ, penalty on its input gradients"
+        )
+        discriminator_lr: float = hparam(
+            1e-3,
+            Float(-4.5, -2.5, base=10),
+            regimes={"large-image": (5e-5, Float(-5, -3.5, base=10))},
+            within=(1e-12, 1e3),
+            help="learning rate of the discriminator's Adam",
+        )
+        discriminator_weight_decay: float = hparam(
+            0.0, Float(-6, -2, base=10), within=(0, 1e3), help="weight decay of that Adam"
+        )
+        adam_beta1: float = hparam(
+            0.5, Choice((0.0, 0.5)), within=(0, 0.999999), help="β₁, momentum of both Adams"
+        )
+        discriminator_width: int = hparam(
+            256, Int(6, 10, base=2), within=(1, 1e6), help="units in its hidden layers"
+        )
+        discriminator_depth: int = hparam(
+            3, Choice((3, 4, 5)), within=(2, 100), help="number of its linear layers"
+        )
+        discriminator_dropout: float = hparam(
+            0.0, Choice((0.0, 0.1, 0.5)), within=(0, 0.99), help="dropout in its hidden layers"
+        )
+
+    hparams: Hparams
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        h = self.hparams
+        self.discriminator = Discriminator(
+            self.num_features,
+            self.task.num_domains,
+            width=h.discriminator_width,
+            depth=h.discriminator_depth,
+            dropout=h.discriminator_dropout,
+            generator=self.generator,
+        )
+        self.optimizers["discriminator"] = self._adam(
+            self.discriminator.parameters(), h.discriminator_lr, h.discriminator_weight_decay
+        )
+
+    def reset_optimizer(self) -> None:
+        """Start the network's Adam afresh."""
+        network = [*self.featurizer.parameters(), *self.head.parameters()]
+        self.optimizers["main"] = self._adam(network, self.hparams.lr, self.hparams.weight_decay)
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return L_E − λ L_D, for the network."""
+        representations = self.features(batch)
+        risk = per_sample_risk(self.head(representations), batch.y).mean()
+        adversary = self.discriminator_loss(representations, batch.y)
+        total = risk - self.hparams.adversarial_weight * adversary
+        return Losses(total, {"risk": risk, "discriminator_loss": adversary})
+
+    def discriminator_objective(self, batch: Batch) -> Losses:
+        """Return L_D, for the discriminator; the featurizer gets no gradient."""
+        with torch.no_grad():
+            representations = self.features(batch)
+        adversary = self.discriminator_loss(representations, batch.y)
+        return Losses(adversary, {"discriminator_loss": adversary})
+
+    def discriminator_loss(self, representations: Tensor, labels: Tensor) -> Tensor:
+        """Return L_D of representations [domains, batch, k] with labels [domains, batch]."""
+        inputs = self.discriminator_inputs(representations, labels).requires_grad_()
+        domains = torch.arange(len(labels), device=labels.device).unsqueeze(1).expand_as(labels)
+        risk = per_sample_risk(self.discriminator(inputs), domains)
+        loss = self.mean_domain_risk(risk, labels)
+        penalty_weight = self.hparams.discriminator_gradient_penalty
+        if penalty_weight == 0:
+            return loss
+        return loss + penalty_weight * input_gradient_penalty(risk, inputs)
+
+    def discriminator_inputs(self, representations: Tensor, labels: Tensor) -> Tensor:
+        """Return what δ sees [domains, batch, k]: the representations."""
+        return representations
+
+    def mean_domain_risk(self, risk: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean of ℓ(δ(z), d) [domains, batch] over samples."""
+        return risk.mean()
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Take the step of the player whose turn it is."""
+        steps = self.hparams.discriminator_steps
+        if (self.updates + 1) % (steps + 1) < steps:
+            player, losses = "discriminator", self.discriminator_objective(batch)
+        else:
+            player, losses = "main", self.objective(batch)
+        self.descend(losses.total, player)
+        self.updates += 1
+        return losses.measured()
+
+    def _adam(self, weights: Iterable[nn.Parameter], lr: float, decay: float) -> torch.optim.Adam:
+        betas = (self.hparams.adam_beta1, 0.9)
+        return torch.optim.Adam(weights, lr=lr, betas=betas, weight_decay=decay)

@@ -1,0 +1,71 @@
+"""EQRM: empirical quantile risk minimisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.models.risk import per_sample_risk
+from shiftproof.penalties.quantile import kernel_quantile
+
+
+@ALGORITHMS.register("eqrm")
+class EQRM(ERM):
+    """Minimise the α-quantile of the domains' risks: F⁻¹(α), for F smooth through L₁ … Lₘ.
+
+    F is a kernel density estimate (`penalties.quantile`): with probability α, a
+    new domain of the same kind has a risk below the loss.  Before step ``burn_in_steps`` the loss
+    is the mean risk; there Adam starts afresh, at the rate ``burnt_in_lr``.
+
+    Paper: Eastwood et al. (2022), *Probable Domain Generalization via Quantile Risk Minimization*.
+    """
+
+    family = "robust"
+    paper = "Eastwood et al. (2022)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """α, and the change from mean to quantile."""
+
+        quantile: float = hparam(
+            0.75, Float(0.5, 0.99), within=(1e-6, 1 - 1e-6), help="α, the quantile of risks"
+        )
+        burn_in_steps: int = hparam(
+            2500,
+            Int(2.5, 3.5, base=10),
+            within=(0, 1e12),
+            unit="steps",
+            help="steps on the mean risk before",
+        )
+        burnt_in_lr: float = hparam(
+            1e-6, Float(-7, -5, base=10), within=(1e-12, 1e3), help="learning rate thereafter"
+        )
+
+    hparams: Hparams
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.optimizer_restarts = frozenset({self.hparams.burn_in_steps})
+
+    @property
+    def burnt_in(self) -> bool:
+        """Whether this step descends the quantile."""
+        return self.updates >= self.hparams.burn_in_steps
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return the mean of the domains' risks, or, once burnt in, their quantile."""
+        risks = per_sample_risk(self.head(self.features(batch)), batch.y).mean(dim=1)
+        risk = risks.mean()
+        total = kernel_quantile(risks, self.hparams.quantile) if self.burnt_in else risk
+        return Losses(total, {"risk": risk})
+
+    def reset_optimizer(self) -> None:
+        """Start Adam afresh, at the rate of this stage."""
+        super().reset_optimizer()
+        if self.burnt_in:
+            for group in self.optimizers["main"].param_groups:
+                group["lr"] = self.hparams.burnt_in_lr

@@ -1,0 +1,51 @@
+"""GroupDRO: distributionally robust optimisation over the domains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shiftproof.core.space import Float, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.models.risk import per_sample_risk
+
+
+@ALGORITHMS.register("groupdro")
+class GroupDRO(ERM):
+    """Minimise the worst domain's risk by weighing domains: Σᵢ qᵢ Lᵢ, with qᵢ ← qᵢ exp(η Lᵢ) / Σ.
+
+    The weights q [domains] start equal, move before each step (exponentiated gradient ascent on
+    the simplex) and count as constants in it.
+
+    Paper: Sagawa et al. (2020), *Distributionally Robust Neural Networks for Group Shifts*.
+    """
+
+    family = "robust"
+    paper = "Sagawa et al. (2020)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """η."""
+
+        eta: float = hparam(
+            1e-2, Float(-3, -1, base=10), within=(0, 1e6), help="η, step size of the weights"
+        )
+
+    hparams: Hparams
+    q: Tensor
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.register_buffer("q", torch.full([self.task.num_domains], 1 / self.task.num_domains))
+
+    def objective(self, batch: Batch) -> Losses:
+        """Move the weights, and return the risk under them."""
+        risks = per_sample_risk(self.head(self.features(batch)), batch.y).mean(dim=1)
+        # In logarithms, so that no risk is too large for the exponential.
+        self.q = torch.softmax(self.q.log() + self.hparams.eta * risks.detach(), dim=0)
+        return Losses(self.q @ risks, {"risk": risks.mean(), "worst_risk": risks.max()})

@@ -1,0 +1,55 @@
+"""Mixup: train on mixtures of samples from different domains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shiftproof.core.space import Float, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.models.risk import per_sample_risk
+from shiftproof.penalties.mixing import beta_weights, mix, ring_pairs
+
+
+@ALGORITHMS.register("mixup")
+class Mixup(ERM):
+    """Train between domains: w ℓ(f(x), yⁱ) + (1 − w) ℓ(f(x), yʲ) at x = w xⁱ + (1 − w) xʲ.
+
+    Each step chains the m domains into a random ring, mixes every minibatch with its neighbour's,
+    sample by sample, and draws one w ~ Beta(α, α) for each of the m pairs (i, j).  The loss is the
+    mean over pairs and samples.
+
+    Paper: Yan et al. (2020), *Improve Unsupervised Domain Adaptation with Mixup Training*; in the
+    form that DomainBed gives it for domain generalization.
+    """
+
+    family = "augmentation"
+    paper = "Yan et al. (2020)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """The shape of the weights' distribution."""
+
+        alpha: float = hparam(
+            0.2,
+            Float(-1, 1, base=10),
+            within=(1e-3, 1e3),
+            help="α of Beta(α, α); small: nearly one domain or the other, large: half and half",
+        )
+
+    hparams: Hparams
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return the risk on the mixtures, each weighed between its two labels."""
+        domains = len(batch.y)
+        first, second = (side.to(batch.y.device) for side in ring_pairs(domains, self.generator))
+        weight = beta_weights(self.hparams.alpha, domains, self.generator).to(batch.x)
+        mixed = Batch(mix(batch.x[first], batch.x[second], weight), batch.y[first])
+        logits = self.head(self.features(mixed))
+        risk = mix(
+            per_sample_risk(logits, batch.y[first]),
+            per_sample_risk(logits, batch.y[second]),
+            weight,
+        )
+        return Losses(risk.mean(), {})

@@ -1,0 +1,98 @@
+"""MTL: marginal transfer learning, a predictor that also sees a summary of the domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.space import Choice, hparam
+from shiftproof.core.types import Batch, Task
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.matching.moving import MovingAverage
+from shiftproof.models.risk import per_sample_risk
+
+
+@ALGORITHMS.register("mtl")
+class MTL(ERM):
+    """Show the head an embedding eⁱ of the domain: Σᵢ (1/b) Σⱼ ℓ(ψ([φ(xⁱⱼ), eⁱ]), yⁱⱼ).
+
+    The embedding [k] of domain i is a moving average of its mean features,
+
+        eⁱ ← α (1/b) Σⱼ φ(xⁱⱼ) + (1 − α) eⁱ,   e⁰ = 0,
+
+    whose newest term carries a gradient.  A batch to be predicted counts as one unknown domain,
+    with its own mean features for an embedding; so a prediction depends on the batch around it.
+
+    The head built for k features is replaced by one whose first layer takes 2k.  The loss is a
+    sum over domains, as published.
+
+    DomainBed overwrites the embedding with standard normal noise; ``match_upstream`` does so too
+    (for predictions with the same noise each time, so that they can be repeated).
+
+    Paper: Blanchard et al. (2021), *Domain Generalization by Marginal Transfer Learning*.
+    """
+
+    family = "meta"
+    paper = "Blanchard et al. (2021)"
+    predicts_by_batch = True
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """α, and the switch to DomainBed's noise."""
+
+        ema: float = hparam(
+            0.99,
+            Choice((0.5, 0.9, 0.99, 1.0)),
+            within=(1e-6, 1),
+            help="α, weight of the newest batch in a domain's embedding",
+        )
+        match_upstream: bool = hparam(
+            False, help="put noise in the embedding's place, as DomainBed does"
+        )
+
+    hparams: Hparams
+
+    def __init__(
+        self,
+        task: Task,
+        featurizer: nn.Module,
+        head: nn.Module,
+        hparams: Hparams,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(task, featurizer, with_doubled_input(head), hparams, generator)
+        self.embeddings = MovingAverage(1 - hparams.ema)
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return the sum of the domains' risks, and move their embeddings."""
+        features = self.features(batch)
+        embeddings = self.embeddings(features.mean(dim=1)).unsqueeze(1)
+        logits = self.head(self._joined(features, embeddings, self.generator))
+        return Losses(per_sample_risk(logits, batch.y).mean(dim=1).sum(), {})
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Return the logits of x [batch, …], taken as one unknown domain: [batch, c]."""
+        features = self.featurizer(x)
+        noise = torch.Generator().manual_seed(0)
+        logits: Tensor = self.head(self._joined(features, features.mean(dim=0), noise))
+        return logits
+
+    def _joined(self, features: Tensor, embedding: Tensor, noise: torch.Generator) -> Tensor:
+        """Return features [..., k] beside their domain's embedding: [..., 2k]."""
+        if self.hparams.match_upstream:
+            embedding = torch.randn(features.shape, generator=noise, dtype=features.dtype)
+        return torch.cat([features, embedding.to(features.device).expand_as(features)], dim=-1)
+
+
+def with_doubled_input(head: nn.Module) -> nn.Module:
+    """Return a head whose first layer is a new one that takes twice as many features."""
+    if isinstance(head, nn.Linear):
+        bias = head.bias is not None
+        return nn.Linear(2 * head.in_features, head.out_features, bias).to(head.weight)
+    if isinstance(head, nn.Sequential) and len(head) and isinstance(head[0], nn.Linear):
+        return nn.Sequential(with_doubled_input(head[0]), *head[1:])
+    raise InvalidValue(f"mtl needs a head that begins with a linear layer, not {head}")

@@ -1,0 +1,97 @@
+"""SagNet: the style-agnostic network."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.space import Float, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.models.risk import per_sample_risk
+from shiftproof.penalties.style import mix_style, swap_content, uniform_risk
+
+
+@ALGORITHMS.register("sagnet")
+class SagNet(ERM):
+    """Classify by content, blind to style: min ℓ(ψ(mixed style)), then φ fools the style head s.
+
+    With style and content of features as in `penalties.style`, and partners drawn
+    from the whole batch, each step takes three:
+
+    1. content: φ and ψ descend the risk of ψ on features in a style mixed with a partner's;
+    2. style: s descends its risk on features that keep their style but have a partner's content;
+    3. adversary: φ descends λ times the cross-entropy from "any class alike" to what s predicts
+       there, so that style tells nothing of the class.
+
+    Steps 1 and 3 share φ's Adam.  Predictions are those of ψ on plain features.
+
+    Paper: Nam et al. (2021), *Reducing Domain Gap by Reducing Style Bias*; with the style taken
+    from the features, as DomainBed does.
+    """
+
+    family = "augmentation"
+    paper = "Nam et al. (2021)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """The adversary's strength."""
+
+        adversarial_weight: float = hparam(
+            0.1, Float(-2, 1, base=10), within=(0, 1e15), help="λ, strength of the adversary"
+        )
+
+    hparams: Hparams
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.style_head = newly_initialised(self.head)
+        self.optimizers["style"] = torch.optim.Adam(
+            self.style_head.parameters(),
+            lr=self.hparams.lr,
+            weight_decay=self.hparams.weight_decay,
+        )
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return the risk of the content head on features of mixed style."""
+        features = self.features(batch).flatten(0, 1)
+        weight = torch.rand(len(features), generator=self.generator).to(features)
+        mixed = mix_style(features, self._partners(features), weight)
+        return Losses(per_sample_risk(self.head(mixed), batch.y.flatten()).mean(), {})
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Take the three steps and return what each measured."""
+        measured = super().update(batch)
+        features = self.features(batch).flatten(0, 1)
+
+        stylised = swap_content(features.detach(), self._partners(features))
+        style_risk = per_sample_risk(self.style_head(stylised), batch.y.flatten()).mean()
+        self.descend(style_risk, "style")
+
+        stylised = swap_content(features, self._partners(features))
+        adversarial_risk = uniform_risk(self.style_head(stylised)).mean()
+        # The content head is not in this graph, so its Adam finds no gradient and leaves it alone.
+        self.descend(self.hparams.adversarial_weight * adversarial_risk)
+        return {
+            **measured,
+            "style_risk": style_risk.detach(),
+            "adversarial_risk": adversarial_risk.detach(),
+        }
+
+    def _partners(self, features: Tensor) -> Tensor:
+        return torch.randperm(len(features), generator=self.generator).to(features.device)
+
+
+def newly_initialised(module: nn.Module) -> nn.Module:
+    """Return a copy with starting weights of its own."""
+    fresh = copy.deepcopy(module)
+    for layer in fresh.modules():
+        reset = getattr(layer, "reset_parameters", None)
+        if callable(reset):
+            reset()
+    return fresh

@@ -1,0 +1,93 @@
+"""SelfReg: self-supervised contrastive regularisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.space import hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.models.risk import per_sample_risk
+from shiftproof.penalties.mixing import beta_weights
+from shiftproof.penalties.self_contrast import dissimilarity, same_class_partners
+
+MIXING_ALPHA = 0.5
+
+
+@ALGORITHMS.register("selfreg")
+class SelfReg(ERM):
+    """Draw samples of one class together: L_E + min(L_E, 1) · [w D₁ + (1 − w) D₂].
+
+    D₁ is the mean squared distance of a sample's logits, and (times 0.3) of its features, to those
+    of a random sample of its class; D₂ the distance to a mixture of two, in proportions w and
+    1 − w with w ~ Beta(½, ½).  The partner's features pass through a projection first.  Partners
+    come from any domain; the factor min(L_E, 1) carries no gradient.  Formulas and symbols are in
+    `penalties.self_contrast`.
+
+    DomainBed leaves the projection out of its optimiser, at its starting weights;
+    ``match_upstream`` does so too.
+
+    Paper: Kim et al. (2021), *SelfReg: Self-supervised Contrastive Regularization for Domain
+    Generalization*.
+    """
+
+    family = "representation"
+    paper = "Kim et al. (2021)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """The switch to DomainBed's projection."""
+
+        match_upstream: bool = hparam(
+            False, help="leave the projection untrained, as DomainBed does"
+        )
+
+    hparams: Hparams
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.projection = projection_network(self.num_features)
+        if not self.hparams.match_upstream:
+            projection_weights = list(self.projection.parameters())
+            self.optimizers["main"].add_param_group({"params": projection_weights})
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return the risk and the scaled dissimilarities within classes."""
+        features = self.features(batch).flatten(0, 1)
+        labels = batch.y.flatten()
+        logits = self.head(features)
+        risk = per_sample_risk(logits, labels).mean()
+        penalty = dissimilarity(
+            logits,
+            features,
+            projected=self.projection(features),
+            partners=(self._partners(labels), self._partners(labels)),
+            weight=beta_weights(MIXING_ALPHA, 1, self.generator).to(logits).squeeze(),
+        )
+        scale = risk.detach().clamp(max=1)
+        return Losses(risk + scale * penalty, {"risk": risk, "dissimilarity": penalty})
+
+    def _partners(self, labels: Tensor) -> Tensor:
+        """Return a random shuffle [n] of the batch within its classes."""
+        order = torch.randperm(len(labels), generator=self.generator)
+        return same_class_partners(labels, order.to(labels.device))
+
+
+def projection_network(features: int) -> nn.Module:
+    """Return the projection k → h → h → k, batch-normalised; h = 2k, or k where k = 2048."""
+    hidden = features if features == 2048 else 2 * features
+    return nn.Sequential(
+        nn.Linear(features, hidden),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, hidden),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, features),
+        nn.BatchNorm1d(features),
+    )

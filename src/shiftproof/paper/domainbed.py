@@ -1,0 +1,204 @@
+"""Tables under the DomainBed protocol: rows of algorithms and variants, a column a test domain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from shiftproof.paper.comparison import Cell, Comparison, Row, measured
+from shiftproof.paper.published import PaperTable
+from shiftproof.paper.studies import Block, Choice, Findings, Scale, Study
+from shiftproof.sweeps.aggregate import DIVERGED, DatasetResults, aggregate
+from shiftproof.sweeps.jobs import Variant
+from shiftproof.sweeps.plan import combined
+from shiftproof.sweeps.presets import Preset, preset_named
+from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.selection import SELECTORS, Needs
+
+PRESETS: dict[Scale, str] = {"full": "domainbed", "lite": "lite"}
+
+
+class Part(NamedTuple):
+    """One table of a study: the paper's, its dataset, and which variant each of its rows is."""
+
+    table: PaperTable
+    dataset: str
+    rows: tuple[Variant, ...]
+
+
+class ProtocolStudy(Study):
+    """Tables of accuracies on held-out domains, chosen by ``selectors``."""
+
+    selectors: ClassVar[Mapping[Scale, tuple[str, ...]]] = {
+        "full": ("oracle",),
+        "lite": ("oracle",),
+    }
+    draws: ClassVar[Mapping[Scale, int]] = {"full": 20, "lite": 3}
+    trials: ClassVar[Mapping[Scale, int]] = {"full": 3, "lite": 3}
+
+    def parts(self) -> list[Part]:
+        """Return the tables of the study."""
+        raise NotImplementedError
+
+    def preset(self, scale: Scale) -> Preset:
+        """Return the published size, or a laptop's."""
+        return preset_named(PRESETS[scale])
+
+    def selectors_of(self, choice: Choice) -> tuple[str, ...]:
+        """Return the ways of selection that were asked for, or the study's own."""
+        return choice.selectors or self.selectors[choice.scale]
+
+    def needs(self, choice: Choice) -> Needs:
+        """Return what the selectors read."""
+        return combined([SELECTORS.get(name).needs for name in self.selectors_of(choice)])
+
+    def blocks(self, choice: Choice) -> list[Block]:
+        """Return the runs of each dataset, those that several tables share once."""
+        rows: dict[str, dict[str, Variant]] = {}
+        printed: dict[str, str] = {}
+        for part in self.parts():
+            rows.setdefault(part.dataset, {}).update({row.name: row for row in part.rows})
+            printed.update({row.name: row.ours for row in part.table.rows if not row.marks})
+        return [
+            Block(
+                name,
+                choice.of_rows(list(rows[name].values()), printed),
+                self.needs(choice),
+                choice.draws or self.draws[choice.scale],
+                choice.trials or self.trials[choice.scale],
+                choice.test_domains,
+            )
+            for name in choice.of_datasets(list(rows))
+        ]
+
+    def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
+        """Return a comparison of each table that has runs."""
+        found = [
+            compare_rows(part, outcomes, choice, selector)
+            for part in self.parts()
+            for selector in self.selectors_of(choice)
+        ]
+        return Findings(tuple(table for table in found if table is not None))
+
+
+def compare_rows(
+    part: Part, outcomes: Sequence[RunOutcome], choice: Choice, selector: str = "oracle"
+) -> Comparison | None:
+    """Return the paper's table of one dataset with ours beside it; None if we have no run of it.
+
+    Where the data are a stand-in with domains of its own, the columns are those, and the paper has
+    nothing to say of them; nor has it of another selector than its own.
+    """
+    stand_in = choice.stand_in_of(part.dataset)
+    results = results_of(outcomes, choice.name_of(part.dataset), part.rows, selector)
+    if results is None:
+        return None
+    table = part.table
+    known = [column.ours for column in table.columns]
+    same = set(known) == set(results.domains)
+    domains = known if same else list(results.domains)
+    headings = [column.name for column in table.columns] if same else list(results.domains)
+    published = same and selector == table.selection
+    rows = []
+    for printed, variant in zip(table.rows, part.rows, strict=True):
+        papers = (*printed.values, printed.average) if published else (None,) * (len(domains) + 1)
+        ours = [_of_domain(results, variant.name, name) for name in domains]
+        ours.append(trial_averages(results, variant.name))
+        whole = [_has_all_draws(results, variant.name, name) for name in domains]
+        whole.append(all(whole))
+        cells = map(Cell, papers, map(measured, ours), whole)
+        rows.append(Row(printed.name, printed.marks, tuple(cells)))
+    notes = protocol_notes(results, selector, choice.scale)
+    if stand_in:
+        notes.append(f"Ours are on {stand_in} in place of {part.dataset}.")
+    title = f"{part.dataset} ({table.source})"
+    if stand_in:
+        title = f"{stand_in} in place of {title}"
+    if selector != "oracle":
+        title += f", selection by {selector}"
+    return Comparison(
+        part.table.name if selector == "oracle" else f"{part.table.name}-{selector}",
+        title,
+        (*headings, "Average"),
+        tuple(rows),
+        table.marks,
+        comparable=is_comparable(results, part.dataset, choice),
+        notes=(*notes, *table.notes),
+    )
+
+
+def results_of(
+    outcomes: Sequence[RunOutcome], dataset: str, rows: Sequence[Variant], selector: str
+) -> DatasetResults | None:
+    """Return what some rows reach on a dataset, or None if none of them has a number."""
+    names = {row.name for row in rows}
+    runs = [run for run in outcomes if run.dataset == dataset and run.algorithm in names]
+    if not runs:
+        return None
+    (results,) = aggregate(runs, SELECTORS.get(selector)()).datasets
+    return results if results.has_numbers else None
+
+
+def is_comparable(results: DatasetResults, dataset: str, choice: Choice) -> bool:
+    """Whether ours are made as the paper's: the published size and data, and as many draws."""
+    draws = ProtocolStudy.draws["full"]
+    return (
+        choice.scale == "full"
+        and choice.stand_in_of(dataset) is None
+        and len(results.draws) >= draws
+    )
+
+
+def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list[str]:
+    """Say how our numbers were made, and what is missing."""
+    preset = preset_named(PRESETS[scale])
+    sized = f"{preset.steps:,} steps" + (", small networks and frozen features" * (scale == "lite"))
+    draws, trials = len(results.draws), len(results.trials)
+    chosen = [run for cell in results.cells.values() for run in cell.selections.values()]
+    if any(selection.run.origin.config.get("precision") == "bf16" for selection in chosen):
+        sized += ", bf16"
+    notes = [
+        f"Ours: preset {preset.name} ({sized}); selection by {selector}; {draws}"
+        f" draw{'s' * (draws > 1)} of hyper-parameters, {trials} trial{'s' * (trials > 1)}."
+    ]
+    if scale == "lite":
+        notes.append("They compare with each other, not with the paper's.")
+    elif draws < ProtocolStudy.draws["full"]:
+        notes.append(
+            f"The paper chooses among {ProtocolStudy.draws['full']} draws: no difference is shown."
+        )
+    holes = Counter(
+        "diverged" if hole.reason == DIVERGED else "missing"
+        for cell in results.cells.values()
+        for hole in cell.holes
+    )
+    if holes:
+        counted = " and ".join(f"{count} {reason}" for reason, count in sorted(holes.items()))
+        notes.append(f"Of the runs of these rows, domains, draws and trials {counted}.")
+    return notes
+
+
+def trial_averages(results: DatasetResults, row: str) -> list[float]:
+    """Return the average over test domains in percent, of each trial that has them all."""
+    if row not in results.algorithms or not results.covers(row):
+        return []
+    cells = results.row(row)
+    whole = set.intersection(*(set(cell.accuracies) for cell in cells))
+    return [
+        100 * sum(cell.accuracies[trial] for cell in cells) / len(cells) for trial in sorted(whole)
+    ]
+
+
+def _has_all_draws(results: DatasetResults, row: str, domain: str | None) -> bool:
+    """Whether no run of a cell is yet to come: the best of fewer draws is lower."""
+    if row not in results.algorithms or domain not in results.domains:
+        return False
+    return not results.cells[row, results.domains.index(domain)].incomplete
+
+
+def _of_domain(results: DatasetResults, row: str, domain: str | None) -> list[float]:
+    if row not in results.algorithms or domain not in results.domains:
+        return []
+    cell = results.cells[row, results.domains.index(domain)]
+    return [100 * accuracy for _, accuracy in sorted(cell.accuracies.items())]

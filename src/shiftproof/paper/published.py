@@ -1,0 +1,184 @@
+"""The numbers that the paper prints, typed: its tables of results, row by row.
+
+They stand in ``paper.json`` beside this file, which says what its fields mean.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
+
+from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.paper.comparison import Published
+from shiftproof.sweeps.ranking import Ranks
+
+PAPER_TABLES = (
+    "table1",
+    "table2",
+    "ablation-components-colored-mnist",
+    "ablation-components-office-home",
+    "ablation-gradient-vlcs",
+    "ablation-gradient-pacs",
+    "ablation-representation",
+    "ablation-pdm",
+    "running-time",
+    "detail-colored-mnist",
+    "detail-rotated-mnist",
+    "detail-vlcs",
+    "detail-pacs",
+    "detail-office-home",
+    "detail-terra-incognita",
+    "detail-domain-net",
+)
+
+PrintedError = Literal["standard deviation", "standard error"]
+
+
+class PaperColumn(NamedTuple):
+    """A column: its heading, and our name of the same.
+
+    ``ours`` is the test domain; in Table 2 the dataset, among the running times the algorithm.
+    None: we have no name for it.  ``group`` is a heading over several columns.
+    """
+
+    name: str
+    ours: str | None
+    unit: str
+    group: str = ""
+
+
+class PaperRow(NamedTuple):
+    """A row: its printed name, our name of that algorithm (or dataset), and its numbers.
+
+    ``marks`` say which parts of the algorithm are there (yes, no, -), ``values`` are in the order
+    of the table's columns, and ``ranking`` is as printed, the mean to one decimal.
+    """
+
+    name: str
+    ours: str
+    marks: tuple[str, ...]
+    values: tuple[Published, ...]
+    average: Published | None = None
+    ranking: Ranks | None = None
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper.
+
+    ``source`` is its number in the order of the captions and ``label`` the one in the paper's
+    LaTeX.  ``dataset`` and ``selection`` are our names, None where there is not one.  ``error`` is
+    what stands behind ±, over ``runs`` runs.  ``average`` and ``ranking`` are the headings of the
+    columns beside ``columns``, if there are any.  ``notes`` say where the paper is at odds with
+    itself.
+    """
+
+    name: str
+    title: str
+    source: str
+    label: str
+    dataset: str | None
+    selection: str | None
+    error: PrintedError | None
+    runs: int | None
+    marks: tuple[str, ...]
+    columns: tuple[PaperColumn, ...]
+    average: str | None
+    ranking: tuple[str, ...]
+    rows: tuple[PaperRow, ...]
+    notes: tuple[str, ...]
+
+    def row(self, name: str, marks: Sequence[str] | None = None) -> PaperRow:
+        """Return the row of that name, printed or ours; several of a name differ by their marks."""
+        named = [row for row in self.rows if name in (row.name, row.ours)]
+        if not named:
+            known = dict.fromkeys(row.name for row in self.rows)
+            raise UnknownName(f"row of {self.name}", name, known)
+        if marks is None:
+            if len(named) > 1:
+                choices = ", ".join(f"({', '.join(row.marks)})" for row in named)
+                raise InvalidValue(
+                    f"{self.name} has {len(named)} rows {name!r}; choose one by its marks"
+                    f" {', '.join(self.marks)}: {choices}"
+                )
+            return named[0]
+        by_marks = {", ".join(row.marks): row for row in named}
+        wanted = ", ".join(marks)
+        if wanted not in by_marks:
+            raise UnknownName(f"marks of {name} in {self.name}", wanted, by_marks)
+        return by_marks[wanted]
+
+
+def paper_table(name: str) -> PaperTable:
+    """Return a table of the paper, or raise with the nearest names.
+
+    >>> paper_table("table1").row("IDM").values[1]
+    Published(value=70.6, error=0.9, deviation=0.94..., runs=10)
+    >>> paper_table("table2").row("vrex").ranking
+    Ranks(mean=10.6, median=8, worst=20)
+    """
+    if name not in PAPER_TABLES:
+        raise UnknownName("table of the paper", name, PAPER_TABLES)
+    return _tables()[name]
+
+
+@cache
+def _tables() -> dict[str, PaperTable]:
+    text = files("shiftproof.paper").joinpath("paper.json").read_text(encoding="utf-8")
+    tables = json.loads(text)["tables"]
+    return {name: _table(name, fields) for name, fields in tables.items()}
+
+
+def _deviation(printed: float, error: PrintedError, runs: int) -> float:
+    """Return the deviation of a single run behind a printed error.
+
+    What is printed is from the deviation of the runs as a population (NumPy's default, in the
+    scripts behind Table 1 as in DomainBed), which is too small by √(n / (n − 1)).
+    """
+    # 0.0 is less than 0.05 rounded, and not nothing.
+    printed = max(printed, 0.05)
+    of_population = printed if error == "standard deviation" else printed * math.sqrt(runs)
+    return of_population * math.sqrt(runs / (runs - 1))
+
+
+def _table(name: str, fields: dict[str, Any]) -> PaperTable:
+    error, runs = fields["error"], fields["runs"]
+
+    def published(cell: float | list[float]) -> Published:
+        if not isinstance(cell, list):
+            return Published(cell)
+        value, printed = cell
+        return Published(value, printed, _deviation(printed, error, runs), runs)
+
+    rows = tuple(
+        PaperRow(
+            row["name"],
+            row["ours"],
+            tuple(row.get("marks", ())),
+            tuple(map(published, row["values"])),
+            published(row["average"]) if "average" in row else None,
+            Ranks(*row["ranking"]) if "ranking" in row else None,
+        )
+        for row in fields["rows"]
+    )
+    return PaperTable(
+        name=name,
+        title=fields["title"],
+        source=fields["source"],
+        label=fields["label"],
+        dataset=fields["dataset"],
+        selection=fields["selection"],
+        error=error,
+        runs=runs,
+        marks=tuple(fields["marks"]),
+        columns=tuple(PaperColumn(**column) for column in fields["columns"]),
+        average=fields["average"],
+        ranking=tuple(fields["ranking"]),
+        rows=rows,
+        notes=tuple(fields["notes"]),
+    )

@@ -1,0 +1,167 @@
+"""What IDM costs beyond ERM: seconds and memory of a step at the default batch size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from shiftproof.bench import machine
+from shiftproof.bench.allocation import allocated_peak
+from shiftproof.bench.matching import batch_for, built
+from shiftproof.bench.measure import medians, ratio_of, seconds_in_turn
+from shiftproof.core.errors import DataError
+from shiftproof.core.types import Batch, Task
+from shiftproof.data import DATASETS
+from shiftproof.learners.algorithms import Algorithm
+from shiftproof.paper.comparison import Cell, Comparison, Row, measured
+from shiftproof.paper.published import PaperColumn, paper_table
+from shiftproof.sweeps.estimate import bytes_of
+from shiftproof.sweeps.presets import PROTOCOL_STEPS
+from shiftproof.training.checkpoint import write_atomically
+
+NAME = "running-time"
+SUMMARY = "time and memory of a step of IDM beyond ERM's"
+ROUNDS = 15
+GIGABYTE = 1e9
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of a step and bytes at its peak, by algorithm; ``ratio`` is the median of rounds."""
+
+    dataset: str
+    seconds: dict[str, float]
+    ratio: float
+    bytes: dict[str, int]
+    device: str
+    machine: dict[str, object]
+
+
+def time_steps(dataset: str, device: str, rounds: int = ROUNDS) -> Timing:
+    """Measure steps of ERM and IDM in turn on random inputs of a dataset's shape.
+
+    IDM is measured as after its warm-up, when it matches at every step.
+    """
+    card = DATASETS.get(dataset).card
+    task = Task(card.input_shape, len(card.classes), len(card.counts) - 1, card.regime)
+    random: dict[str, object] = {} if card.regime == "small-image" else {"weights": "random"}
+    sides = {
+        "erm": built("erm", task, card.backbone, random),
+        "idm": built("idm", task, card.backbone, random, {"gradient_warmup": 0}),
+    }
+    made = batch_for(task, sides["erm"].hparams.batch_size)
+    batch = Batch(made.x.to(device), made.y.to(device))
+    for side in sides.values():
+        side.to(device)
+        side.reset_optimizer()
+    works = {name: partial(_step, side, batch, device) for name, side in sides.items()}
+    taken = seconds_in_turn(works, rounds, 2)
+    peaks = {name: _peak(work, device) for name, work in works.items()}
+    held = {name: bytes_of(side.training_state()) for name, side in sides.items()}
+    return Timing(
+        dataset,
+        medians(taken),
+        ratio_of(taken, "idm", "erm"),
+        {name: peaks[name] + held[name] for name in sides},
+        device,
+        machine(),
+    )
+
+
+def time_datasets(
+    datasets: Sequence[str], folder: Path, device: str, tell: Callable[[str], None]
+) -> None:
+    """Measure what ``folder`` does not hold yet."""
+    for dataset in datasets:
+        path = folder / f"{dataset}-{device.replace(':', '-')}.json"
+        if not path.exists():
+            tell(dataset)
+            folder.mkdir(parents=True, exist_ok=True)
+            found = json.dumps(asdict(time_steps(dataset, device)), indent=1)
+            write_atomically(path, (found + "\n").encode())
+
+
+def read_timings(folder: Path, device: str) -> list[Timing]:
+    """Return all that was measured on a device."""
+    found = [read_timing(path) for path in sorted(folder.glob("*.json"))]
+    return [timing for timing in found if timing.device == device]
+
+
+def read_timing(path: Path) -> Timing:
+    """Read what `time_datasets` wrote."""
+    try:
+        timing = Timing(**json.loads(path.read_bytes()))
+        _columns(timing)
+        return timing
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{path} is damaged ({error}); delete it to measure again") from error
+
+
+def compare_timings(timings: Sequence[Timing]) -> Comparison:
+    """Return the paper's table with ours beside it."""
+    table = paper_table(NAME)
+    known = {timing.dataset: timing for timing in timings}
+    rows = []
+    for row in table.rows:
+        timing = known.get(row.ours)
+        ours = [None] * len(row.values) if timing is None else _columns(timing)
+        cells = [
+            Cell(paper, None if value is None else measured([value]))
+            for paper, value in zip(row.values, ours, strict=True)
+        ]
+        rows.append(Row(row.name, (), tuple(cells)))
+    devices = sorted({timing.device for timing in timings})
+    notes = (
+        f"Ours: {PROTOCOL_STEPS:,} times the median step, without evaluations, on"
+        f" {', '.join(devices)}; the paper's hours are of its GPU, so that only the overheads"
+        " compare.",
+        "IDM of ours matches at every step, as it does after the warm-up: what a whole run takes"
+        " beyond ERM is less.",
+        "Memory of ours: weights, moments and averages, and what a step allocates at most.",
+        *table.notes,
+    )
+    return Comparison(
+        NAME,
+        "Computational overhead of IDM (Table 11)",
+        tuple(map(_heading, table.columns)),
+        tuple(rows),
+        unit="",
+        comparable=False,
+        counts_runs=False,
+        notes=notes,
+    )
+
+
+def _heading(column: PaperColumn) -> str:
+    """Return a heading with its unit; the group's is in brackets, and not that of a share."""
+    if column.unit == "%":
+        return f"{column.group.partition(' (')[0]}: {column.name} (%)"
+    return f"{column.group}: {column.name}"
+
+
+def _columns(timing: Timing) -> list[float | None]:
+    """Return hours of ERM, of IDM, the overhead in percent; and the same in gigabytes."""
+    hours = [timing.seconds[name] * PROTOCOL_STEPS / 3600 for name in ("erm", "idm")]
+    size = [timing.bytes[name] / GIGABYTE for name in ("erm", "idm")]
+    return [*hours, 100 * (timing.ratio - 1), *size, 100 * (size[1] / size[0] - 1)]
+
+
+def _step(algorithm: Algorithm, batch: Batch, device: str) -> None:
+    algorithm.update(batch)
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def _peak(work: Callable[[], None], device: str) -> int:
+    """Return what a step allocates at most, beyond what is held between steps."""
+    if not device.startswith("cuda"):
+        return allocated_peak(work)
+    torch.cuda.reset_peak_memory_stats()
+    held = torch.cuda.memory_allocated()
+    work()
+    return torch.cuda.max_memory_allocated() - held

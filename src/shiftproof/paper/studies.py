@@ -1,0 +1,147 @@
+"""What a study of the paper is: runs to make, and tables to read from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
+
+from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.paper.comparison import Comparison
+from shiftproof.sweeps.jobs import Variant
+from shiftproof.sweeps.presets import Preset
+from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.selection import Needs
+
+Scale = Literal["full", "lite"]
+SCALES: tuple[Scale, ...] = ("full", "lite")
+# What there is without a download.
+IN_THE_PACKAGE = ("colored-mnist", "rotated-mnist", "colored-mnist-irm")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Runs on one dataset: variants × domains held out × draws × trials.
+
+    ``test_domains`` are those to hold out, if not each in turn.
+    """
+
+    dataset: str
+    variants: tuple[Variant, ...]
+    needs: Needs
+    draws: int
+    trials: int
+    test_domains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What of a study to run; None stands for all that the study has at its scale.
+
+    ``data`` are folders or files to take in place of datasets, by the datasets' names.
+    """
+
+    scale: Scale = "full"
+    datasets: tuple[str, ...] | None = None
+    algorithms: tuple[str, ...] | None = None
+    test_domains: tuple[str, ...] = ()
+    draws: int | None = None
+    trials: int | None = None
+    selectors: tuple[str, ...] | None = None
+    data: Mapping[str, str] = field(default_factory=dict)
+
+    def of_datasets(self, known: Sequence[str]) -> list[str]:
+        """Return the datasets to run of those of a study.
+
+        At lite scale these are the ones that need no download, and those that are at hand
+        (``data``).
+        """
+        for name in (*(self.datasets or ()), *self.data):
+            if name not in known:
+                raise UnknownName("dataset of this study", name, known)
+        if self.datasets is not None:
+            return [name for name in known if name in self.datasets]
+        if self.scale == "full":
+            return list(known)
+        at_hand = [name for name in known if name in IN_THE_PACKAGE or name in self.data]
+        if not at_hand:
+            raise InvalidValue(
+                f"this study is of {' and '.join(known)}, which are not in the package: say where"
+                f" they are (--data {known[-1]}=FOLDER), or name them (--datasets {known[-1]}) to"
+                " have them loaded"
+            )
+        return at_hand
+
+    def of_rows(
+        self, rows: Sequence[Variant], printed: Mapping[str, str] | None = None
+    ) -> tuple[Variant, ...]:
+        """Return the rows to run of those of a study; ``printed`` are other names of them.
+
+        Capitals or not: the paper's tables have ERM, and ours erm.
+        """
+        if self.algorithms is None:
+            return tuple(rows)
+        names = [row.name for row in rows]
+        known = {name.lower(): name for name in names}
+        known |= {other.lower(): name for other, name in (printed or {}).items()}
+        for name in self.algorithms:
+            if name.lower() not in known:
+                raise UnknownName("row of this study", name, names)
+        asked = {known[name.lower()] for name in self.algorithms}
+        return tuple(row for row in rows if row.name in asked)
+
+    def name_of(self, dataset: str) -> str:
+        """Return what a dataset's runs are called: its name, or that of what is in its place."""
+        path = self.data.get(dataset)
+        return dataset if path is None else Path(path).expanduser().absolute().name
+
+    def stand_in_of(self, dataset: str) -> str | None:
+        """Return the name of what is taken in place of a dataset, if anything is."""
+        return self.name_of(dataset) if dataset in self.data else None
+
+
+class Curves(NamedTuple):
+    """Learning curves: values by name at each of ``steps``; ``switch`` is where penalties begin."""
+
+    steps: tuple[int, ...]
+    penalties: Mapping[str, tuple[float, ...]]
+    accuracies: Mapping[str, tuple[float, ...]]
+    switch: int
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a study found: tables beside the paper's, and curves to draw."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    curves: Curves | None = None
+
+    def __bool__(self) -> bool:
+        """Whether anything was found."""
+        return bool(self.comparisons) or self.curves is not None
+
+
+class Study(ABC):
+    """A table or figure of the paper that is made from runs.
+
+    Studies with the same ``folder`` keep their runs together, so that what two of them need is
+    run once.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    folder: ClassVar[str]
+
+    @abstractmethod
+    def preset(self, scale: Scale) -> Preset:
+        """Return the size of the runs."""
+
+    @abstractmethod
+    def blocks(self, choice: Choice) -> list[Block]:
+        """Return the runs to make."""
+
+    @abstractmethod
+    def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
+        """Read the tables and curves from the runs there are; what is missing stays open."""

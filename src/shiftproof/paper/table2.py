@@ -1,0 +1,218 @@
+"""Table 2: every algorithm on every dataset of DomainBed, under three selectors, with ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import ClassVar, NamedTuple
+
+from shiftproof.paper.comparison import Cell, Comparison, Published, Row, measured
+from shiftproof.paper.domainbed import (
+    Part,
+    ProtocolStudy,
+    compare_rows,
+    is_comparable,
+    protocol_notes,
+    results_of,
+    trial_averages,
+)
+from shiftproof.paper.published import PaperRow, paper_table
+from shiftproof.paper.studies import Choice, Findings, Scale
+from shiftproof.sweeps.aggregate import DatasetResults
+from shiftproof.sweeps.jobs import Variant
+from shiftproof.sweeps.ranking import rank_algorithms
+from shiftproof.sweeps.results import RunOutcome
+
+PUBLISHED_SELECTOR = "oracle"
+
+
+class Table2(ProtocolStudy):
+    """22 algorithms on seven datasets.
+
+    The paper prints the table for the oracle alone; under the other selectors ours stand alone.
+    """
+
+    name = "table2"
+    summary = "DomainBed: 22 algorithms, seven datasets, three selectors, ranks"
+    folder = "table2"
+    # Leave-one-domain-out needs a run for each pair of domains as well.
+    selectors: ClassVar[Mapping[Scale, tuple[str, ...]]] = {
+        "full": ("oracle", "training-domain", "leave-one-domain-out"),
+        "lite": ("oracle", "training-domain"),
+    }
+    trials: ClassVar[Mapping[Scale, int]] = {"full": 3, "lite": 1}
+
+    def parts(self) -> list[Part]:
+        """Return the detailed table of each dataset, with the rows of Table 2."""
+        return [Part(paper_table(f"detail-{dataset}"), dataset, _rows()) for dataset in _datasets()]
+
+    def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
+        """Return accuracies and ranks over datasets by selector, and the datasets in detail."""
+        tables: list[Comparison | None] = []
+        for selector in self.selectors_of(choice):
+            tables += _summary(outcomes, choice, selector)
+        for part in self.parts():
+            detail = Part(part.table, part.dataset, _printed_rows(part))
+            # The paper has details of the oracle; others only if they were asked for.
+            for selector in choice.selectors or (PUBLISHED_SELECTOR,):
+                tables.append(compare_rows(detail, outcomes, choice, selector))
+        return Findings(tuple(table for table in tables if table is not None))
+
+
+def _datasets() -> list[str]:
+    return [str(column.ours) for column in paper_table("table2").columns]
+
+
+def _rows() -> tuple[Variant, ...]:
+    return tuple(Variant.plain(row.ours) for row in paper_table("table2").rows)
+
+
+def _printed_rows(part: Part) -> tuple[Variant, ...]:
+    """Return the rows of a detailed table, which prints fewer than Table 2."""
+    return tuple(Variant.plain(row.ours) for row in part.table.rows)
+
+
+class _Column(NamedTuple):
+    """A column of accuracies: the paper's at a position, or none; ours on a dataset, or none."""
+
+    heading: str
+    paper: int | None
+    dataset: str | None
+
+
+def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> list[Comparison]:
+    """Return Table 2 and its ranks under a selector; nothing if it has no number."""
+    table = paper_table("table2")
+    found: dict[str, DatasetResults] = {}
+    for dataset in _datasets():
+        results = results_of(outcomes, choice.name_of(dataset), _rows(), selector)
+        if results is not None:
+            found[dataset] = results
+    averages = {
+        row.ours: {name: trial_averages(results, row.ours) for name, results in found.items()}
+        for row in table.rows
+    }
+    if not any(values for own in averages.values() for values in own.values()):
+        return []
+    published = selector == PUBLISHED_SELECTOR
+    columns = _columns(found, choice)
+    rows = [
+        _row(row, columns, found, averages[row.ours], published=published) for row in table.rows
+    ]
+    comparable = all(is_comparable(results, name, choice) for name, results in found.items())
+    whole = all(cell.comparable for row in rows for cell in row.cells)
+    notes = _notes(found, choice, selector)
+    return [
+        Comparison(
+            "table2" if published else f"table2-{selector}",
+            f"DomainBed (Table 2), selection by {selector}",
+            (*(column.heading for column in columns), "Avg"),
+            tuple(rows),
+            comparable=comparable,
+            notes=tuple(notes),
+        ),
+        _ranks(averages, list(found), selector, notes, comparable=comparable and whole),
+    ]
+
+
+def _columns(found: Mapping[str, DatasetResults], choice: Choice) -> list[_Column]:
+    """Return the paper's columns; a stand-in with domains of its own has one for itself."""
+    columns = []
+    for position, column in enumerate(paper_table("table2").columns):
+        dataset = str(column.ours)
+        known = {domain.ours for domain in paper_table(f"detail-{dataset}").columns}
+        if dataset in found and known != {*found[dataset].domains}:
+            columns.append(_Column(column.name, position, None))
+            columns.append(_Column(choice.name_of(dataset), None, dataset))
+        else:
+            columns.append(_Column(column.name, position, dataset))
+    return columns
+
+
+def _row(
+    row: PaperRow,
+    columns: Sequence[_Column],
+    found: Mapping[str, DatasetResults],
+    averages: Mapping[str, list[float]],
+    *,
+    published: bool,
+) -> Row:
+    """Return a row: accuracies by column, and their average where every dataset has one."""
+    cells = []
+    for column in columns:
+        results = found.get(column.dataset or "")
+        # The best of fewer draws than the paper's is lower.
+        whole = results is not None and _is_whole(results, row.ours)
+        paper = None if column.paper is None or not published else row.values[column.paper]
+        cells.append(Cell(paper, measured(averages.get(column.dataset or "", [])), whole))
+    everywhere = len(columns) == len(row.values) and all(cell.ours for cell in cells)
+    by_trial = [fmean(values) for values in zip(*averages.values(), strict=False)]
+    cells.append(
+        Cell(
+            row.average if published else None,
+            measured(by_trial if everywhere else []),
+            all(cell.comparable for cell in cells),
+        )
+    )
+    return Row(row.name, (), tuple(cells))
+
+
+def _is_whole(results: DatasetResults, row: str) -> bool:
+    return row in results.algorithms and results.complete(row)
+
+
+def _notes(found: Mapping[str, DatasetResults], choice: Choice, selector: str) -> list[str]:
+    """Say how ours were made; what holds for all datasets once."""
+    said = {
+        name: protocol_notes(results, selector, choice.scale) for name, results in found.items()
+    }
+    first, *others = said.values()
+    alike = [note for note in first if all(note in own for own in others)]
+    apart = [f"{name}: {note}" for name, own in said.items() for note in own if note not in alike]
+    stand_ins = [
+        f"Ours are on {choice.name_of(name)} in place of {name}."
+        for name in found
+        if choice.stand_in_of(name)
+    ]
+    return [*alike, *apart, *stand_ins, *paper_table("table2").notes]
+
+
+def _ranks(
+    averages: Mapping[str, Mapping[str, list[float]]],
+    datasets: Sequence[str],
+    selector: str,
+    notes: list[str],
+    *,
+    comparable: bool,
+) -> Comparison:
+    """Return the ranks over the datasets that we have."""
+    table = paper_table("table2")
+    published = selector == PUBLISHED_SELECTOR
+    ranks = rank_algorithms(
+        {
+            row: {name: fmean(values) for name, values in own.items() if values}
+            for row, own in averages.items()
+        }
+    )
+    rows = []
+    for row in table.rows:
+        ours = ranks.get(row.ours)
+        papers = row.ranking if published else None
+        cells = [
+            Cell(
+                None if papers is None else Published(papers[position]),
+                None if ours is None else measured([float(ours[position])]),
+            )
+            for position in range(len(table.ranking))
+        ]
+        rows.append(Row(row.name, (), tuple(cells)))
+    return Comparison(
+        "table2-ranks" if published else f"table2-ranks-{selector}",
+        f"Ranks over datasets (Table 2), selection by {selector}",
+        tuple(table.ranking),
+        tuple(rows),
+        unit="",
+        comparable=comparable and len(datasets) == len(table.columns) and len(ranks) == len(rows),
+        counts_runs=False,
+        notes=(f"Ours are among {len(ranks)} algorithms on {', '.join(datasets)}.", *notes),
+    )

@@ -1,0 +1,202 @@
+"""Where it shifts: between which domains, in which features, in which classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr, log_expit  # type: ignore[import-untyped]
+
+from shiftproof.information import Matching, match_dimensions
+from shiftproof.information.sample import Floats, Sample
+from shiftproof.shift.posteriors import Posteriors
+
+# What matching features may cost: permutations × samples × features × (domains − 1).
+MATCHING_WORK = 5e9
+# Permutations for each pair of domains: enough for a p-value of 0.025 after all are accounted for.
+PER_PAIR = 40
+FEWEST_PERMUTATIONS = 99
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two domains, and how far apart they are.
+
+    ``told_apart`` is the share of their samples that a network puts into the right one of the two
+    (both counted alike; 0.5 is guessing), ``told_apart_with_label`` the same if it sees the label
+    too; ``information`` is I(X;D) of the pair, at most log 2.  ``w1`` and ``pdm`` are the distances
+    of single features, in standard deviations and in their squares, in the mean over features;
+    ``labels`` is the share of labels that would have to change to turn the proportions of one
+    domain into those of the other.
+    """
+
+    first: str
+    second: str
+    told_apart: float
+    told_apart_with_label: float
+    information: float
+    w1: float
+    pdm: float
+    labels: float
+
+
+@dataclass(frozen=True)
+class MovedFeature:
+    """A feature, and its distance W1 in standard deviations, in the mean over pairs of domains.
+
+    ``farthest`` names the two domains that it moves most between, at the distance ``most``;
+    ``p_value`` belongs to "it moves between no two", adjusted for all features and all pairs.
+    """
+
+    name: str
+    w1: float
+    most: float
+    farthest: tuple[str, str]
+    p_value: float
+
+
+@dataclass(frozen=True)
+class MovedClass:
+    """A class: its share of each domain, and how far its own inputs shift.
+
+    ``information`` is I(X;D|Y = this class) and ``within`` its share of what there could be; both
+    are None if the class occurs in one domain alone.
+    """
+
+    name: str
+    shares: tuple[float, ...]
+    information: float | None
+    within: float | None
+
+
+def pairs_of(
+    sample: Sample, found: Posteriors, matched: Matching, domains: Sequence[str]
+) -> tuple[Pair, ...]:
+    """Return every pair of domains, in their order."""
+    log_prior = np.log(sample.shares)
+    by_input = found.domain - log_prior
+    by_both = found.domain_given_label(sample.y) - log_prior
+    proportions = class_shares(sample)
+    members = [np.flatnonzero(sample.d == domain) for domain in range(sample.domains)]
+
+    def odds(of: Floats, a: int, b: int) -> Floats:
+        """Return log odds of the right domain against the other, for the samples of both."""
+        right = (of[members[a], a] - of[members[a], b], of[members[b], b] - of[members[b], a])
+        return np.concatenate(right)
+
+    pairs = []
+    for row, (a, b) in enumerate(combinations(range(sample.domains), 2)):
+        weights = np.repeat([0.5, 0.5], [len(members[a]), len(members[b])])
+        weights /= np.repeat([len(members[a]), len(members[b])], [len(members[a]), len(members[b])])
+        inputs, both = odds(by_input, a, b), odds(by_both, a, b)
+        information = float(np.log(2) + weights @ log_expit(inputs))
+        pairs.append(
+            Pair(
+                domains[a],
+                domains[b],
+                told_apart=_told_apart(inputs, weights),
+                told_apart_with_label=_told_apart(both, weights),
+                information=max(information, 0.0),
+                w1=float(matched.w1[row].mean()),
+                pdm=float(matched.pdm[row].mean()),
+                labels=float(np.abs(proportions[a] - proportions[b]).sum() / 2),
+            )
+        )
+    return tuple(pairs)
+
+
+def _told_apart(odds: Floats, weights: Floats) -> float:
+    """Return the share of right answers; who cannot decide is right half the time."""
+    return float(weights @ ((odds > 0) + 0.5 * (odds == 0)))
+
+
+def class_shares(sample: Sample) -> Floats:
+    """Return the share of each class in each domain: [domains, classes]."""
+    counts = np.zeros((sample.domains, sample.classes))
+    np.add.at(counts, (sample.d, sample.y), 1)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
+def match(x: Floats, d: ArrayLike, seed: int) -> Matching:
+    """Compare every feature between all pairs of domains, on as many samples as time allows.
+
+    Permutations must be many where pairs are many, for a p-value is adjusted for all of them.
+    """
+    codes = np.asarray(d)
+    count = len(np.unique(codes))
+    permutations = max(FEWEST_PERMUTATIONS, PER_PAIR * (count * (count - 1) // 2) - 1)
+    cost = permutations * (count - 1) * max(x.shape[1], 1)
+    rows = stratified(codes, max(int(MATCHING_WORK / cost), 100 * count), seed)
+    return match_dimensions(x[rows], codes[rows], seed=seed, permutations=permutations)
+
+
+def moved_features(
+    matched: Matching, names: Sequence[str], domains: Sequence[str]
+) -> tuple[MovedFeature, ...]:
+    """Return the features, the one that moves most first."""
+    pairs = list(combinations(domains, 2))
+    farthest = matched.w1.argmax(axis=0)
+    adjusted = np.minimum(matched.adjusted.min(axis=0) * len(pairs), 1.0)
+    mean = matched.w1.mean(axis=0)
+    return tuple(
+        MovedFeature(
+            names[i],
+            w1=float(mean[i]),
+            most=float(matched.w1[farthest[i], i]),
+            farthest=pairs[farthest[i]],
+            p_value=float(adjusted[i]),
+        )
+        for i in np.argsort(-mean, kind="stable")
+    )
+
+
+def moved_classes(
+    sample: Sample, found: Posteriors, classes: Sequence[str]
+) -> tuple[MovedClass, ...]:
+    """Return the classes, in their order."""
+    shares = class_shares(sample)
+    by_both = found.domain_given_label(sample.y)
+    moved = []
+    for label, name in enumerate(classes):
+        rows = np.flatnonzero(sample.y == label)
+        weights = sample.weights[rows] / sample.weights[rows].sum()
+        domains = sample.d[rows]
+        prior = np.bincount(domains, weights, minlength=sample.domains)
+        most = float(entr(prior).sum())
+        information = within = None
+        if (prior > 0).sum() > 1:
+            ratio = by_both[rows, domains] - np.log(prior[domains])
+            information = float(np.clip(weights @ ratio, 0, most))
+            within = information / most
+        moved.append(MovedClass(name, tuple(shares[:, label].tolist()), information, within))
+    return tuple(moved)
+
+
+def stratified(d: ArrayLike, most: int, seed: int) -> np.ndarray:
+    """Return the positions of at most ``most`` samples, in order.
+
+    Every domain keeps as many as any other, or all it has: the largest give up theirs first.
+
+    >>> np.bincount(np.repeat([0, 1, 2], [5, 50, 500])[stratified(np.repeat([0, 1, 2],
+    ...     [5, 50, 500]), 85, seed=0)]).tolist()
+    [5, 40, 40]
+    """
+    codes = np.unique(np.asarray(d), return_inverse=True)[1]
+    if len(codes) <= most:
+        return np.arange(len(codes))
+    sizes = np.bincount(codes)
+    # What small domains leave of their part goes to the larger ones.
+    room, quota = most, 0
+    for place, size in enumerate(np.sort(sizes)):
+        quota = room // (len(sizes) - place)
+        if size > quota:
+            break
+        room -= int(size)
+    kept = []
+    for domain, size in enumerate(sizes):
+        rng = np.random.default_rng([seed, domain])
+        kept.append(np.flatnonzero(codes == domain)[rng.permutation(size)[:quota]])
+    return np.sort(np.concatenate(kept))

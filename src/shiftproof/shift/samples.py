@@ -1,0 +1,186 @@
+"""From a dataset to arrays that can be measured.
+
+A table becomes its prepared columns, images become their pixels, frozen images their features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.data import DomainDataset
+from shiftproof.data.base import Progress, as_numbers, silent
+from shiftproof.data.tables.cell_types import listed, shortened
+from shiftproof.data.tables.preprocessing import Columns, FittedColumns
+from shiftproof.shift.localize import stratified
+from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
+
+# More numbers to a sample are not measured: their covariances alone would take minutes.
+MOST_FEATURES = 4096
+# A column of a table is missing unevenly if domains differ by this share of it.
+UNEVEN = 0.2
+
+# Where samples lie in their domain, by its name.
+Positions = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Arrays x [n, k], y [n] and d [n], the names that they count, and what a user should know.
+
+    ``inputs`` says in a few words what the features are.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    d: np.ndarray
+    domains: tuple[str, ...]
+    classes: tuple[str, ...]
+    features: tuple[str, ...]
+    inputs: str
+    notes: tuple[str, ...] = ()
+
+
+def choose_domains(
+    dataset: DomainDataset, wanted: Sequence[str] = (), held_out: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the domains to measure: the wanted ones, or all, without those held out."""
+    for name in (*wanted, *held_out):
+        dataset.index_of(name)
+    chosen = tuple(
+        name
+        for name in dataset.domain_names
+        if name not in held_out and (not wanted or name in wanted)
+    )
+    if len(chosen) < 2:
+        raise DataError(
+            f"a shift is measured between at least two domains; {dataset.name} has"
+            f" {', '.join(map(shortened, dataset.domain_names))}, of which {len(chosen)}"
+            f" {'is' if len(chosen) == 1 else 'are'} to be measured"
+        )
+    return chosen
+
+
+def every_sample(dataset: DomainDataset, domains: Sequence[str]) -> Positions:
+    """Return all positions of these domains."""
+    return {d.name: np.arange(len(d)) for d in dataset.domains if d.name in domains}
+
+
+def some_of(positions: Positions, most: int, seed: int) -> Positions:
+    """Return at most ``most`` of the positions, chosen by ``seed`` (see `stratified`)."""
+    sizes = [len(rows) for rows in positions.values()]
+    starts = np.cumsum([0, *sizes])
+    kept = stratified(np.repeat(np.arange(len(sizes)), sizes), most, seed)
+    return {
+        name: rows[kept[(kept >= start) & (kept < end)] - start]
+        for (name, rows), start, end in zip(positions.items(), starts, starts[1:], strict=False)
+    }
+
+
+def collect(
+    dataset: DomainDataset,
+    positions: Positions,
+    *,
+    side: int | None = None,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> Samples:
+    """Read the samples at ``positions``; a table is prepared by what these hold.
+
+    Images of more than ``side`` pixels a side are averaged down to that many.
+    """
+    shape = _shrunk(dataset.input_shape, side)
+    if int(np.prod(shape)) > MOST_FEATURES:
+        raise InvalidValue(
+            f"{int(np.prod(shape)):,} numbers to a sample are too many to measure, the most are"
+            f" {MOST_FEATURES:,}; give the features of a network by --backbone or --weights, or"
+            " --raw for coarse pixels"
+        )
+    domains = [domain for domain in dataset.domains if domain.name in positions]
+    x = torch.cat(list(_inputs(dataset, positions, shape, reading_threads(workers), progress)))
+    y = torch.cat([domain.y[torch.from_numpy(positions[domain.name])] for domain in domains])
+    d = np.repeat(np.arange(len(domains)), [len(positions[domain.name]) for domain in domains])
+    names = tuple(domain.name for domain in domains)
+    notes = dataset.notes
+    features, inputs = _places(dataset, shape)
+    if dataset.preparation is not None:
+        fitted = dataset.preparation.fit(x)
+        notes += fitted.notes
+        if isinstance(fitted, FittedColumns):
+            features, inputs = fitted.feature_names, f"{len(fitted.parts)} columns"
+            notes += _unevenly_missing(fitted.columns, x.numpy(), d, names)
+        x = fitted.apply(x)
+    return Samples(x.numpy(), y.numpy(), d, names, dataset.classes, features, inputs, notes)
+
+
+def _shrunk(shape: tuple[int, ...], side: int | None) -> tuple[int, ...]:
+    """Return the shape of inputs that are averaged down to ``side``."""
+    if side is None or len(shape) != 3:
+        return shape
+    return (shape[0], min(shape[1], side), min(shape[2], side))
+
+
+def _inputs(
+    dataset: DomainDataset,
+    positions: Positions,
+    shape: tuple[int, ...],
+    workers: int,
+    progress: Progress,
+) -> Iterator[Tensor]:
+    """Yield the inputs, flat and batch by batch: cells of a table as they are, pixels in [0, 1]."""
+    total, done = sum(map(len, positions.values())), 0
+    for domain in dataset.domains:
+        if domain.name not in positions:
+            continue
+        for x, _ in read_in_order(
+            EvaluationSet(domain.name, domain, positions[domain.name]), workers
+        ):
+            done += len(x)
+            if domain.is_lazy:
+                progress("reading images", done, total)
+            if dataset.preparation is None:
+                x = as_numbers(x)
+            if tuple(x.shape[1:]) != shape:
+                x = F.adaptive_avg_pool2d(x, (shape[1], shape[2]))
+            yield x.flatten(1)
+
+
+def _places(dataset: DomainDataset, shape: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
+    """Name features by their place, for want of a name, and say what they are."""
+    if len(shape) != 3:
+        count = int(np.prod(shape))
+        network = f" of {dataset.frozen['backbone']}" if dataset.frozen else ""
+        return tuple(f"feature {i}" for i in range(count)), f"{count:,} features{network}"
+    channels, height, width = shape
+    names = tuple(
+        f"row {row}, column {column}" + (f", channel {channel}" if channels > 1 else "")
+        for channel in range(channels)
+        for row in range(height)
+        for column in range(width)
+    )
+    return names, f"pixels of {' × '.join(map(str, shape))} images"
+
+
+def _unevenly_missing(
+    columns: Columns, cells: np.ndarray, d: np.ndarray, domains: Sequence[str]
+) -> tuple[str, ...]:
+    """Warn of columns that some domains lack: the median in their place is a shift of its own."""
+    missing = np.stack([np.isnan(cells[d == code]).mean(axis=0) for code in range(len(domains))])
+    spread = missing.max(axis=0) - missing.min(axis=0)
+    uneven = [i for i in np.argsort(-spread, kind="stable") if spread[i] >= UNEVEN]
+    if not uneven:
+        return ()
+    first = uneven[0]
+    low, high = int(missing[:, first].argmin()), int(missing[:, first].argmax())
+    return (
+        f"{listed([columns.columns[i].name for i in uneven])}: missing more often in some domains"
+        f" than in others ({shortened(columns.columns[first].name)}:"
+        f" {missing[low, first]:.0%} in {domains[low]}, {missing[high, first]:.0%} in"
+        f" {domains[high]}); the median in their place counts as a shift, --drop leaves them out",
+    )

@@ -1,0 +1,107 @@
+"""What a trained run makes of samples that it has not seen: representations and risks.
+
+Those it was trained on would not do: what is learnt by heart has no risk in any training domain.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.core.errors import DataError
+from shiftproof.data import DomainDataset
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.splits import split_domain
+from shiftproof.inference.predictor import Predictor
+from shiftproof.learners.algorithms import Algorithm
+from shiftproof.models.risk import per_sample_risk, predicted_class
+from shiftproof.shift.diagnose import ModelView
+from shiftproof.shift.samples import Positions
+from shiftproof.training.config import RunConfig
+from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
+from shiftproof.training.load_run import (
+    training_splits,
+    weights_in_place,
+    without_starting_weights,
+)
+from shiftproof.training.loop import build_algorithm
+
+
+def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunConfig) -> Positions:
+    """Return the positions in these domains that a run was not trained on."""
+    found = {}
+    for index, domain in enumerate(dataset.domains):
+        if domain.name in run.test_domains:
+            found[domain.name] = np.arange(len(domain))
+        else:
+            split = split_domain(len(domain), run.holdout, run.data_seed, index)
+            found[domain.name] = np.sort(split.out)
+    for name in domains:
+        if len(found[name]) == 0:
+            raise DataError(
+                f"the run was trained on every sample of domain {name!r}, and what it has seen"
+                " shows nothing; train with --holdout above 0, or leave the domain out"
+            )
+    return {name: found[name] for name in dataset.domain_names if name in domains}
+
+
+def view_of_run(
+    folder: Path,
+    run: RunConfig,
+    dataset: DomainDataset,
+    positions: Positions,
+    *,
+    device: str = "auto",
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> ModelView:
+    """Return representations and risks of the samples, by the weights that the run scores.
+
+    A representation is what the head is given; ``dataset`` must be the run's, all of it.
+    """
+    if dataset.fingerprint != run.fingerprint:
+        raise DataError(
+            f"the run in {folder} was trained on other data ({run.dataset}) than this"
+            f" {dataset.name}; give the same data and options, and the same network's features"
+        )
+    run = without_starting_weights(run, device)
+    trained_on = {name: split.in_ for name, split in training_splits(run, dataset).items()}
+    dataset = dataset.prepared(trained_on)
+    algorithm = build_algorithm(run, run.task(dataset))
+    with weights_in_place(folder, run, algorithm):
+        parts = list(_views(run, algorithm, dataset, positions, reading_threads(workers), progress))
+    representations, risks, right = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
+    return ModelView(
+        f"{run.algorithm} in {folder}", representations.astype(np.float64), risks, right
+    )
+
+
+@torch.no_grad()
+def _views(
+    run: RunConfig,
+    algorithm: Algorithm,
+    dataset: DomainDataset,
+    positions: Positions,
+    workers: int,
+    progress: Progress,
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield representations, risks and right answers, batch by batch."""
+    device = torch.device(run.device)
+    autocast = torch.autocast(device.type, dtype=torch.bfloat16)
+    total, done = sum(map(len, positions.values())), 0
+    network = Predictor(algorithm)
+    for domain in dataset.domains:
+        if domain.name not in positions:
+            continue
+        subset = EvaluationSet(domain.name, domain, positions[domain.name])
+        for x, labels in read_in_order(subset, workers):
+            with autocast if run.precision == "bf16" else contextlib.nullcontext():
+                given, logits = (part.float().cpu() for part in network.represented(x.to(device)))
+            done += len(x)
+            progress("asking the model", done, total)
+            yield given, per_sample_risk(logits, labels), predicted_class(logits) == labels

@@ -1,0 +1,70 @@
+"""A caller's own labels, of any type that can be sorted, and the names a dataset knows them by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shiftproof.core.errors import DataError
+from shiftproof.data.tables.cell_types import counted, listed, text_of
+
+
+@dataclass(frozen=True)
+class Names:
+    """Different values in their order, as they were given, each with a text of its own."""
+
+    values: np.ndarray
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Any, what: str) -> tuple[Names, np.ndarray]:
+        """Return the different entries of ``given``, and which of them each entry is.
+
+        ``what`` is what an error calls it.
+        """
+        import pandas as pd  # type: ignore[import-untyped]
+
+        entries = np.asarray(given)
+        if entries.ndim != 1:
+            raise DataError(f"{what} must be [n], one entry a sample, not of shape {entries.shape}")
+        missing = np.flatnonzero(pd.isna(entries))
+        if len(missing):
+            raise DataError(
+                f"{what} has no value for {counted(len(missing), 'sample')}, the first"
+                f" {what}[{missing[0]}]; give it one or leave the sample out"
+            )
+        try:
+            values, codes = np.unique(entries, return_inverse=True)
+        except TypeError:
+            types = sorted({type(entry).__name__ for entry in entries})
+            raise DataError(
+                f"{what} mixes {' and '.join(types)}, which have no common order; make them all"
+                " texts or all numbers"
+            ) from None
+        return cls(values, _texts(values, what)), codes
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values from which `from_json` rebuilds the names."""
+        return {"dtype": self.values.dtype.str, "values": self.values.tolist()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], what: str) -> Names:
+        """Rebuild the names."""
+        values = np.array(value["values"], dtype=np.dtype(value["dtype"]))
+        return cls(values, _texts(values, what))
+
+
+def _texts(values: np.ndarray, what: str) -> tuple[str, ...]:
+    found: dict[str, object] = {}
+    for value in values:
+        text = text_of(value)
+        if text is None:
+            raise DataError(f"{what} holds {str(value)!r}, which stands for no value; rename it")
+        if text in found:
+            alike = listed([str(found[text]), str(value)])
+            raise DataError(f"{what} holds values that read the same ({alike}); rename one")
+        found[text] = value
+    return tuple(found)

@@ -1,0 +1,54 @@
+"""A fitted estimator on disk: the model's own file, and beside it what only the estimator knows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shiftproof.core.errors import CheckpointError, InvalidValue
+from shiftproof.inference.model import TrainedModel
+from shiftproof.training.checkpoint import write_atomically
+
+ESTIMATOR = "estimator.json"
+FORMAT = 1
+KEYS = frozenset(
+    ["params", "classes", "domains", "kind", "n_features_in", "feature_names_in", "history"]
+)
+
+
+def write_fitted(folder: Path, model: TrainedModel, described: dict[str, Any]) -> None:
+    """Write both files; the second one last, and never beside another model than its own."""
+    try:
+        text = json.dumps({"format": FORMAT, **described}, indent=2, default=_plain)
+    except TypeError as error:
+        raise InvalidValue(f"the estimator cannot be saved: {error}") from error
+    (folder / ESTIMATOR).unlink(missing_ok=True)
+    model.save(folder)
+    write_atomically(folder / ESTIMATOR, text.encode() + b"\n")
+
+
+def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]]:
+    """Return what `write_fitted` wrote."""
+    path = folder / ESTIMATOR
+    if not path.is_file():
+        raise CheckpointError(f"{folder} holds no {ESTIMATOR}; give a folder that save() wrote")
+    try:
+        described = json.loads(path.read_bytes())
+        known = described["format"] == FORMAT
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is damaged; save the estimator again") from error
+    if not known:
+        raise CheckpointError(f"{path} is of another version; upgrade shiftproof to read it")
+    if absent := KEYS - described.keys():
+        raise CheckpointError(f"{path} is damaged: it lacks {min(absent)}; save it again")
+    return TrainedModel.load(folder, device), described
+
+
+def _plain(value: Any) -> Any:
+    """Return a NumPy number or array as JSON values."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} cannot be written")

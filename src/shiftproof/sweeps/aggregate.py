@@ -1,0 +1,248 @@
+"""From selected runs to means and error bars, with what is missing named.
+
+Numbers are DomainBed's: a cell is the mean over the trials there are; a dataset's average is
+taken over test domains within a trial, then over trials; and an average of columns is that of
+their unrounded means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from shiftproof.sweeps.domainbed.logs import algorithms_in_order, datasets_in_order
+from shiftproof.sweeps.results import RunKey, RunOutcome, checked
+from shiftproof.sweeps.selection import Selection, Selector
+from shiftproof.sweeps.selection.base import best_draw
+
+NOT_THERE = "missing"
+DIVERGED = "diverged"
+
+
+class Hole(NamedTuple):
+    """A run that a selector needs and cannot use, and why.
+
+    ``reason`` is ``missing``, the status of a run that has not finished, or what the selector says
+    of one that did not measure what it reads.
+    """
+
+    dataset: str
+    algorithm: str
+    test_domains: tuple[str, ...]
+    hparams_seed: int
+    trial_seed: int
+    reason: str
+
+
+class Estimate(NamedTuple):
+    """In percent: the mean over trials, and the population deviation over √trials."""
+
+    mean: float
+    error: float
+    trials: int
+
+
+def estimate(accuracies: Collection[float]) -> Estimate | None:
+    """Return mean and error bar of accuracies in [0, 1], one a trial; None of none.
+
+    >>> estimate([0.25, 0.25, 0.75, 0.75])
+    Estimate(mean=50.0, error=12.5, trials=4)
+    """
+    if not accuracies:
+        return None
+    values = np.asarray(list(accuracies))
+    error = 100 * np.std(values) / math.sqrt(len(values))
+    return Estimate(float(100 * np.mean(values)), float(error), len(values))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An algorithm on one test domain: what was selected in each trial, of the trials expected."""
+
+    selections: Mapping[int, Selection]
+    trials: tuple[int, ...]
+    holes: tuple[Hole, ...]
+
+    @property
+    def accuracies(self) -> dict[int, float]:
+        """The reported accuracy of each trial that has one."""
+        return {trial: chosen.accuracy for trial, chosen in self.selections.items()}
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The mean over trials."""
+        return estimate(self.accuracies.values())
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether runs are yet to come.  A run that diverged has had its chance."""
+        return any(hole.reason != DIVERGED for hole in self.holes)
+
+
+@dataclass(frozen=True)
+class DatasetResults:
+    """One dataset under one selector; ``cells`` by algorithm and position of the test domain."""
+
+    dataset: str
+    domains: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    trials: tuple[int, ...]
+    draws: tuple[int, ...]
+    cells: Mapping[tuple[str, int], Cell]
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there is a number at all."""
+        return any(cell.selections for cell in self.cells.values())
+
+    @property
+    def alone(self) -> bool:
+        """Whether all numbers are of runs that no sweep has planned (``shiftproof train``)."""
+        return all(
+            chosen.run.alone for cell in self.cells.values() for chosen in cell.selections.values()
+        )
+
+    def row(self, algorithm: str) -> list[Cell]:
+        """Return the algorithm's cells, a test domain each."""
+        return [self.cells[algorithm, position] for position in range(len(self.domains))]
+
+    def row_average(self, algorithm: str) -> float | None:
+        """Return the mean of the columns in percent, or None if one has no number."""
+        return mean_of_columns([cell.estimate for cell in self.row(algorithm)])
+
+    def trial_averages(self, algorithm: str) -> dict[int, float]:
+        """Return, for each trial, the mean over the test domains that have an accuracy there."""
+        by_trial: defaultdict[int, list[float]] = defaultdict(list)
+        for cell in self.row(algorithm):
+            for trial, accuracy in cell.accuracies.items():
+                by_trial[trial].append(accuracy)
+        return {trial: float(np.mean(by_trial[trial])) for trial in sorted(by_trial)}
+
+    def average(self, algorithm: str) -> Estimate | None:
+        """Return the mean over trials of the averages over test domains."""
+        return estimate(self.trial_averages(algorithm).values())
+
+    def covers(self, algorithm: str) -> bool:
+        """Whether every test domain has a number."""
+        return all(cell.selections for cell in self.row(algorithm))
+
+    def complete(self, algorithm: str) -> bool:
+        """Whether every test domain has a number in every trial, and no run is yet to come."""
+        return all(
+            len(cell.selections) == len(cell.trials) and not cell.incomplete
+            for cell in self.row(algorithm)
+        )
+
+
+@dataclass(frozen=True)
+class SelectionResults:
+    """A whole sweep under one selector."""
+
+    selector: Selector
+    algorithms: tuple[str, ...]
+    datasets: tuple[DatasetResults, ...]
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there is a number at all."""
+        return any(results.has_numbers for results in self.datasets)
+
+    def average(self, algorithm: str) -> float | None:
+        """Return the mean over datasets in percent, or None if one has no number."""
+        return mean_of_columns([results.average(algorithm) for results in self.datasets])
+
+    def accuracies(self, algorithm: str) -> dict[tuple[str, int, int], float]:
+        """Return the reported accuracies by dataset, test domain and trial."""
+        return {
+            (results.dataset, position, trial): accuracy
+            for results in self.datasets
+            for position, cell in enumerate(results.row(algorithm))
+            for trial, accuracy in cell.accuracies.items()
+        }
+
+
+def mean_of_columns(columns: Sequence[Estimate | None]) -> float | None:
+    """Return the mean of the unrounded means, or None if one is missing."""
+    means = [column.mean for column in columns if column is not None]
+    return sum(means) / len(means) if means and len(means) == len(columns) else None
+
+
+def aggregate(
+    outcomes: Sequence[RunOutcome],
+    selector: Selector,
+    expected: Collection[RunKey] | None = None,
+) -> SelectionResults:
+    """Select in every cell of a sweep, and name the runs that are missing.
+
+    ``expected`` are the runs that were planned.  Without it a sweep is taken to be the full grid
+    of the algorithms, trials and hyper-parameter seeds that occur in it.
+    """
+    runs = {outcome.key: outcome for outcome in checked(outcomes)}
+    keys = runs.keys() | set(expected or ())
+    algorithms = algorithms_in_order(key.algorithm for key in keys)
+    domains = {outcome.dataset: outcome.domains for outcome in outcomes}
+    datasets = []
+    for name in datasets_in_order(domains):
+        trials = {key.trial_seed for key in keys if key.dataset == name}
+        draws = {key.hparams_seed for key in keys if key.dataset == name}
+        grid = _Grid(
+            name, domains[name], tuple(sorted(trials)), tuple(sorted(draws)), runs, expected
+        )
+        cells = {
+            (algorithm, position): _cell(grid, selector, algorithm, position)
+            for algorithm in algorithms
+            for position in range(len(grid.domains))
+        }
+        datasets.append(
+            DatasetResults(name, grid.domains, algorithms, grid.trials, grid.draws, cells)
+        )
+    return SelectionResults(selector, algorithms, tuple(datasets))
+
+
+class _Grid(NamedTuple):
+    """The runs of one dataset that there are, and those that there should be."""
+
+    dataset: str
+    domains: tuple[str, ...]
+    trials: tuple[int, ...]
+    draws: tuple[int, ...]
+    runs: Mapping[RunKey, RunOutcome]
+    expected: Collection[RunKey] | None
+
+    def why_unused(self, key: RunKey) -> str:
+        """Say why a selector cannot use a run; nothing if it can, or if nobody planned it."""
+        if key in self.runs:
+            status = self.runs[key].status
+            return "" if status == "finished" else status
+        return NOT_THERE if self.expected is None or key in self.expected else ""
+
+    def hole(self, key: RunKey, reason: str) -> Hole:
+        names = tuple(self.domains[position] for position in key.test_domains)
+        return Hole(key.dataset, key.algorithm, names, key.hparams_seed, key.trial_seed, reason)
+
+
+def _cell(grid: _Grid, selector: Selector, algorithm: str, test_domain: int) -> Cell:
+    held_out = [s for s in selector.needs.held_out(len(grid.domains)) if test_domain in s]
+    selections: dict[int, Selection] = {}
+    holes: list[Hole] = []
+    for trial in grid.trials:
+        needed = {
+            draw: [RunKey(grid.dataset, algorithm, chosen, draw, trial) for chosen in held_out]
+            for draw in grid.draws
+        }
+        found = [grid.runs[k] for keys in needed.values() for k in keys if k in grid.runs]
+        scored = selector.choose_steps(found, test_domain)
+        if best := best_draw(scored):
+            selections[trial] = best
+        for draw, keys in needed.items():
+            unused = [grid.hole(key, why) for key in keys if (why := grid.why_unused(key))]
+            if not unused and draw not in scored:
+                there = {key: grid.runs[key] for key in keys if key in grid.runs}
+                unused = [grid.hole(k, selector.why_unscored(run)) for k, run in there.items()]
+            holes += unused
+    return Cell(selections, grid.trials, tuple(holes))

@@ -1,0 +1,1 @@
+"""DomainBed: its names and its log files."""

@@ -1,0 +1,187 @@
+"""Jobs on this machine: a few processes, each with its share of the threads.
+
+A process that dies (killed, out of memory) is replaced, and its job goes on from its checkpoint.
+Should the driver itself die, its processes notice at once and end: nobody would listen to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from shiftproof.sweeps.executors.base import Crew, Event, Executor, Listener, work_off
+from shiftproof.sweeps.executors.work import TELL_SECONDS, Shelf, Teller, deaf, outcome
+from shiftproof.sweeps.jobs import Job
+from shiftproof.sweeps.resources import choose_workers, cores
+from shiftproof.sweeps.store import SweepFolder
+from shiftproof.training.loop import RunResult, train
+
+
+class LocalExecutor(Executor):
+    """Processes on this machine: as many as asked for, or as cores and memory allow.
+
+    They share the cores, unless ``threads`` says how many each may use.
+    """
+
+    def __init__(
+        self,
+        asked: int | None = None,
+        threads: int | None = None,
+        checkpoint_seconds: float = 5.0,
+    ) -> None:
+        self._asked = asked
+        self._threads = threads
+        self._checkpoint_seconds = checkpoint_seconds
+
+    def workers(self, jobs: Sequence[Job], memory: int) -> int:
+        """Return how many processes there will be."""
+        return choose_workers(self._asked, memory)
+
+    def run(
+        self, jobs: Sequence[Job], folder: SweepFolder, listener: Listener, memory: int
+    ) -> None:
+        """Run jobs, with the cores divided among the processes."""
+        workers = self.workers(jobs, memory)
+        threads = self._threads or threads_of_each(workers)
+        work_off(_Crew(folder, workers, threads, self._checkpoint_seconds), jobs, listener)
+
+
+def threads_of_each(workers: int) -> int:
+    """Return the threads of each process: its share of the cores, or fewer if the user says so."""
+    share = max(1, cores() // workers)
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return min(share, int(said)) if said.isdecimal() and int(said) else share
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    line: Connection
+    job: Job | None = None
+    training: bool = False
+
+
+class _Crew(Crew):
+    """The processes, and what each is doing."""
+
+    def __init__(
+        self, folder: SweepFolder, size: int, threads: int, checkpoint_seconds: float
+    ) -> None:
+        # Not fork: a copy of a process whose threads hold locks may never wake up.
+        self._context = multiprocessing.get_context("spawn")
+        self._arguments = (str(folder.path), threads, checkpoint_seconds)
+        self._size = size
+        self._workers: list[_Worker] = []
+
+    def busy(self) -> bool:
+        return any(worker.job is not None for worker in self._workers)
+
+    def has_room(self) -> bool:
+        return sum(worker.job is not None for worker in self._workers) < self._size
+
+    def give(self, job: Job) -> None:
+        """Hand a job to a process that has none, if possible one that has its data loaded."""
+        idle = [worker for worker in self._workers if worker.job is None]
+        worker = idle[0] if idle else self._hire()
+        worker.job, worker.training = job, False
+        with contextlib.suppress(OSError):  # it has died, which listening will tell
+            worker.line.send(job)
+
+    def listen(self) -> list[Event]:
+        """Wait a little, and return what was said."""
+        by_line = {worker.line: worker for worker in self._workers}
+        events = []
+        for line in wait(list(by_line), timeout=TELL_SECONDS):
+            worker = by_line[line]  # type: ignore[index]
+            try:
+                event: Event = worker.line.recv()
+            except (EOFError, OSError):
+                self._workers.remove(worker)
+                worker.process.join()
+                if worker.job is not None:
+                    events.append(_death(worker.job, worker.process.exitcode))
+                continue
+            worker.training |= event.kind == "progress"
+            if event.kind in ("ended", "failed"):
+                worker.job = None
+            events.append(event)
+        return events
+
+    def stop(self) -> None:
+        """Ask each that trains, once, to stop after its step; one that loads data is not heard."""
+        for worker in self._workers:
+            if worker.job is not None and worker.training:
+                worker.process.terminate()
+                worker.training = False
+
+    def dismiss(self) -> None:
+        """End all processes."""
+        for worker in self._workers:
+            worker.line.close()  # which ends a process that waits for a job
+            if worker.job is not None:
+                worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+
+    def _hire(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(theirs, *self._arguments), daemon=True)
+        process.start()
+        theirs.close()
+        worker = _Worker(process, ours)
+        self._workers.append(worker)
+        return worker
+
+
+def _death(job: Job, code: int | None) -> Event:
+    how = f"by {signal.Signals(-code).name}" if code and code < 0 else f"with code {code}"
+    reason = f"its process ended {how}; with SIGKILL the machine may be short of memory"
+    return Event("failed", job, status="died", reason=reason)
+
+
+# --- in the process ---------------------------------------------------------------------------
+
+
+def _work(line: Connection, sweep: str, threads: int, checkpoint_seconds: float) -> None:
+    """Do jobs until there are no more."""
+    import torch
+
+    threading.Thread(target=_end_with_the_driver, daemon=True).start()
+    torch.set_num_threads(threads)
+    folder = SweepFolder(Path(sweep))
+    shelf = Shelf()
+    with deaf():
+        while True:
+            try:
+                job: Job = line.recv()
+            except (EOFError, OSError):
+                return
+            line.send(Event("started", job))
+            line.send(_do(job, folder, shelf, line, checkpoint_seconds))
+
+
+def _do(
+    job: Job, folder: SweepFolder, shelf: Shelf, line: Connection, checkpoint_seconds: float
+) -> Event:
+    def work() -> RunResult:
+        dataset = shelf.take(job)
+        teller = Teller(lambda step: line.send(Event("progress", job, step)))
+        run = folder.prepare(job)
+        return train(job.config, dataset, run, teller, checkpoint_seconds, workers=1)
+
+    return outcome(job, work)
+
+
+def _end_with_the_driver() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+    os._exit(1)

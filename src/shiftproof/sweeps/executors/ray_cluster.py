@@ -1,0 +1,106 @@
+"""The Ray cluster: joining it, and what its machines have."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ray
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.sweeps.executors.ray_worker import THREADS
+from shiftproof.sweeps.executors.scratch import scratch
+from shiftproof.sweeps.jobs import Job
+from shiftproof.sweeps.resources import cores
+
+CONNECT_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """Join a cluster, or start one on this machine, and leave it at the end.
+
+    ``address`` is HOST:PORT, or ``auto`` for the cluster this machine is in; without one Ray's own
+    RAY_ADDRESS counts.
+    """
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    _check(address)
+    with contextlib.ExitStack() as stack:
+        own: dict[str, Any] = {}
+        if address == "local":
+            # Not the usual temporary folder, which may be long: sockets need short names.
+            place = stack.enter_context(scratch(Path("/tmp")))
+            own = {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": str(place)}
+        stack.enter_context(_own_signals())
+        try:
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        except Exception as error:  # a bare one, says Ray, if the machine is too busy to start
+            reason = str(error).partition("\n")[0]
+            what = "start Ray here" if own else f"join the Ray cluster at {address}"
+            raise InvalidValue(f"cannot {what}: {reason}") from error
+        stack.callback(ray.shutdown)
+        yield
+
+
+def _check(address: str) -> None:
+    """Refuse an address that nobody answers at, for which Ray itself takes minutes."""
+    if address in ("local", "auto"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise InvalidValue(f"--ray-address must be HOST:PORT or auto, not {address!r}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise InvalidValue(
+            f"no Ray cluster answers at {address} ({error}); start one with: ray start --head"
+        ) from error
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Give SIGTERM back its meaning after Ray, which takes it, is gone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Share(NamedTuple):
+    """What one run takes of a machine."""
+
+    cpus: int
+    gpus: int
+    memory: int
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job], memory: int) -> Share:
+        """Return what each of some jobs takes; never more memory than the largest machine has."""
+        gpus = int(any(job.config.device.startswith("cuda") for job in jobs))
+        largest = max((int(has.get("memory", 0)) for has in _machines()), default=0)
+        return cls(THREADS, gpus, min(memory, largest))
+
+    def times(self) -> int:
+        """Return how often the cluster has it."""
+        return sum(self.within(machine) for machine in _machines())
+
+    def within(self, machine: dict[str, float]) -> int:
+        """Return how often a machine has it."""
+        needs = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
+        return min(int(machine.get(name, 0) // need) for name, need in needs.items() if need)
+
+
+def _machines() -> list[dict[str, float]]:
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node["Resources"] for node in nodes if node["Alive"]]

@@ -1,0 +1,41 @@
+"""Temporary folders that a killed process does not leave behind for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+PREFIX = "shiftproof-"
+# A folder is made before it is locked: a younger one may be about to be.
+YOUNG_SECONDS = 60.0
+
+
+@contextlib.contextmanager
+def scratch(place: Path | None = None) -> Iterator[Path]:
+    """Hold a new temporary folder; it is removed at the end.
+
+    The folders of processes that were killed are removed with it: nobody holds their locks.
+    """
+    place = place or Path(tempfile.gettempdir())
+    remove_abandoned(place)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with FileLock(folder / "held", blocking=False):
+            yield folder
+
+
+def remove_abandoned(place: Path) -> None:
+    """Remove the folders in ``place`` that `scratch` made and nobody holds any more."""
+    for lock in place.glob(f"{PREFIX}*/held"):
+        # Another user's, or gone by now.
+        with contextlib.suppress(OSError, Timeout):
+            if time.time() - lock.stat().st_mtime < YOUNG_SECONDS:
+                continue
+            with FileLock(lock, blocking=False):
+                shutil.rmtree(lock.parent, ignore_errors=True)

@@ -1,0 +1,186 @@
+"""Which runs a sweep consists of: the DomainBed protocol's, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.seeding import seed_hash
+from shiftproof.core.space import Regime, Scalar, draw, specs
+from shiftproof.data import DomainDataset
+from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.models import MODELS
+from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
+from shiftproof.sweeps.jobs import Job, SweepData, Variant
+from shiftproof.sweeps.presets import Preset
+from shiftproof.sweeps.selection.base import Needs
+from shiftproof.training.config import RunConfig, configure
+
+# DomainBed's names of its datasets, which its seeds are made from.
+PUBLISHED_DATASETS = {
+    "colored-mnist": "ColoredMNIST",
+    "rotated-mnist": "RotatedMNIST",
+    "vlcs": "VLCS",
+    "pacs": "PACS",
+    "office-home": "OfficeHome",
+    "terra-incognita": "TerraIncognita",
+    "domain-net": "DomainNet",
+}
+PUBLISHED_ALGORITHMS = {published.ours: theirs for theirs, published in ALGORITHM_NAMES.items()}
+
+
+def plan(
+    data: SweepData,
+    trials: Mapping[int, DomainDataset],
+    variants: Sequence[Variant],
+    preset: Preset,
+    *,
+    hparams_seeds: Sequence[int],
+    needs: Needs,
+    test_domains: Sequence[str] = (),
+    device: str = "auto",
+    precision: str = "fp32",
+) -> Iterator[Job]:
+    """Yield the jobs of one dataset, variant by variant.
+
+    ``trials`` gives the data of each trial seed, ``needs`` what the selectors read: nothing else
+    is run or evaluated.  ``test_domains`` are those to hold out, if not each in turn.
+    """
+    rows: dict[str, str] = {}
+    for variant in variants:
+        algorithm = variant.algorithm
+        for trial_seed, dataset in trials.items():
+            every = preset.eval_every(dataset.eval_every) if needs.every_step else 0
+            for tests in test_sets(dataset, needs, test_domains):
+                for hparams_seed in hparams_seeds:
+                    backbone = preset.backbones.get(dataset.regime, dataset.backbone)
+                    drawn = choose_hparams(
+                        algorithm, backbone, dataset.regime, preset, hparams_seed, trial_seed
+                    )
+                    config = configure(
+                        dataset,
+                        algorithm,
+                        test_domains=[dataset.domain_names[index] for index in tests],
+                        backbone=backbone,
+                        hparams={**drawn, **variant.hparams},
+                        steps=preset.steps,
+                        eval_every=every,
+                        evaluate=needs.evaluate if len(tests) == 1 else needs.evaluate_pairs,
+                        holdout=preset.holdout,
+                        seed=job_seed(data.name, algorithm, tests, hparams_seed, trial_seed),
+                        data_seed=trial_seed,
+                        device=device,
+                        precision=precision,
+                        augment_validation=preset.augment_validation and not dataset.frozen,
+                        fewest_training_domains=1 if len(tests) > 1 else 2,
+                    )
+                    _check_fit(config, dataset, preset)
+                    job = Job(
+                        data,
+                        config,
+                        dataset.domain_names,
+                        hparams_seed,
+                        trial_seed,
+                        variant.name,
+                    )
+                    # A run has one folder, and its folder one row.
+                    if (row := rows.setdefault(job.id, job.variant)) != job.variant:
+                        raise InvalidValue(f"{row} and {job.title} are the same run; leave one out")
+                    yield job
+
+
+def combined(needs: Sequence[Needs]) -> Needs:
+    """Return what several selectors need together."""
+    return Needs(
+        tuple(dict.fromkeys(name for need in needs for name in need.evaluate)),
+        tuple(dict.fromkeys(name for need in needs for name in need.evaluate_pairs)),
+        any(need.every_step for need in needs),
+    )
+
+
+def test_sets(
+    dataset: DomainDataset, needs: Needs, test_domains: Sequence[str]
+) -> list[tuple[int, ...]]:
+    """Return the sets of domains to hold out; a pair of them may leave one for training.
+
+    With any ``test_domains``, only those that hold one of them out.
+    """
+    chosen = {dataset.index_of(name) for name in test_domains or dataset.domain_names}
+    count = len(dataset.domains)
+    fewest = 3 if needs.evaluate_pairs else 2
+    if count < fewest:
+        raise InvalidValue(
+            f"{dataset.name} has {count} domains; this --selection holds out {fewest - 1} of them,"
+            f" and needs {fewest} or more"
+        )
+    return [held_out for held_out in needs.held_out(count) if chosen.intersection(held_out)]
+
+
+def _check_fit(config: RunConfig, dataset: DomainDataset, preset: Preset) -> None:
+    """Refuse data that cannot be trained on in this way, before hours of it are planned."""
+    classes = len(dataset.classes)
+    if config.hparams.get("single_logit") and classes != 2:
+        raise InvalidValue(
+            f"single_logit{_of(preset, 'single_logit')} is for two classes, and {dataset.name} has"
+            f" {classes}; use another preset, or --hparam single_logit=no"
+        )
+    sizes = {
+        len(domain) - int(len(domain) * config.holdout): None
+        for domain in dataset.domains
+        if domain.name not in config.test_domains
+    }
+    if config.hparams["batch_size"] == 0 and len(sizes) > 1:
+        raise InvalidValue(
+            f"full batches (batch_size=0{_of(preset, 'batch_size')}) need training domains of equal"
+            f" size; with {'+'.join(config.test_domains)} held out, those of {dataset.name} have"
+            f" {' and '.join(map(str, sizes))} samples; hold out others with --test-domain, or give"
+            " --hparam batch_size=N"
+        )
+
+
+def _of(preset: Preset, hparam: str) -> str:
+    """Say that a preset sets a hyper-parameter, of which its user may not know."""
+    return f" of the preset {preset.name}" if hparam in preset.hparams else ""
+
+
+def choose_hparams(
+    algorithm: str,
+    backbone: str,
+    regime: Regime,
+    preset: Preset,
+    hparams_seed: int,
+    trial_seed: int,
+) -> dict[str, Scalar]:
+    """Return the hyper-parameters of a draw; seed 0 stands for the defaults.
+
+    Those that make a run long or large are brought to the preset's size.
+    """
+    published = ALGORITHM_NAMES.get(PUBLISHED_ALGORITHMS.get(algorithm, ""))
+    names = (
+        {} if published is None else {ours: theirs for theirs, ours in published.hparams.items()}
+    )
+    chosen: dict[str, Scalar] = {}
+    for declared, seeded_by in (
+        (ALGORITHMS.get(algorithm).Hparams, names),
+        (MODELS.get(backbone), {"dropout": "resnet_dropout"}),
+    ):
+        if hparams_seed == 0:
+            values = {name: spec.at(regime).default for name, spec in specs(declared).items()}
+        else:
+            values = draw(declared, regime, seed_hash(hparams_seed, trial_seed), seeded_by)
+        for name, spec in specs(declared).items():
+            chosen[name] = preset.sized(name, values[name], spec.unit)
+    return chosen | {name: value for name, value in preset.hparams.items() if name in chosen}
+
+
+def job_seed(
+    dataset: str, algorithm: str, tests: Sequence[int], hparams_seed: int, trial_seed: int
+) -> int:
+    """Return the seed of a run, made from DomainBed's names where it has any."""
+    return seed_hash(
+        PUBLISHED_DATASETS.get(dataset, dataset),
+        PUBLISHED_ALGORITHMS.get(algorithm, algorithm),
+        list(tests),
+        hparams_seed,
+        trial_seed,
+    )

@@ -1,0 +1,96 @@
+"""How large the runs of a sweep are: the published protocol, or ours for a laptop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from shiftproof.core.errors import UnknownName
+from shiftproof.core.space import Scalar, specs
+from shiftproof.data import DATASETS
+from shiftproof.data.load import DataRequest
+
+PROTOCOL_STEPS = 5001
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Sizes of runs.
+
+    ``options`` are given to the datasets that declare them; ``backbones`` are the networks by
+    regime, in place of the datasets' own.  Hyper-parameters that count steps are scaled by
+    ``steps`` / 5001, those in ``largest`` are cut to it, and those in ``hparams`` are fixed.
+    """
+
+    name: str
+    steps: int
+    evaluations: int
+    options: Mapping[str, str] = field(default_factory=dict)
+    backbones: Mapping[str, str] = field(default_factory=dict)
+    largest: Mapping[str, int] = field(default_factory=dict)
+    hparams: Mapping[str, Scalar] = field(default_factory=dict)
+    holdout: float = 0.2
+    freeze_images: bool = False
+    augment_validation: bool = False
+
+    def request(self, request: DataRequest) -> DataRequest:
+        """Return the request for the data at this size."""
+        if request.data not in DATASETS:
+            return request
+        declared = specs(DATASETS.get(request.data))
+        own = {name: value for name, value in self.options.items() if name in declared}
+        return replace(request, options={**own, **request.options})
+
+    def eval_every(self, published: int) -> int:
+        """Return the steps between evaluations: as published at full length, else ``steps``/n."""
+        if self.evaluations == 0:
+            return published
+        return max(1, -(-self.steps // self.evaluations))
+
+    def sized(self, name: str, value: Scalar, unit: str | None) -> Scalar:
+        """Return a hyper-parameter of the protocol as one of this size."""
+        if unit == "steps" and isinstance(value, int):
+            return round(value * self.steps / PROTOCOL_STEPS)
+        return min(value, self.largest[name]) if name in self.largest else value
+
+
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        # The published protocol, with the datasets' own networks.
+        Preset(
+            "domainbed",
+            steps=PROTOCOL_STEPS,
+            evaluations=0,
+            augment_validation=True,
+        ),
+        # The same at a laptop's size: small digits and a perceptron, frozen features for images.
+        # A run takes seconds, and Colored MNIST still shows what gradient matching is good for.
+        Preset(
+            "lite",
+            steps=1001,
+            evaluations=10,
+            options={"side": "14"},
+            backbones={"small-image": "mlp"},
+            largest={"batch_size": 64, "hidden": 128, "context_width": 8},
+            freeze_images=True,
+        ),
+        # IRM's study of Colored MNIST, as in the paper's Table 1: full batches of two domains, and
+        # nothing kept out of them.  The scripts take 501 steps and score the weights before the
+        # last.  DomainBed would draw dropout, which the paper does not search over.
+        Preset(
+            "table1",
+            steps=500,
+            evaluations=50,
+            hparams={"batch_size": 0, "single_logit": True, "dropout": 0.0},
+            holdout=0.0,
+        ),
+    )
+}
+
+
+def preset_named(name: str) -> Preset:
+    """Return a preset, or raise with the nearest names."""
+    if name not in PRESETS:
+        raise UnknownName("preset", name, PRESETS)
+    return PRESETS[name]

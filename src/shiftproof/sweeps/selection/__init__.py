@@ -1,0 +1,5 @@
+"""Ways to choose a run and a step of it, one file each."""
+
+from shiftproof.sweeps.selection.base import SELECTORS, Needs, Selection, Selector
+
+__all__ = ["SELECTORS", "Needs", "Selection", "Selector"]

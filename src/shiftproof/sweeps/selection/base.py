@@ -1,0 +1,133 @@
+"""The contract of a selector: which step of a draw of hyper-parameters, and which draw.
+
+A new one subclasses `Selector`, says what it ``needs`` and implements
+`Selector.choose_step`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from shiftproof.core.registry import Registry
+from shiftproof.sweeps.results import Evaluation, RunOutcome
+
+NOT_EVALUATED = "not evaluated"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a selector reads, so that nothing else need be run or evaluated.
+
+    ``evaluate`` names the evaluation sets of runs that hold out one domain;
+    ``evaluate_pairs`` those of runs that hold out two, which are not needed if it is empty;
+    ``every_step`` is False if the last evaluation is enough.
+    """
+
+    evaluate: tuple[str, ...]
+    evaluate_pairs: tuple[str, ...] = ()
+    every_step: bool = True
+
+    def held_out(self, domains: int) -> list[tuple[int, ...]]:
+        """Return the sets of test domains to run, as positions among so many domains."""
+        sizes = (1, 2) if self.evaluate_pairs else (1,)
+        return [chosen for size in sizes for chosen in combinations(range(domains), size)]
+
+
+class Selection(NamedTuple):
+    """A chosen run and step, the score that chose it, and the test domain's in accuracy there."""
+
+    run: RunOutcome
+    step: int
+    score: float
+    accuracy: float
+
+
+class Selector(ABC):
+    """Chooses among the runs of one dataset, algorithm, trial and test domain.
+
+    ``title`` is what DomainBed calls it.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    needs: ClassVar[Needs]
+
+    @abstractmethod
+    def choose_step(
+        self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
+    ) -> Selection | None:
+        """Return the best step of one draw of hyper-parameters, or None if it has no score.
+
+        ``runs`` are the finished runs of the draw by the domains they hold out.
+        """
+
+    def why_unscored(self, run: RunOutcome) -> str:
+        """Say in a few words why a finished run has no score."""
+        return NOT_EVALUATED
+
+    def choose_steps(self, runs: Iterable[RunOutcome], test_domain: int) -> dict[int, Selection]:
+        """Return the best step of each draw that has a score, by ``hparams_seed``.
+
+        Runs that diverged, failed or have not ended play no part.
+        """
+        draws: defaultdict[int, dict[tuple[int, ...], RunOutcome]] = defaultdict(dict)
+        for run in runs:
+            if run.status == "finished" and test_domain in run.test_domains:
+                draws[run.hparams_seed][run.key.test_domains] = run
+        chosen = {seed: self.choose_step(draw, test_domain) for seed, draw in draws.items()}
+        return {seed: selection for seed, selection in chosen.items() if selection}
+
+    def select(self, runs: Iterable[RunOutcome], test_domain: int) -> Selection | None:
+        """Return the best draw at its best step; of equal draws the one with the highest seed."""
+        return best_draw(self.choose_steps(runs, test_domain))
+
+
+class AtLastStep(Selector):
+    """A selector without early stopping: each draw ends with its last step, and that is scored."""
+
+    @abstractmethod
+    def score(self, last: Evaluation, test_domain: int) -> float | None:
+        """Return the score of the last evaluation, or None if it lacks what is read."""
+
+    def choose_step(
+        self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
+    ) -> Selection | None:
+        """Return the last step with its score, and the test domain's in accuracy there."""
+        run = runs.get((test_domain,))
+        if run is None or not run.evaluations:
+            return None
+        last = run.evaluations[-1]
+        score, accuracy = self.score(last, test_domain), last.inside[test_domain]
+        if score is None or accuracy is None:
+            return None
+        return Selection(run, last.step, score, accuracy)
+
+
+def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
+    """Return the highest score, and of equal ones that of the highest ``hparams_seed``."""
+    if not chosen:
+        return None
+    return chosen[max(chosen, key=lambda seed: (chosen[seed].score, seed))]
+
+
+def earliest_best(steps: Iterable[Selection]) -> Selection | None:
+    """Return the highest score, and of equal ones the earliest."""
+    return max(steps, key=lambda chosen: (chosen.score, -chosen.step), default=None)
+
+
+def mean_if_all(values: Iterable[float | None]) -> float | None:
+    """Return the mean, or None if a value is missing or there is none."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    # NumPy's sum, not a more exact one: a tie in DomainBed must be a tie here.
+    return float(np.mean(known)) if known and len(known) == len(found) else None
+
+
+SELECTORS: Registry[type[Selector]] = Registry("selection", __package__)

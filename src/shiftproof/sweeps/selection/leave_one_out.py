@@ -1,0 +1,55 @@
+"""Selection by domains that were held out of training in their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.selection.base import (
+    SELECTORS,
+    Needs,
+    Selection,
+    Selector,
+    earliest_best,
+    mean_if_all,
+)
+
+
+@SELECTORS.register("leave-one-domain-out")
+class LeaveOneOut(Selector):
+    """The step with the highest mean accuracy on other domains that were held out as well.
+
+    For the test domain t and every other domain v, a run that holds out both scores v's in part;
+    all of them must be there.  What is reported comes from the run that holds out t alone.
+    """
+
+    name = "leave-one-domain-out"
+    title = "leave-one-domain-out cross-validation"
+    needs = Needs(("test-in",), evaluate_pairs=("test-in",))
+
+    def choose_step(
+        self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
+    ) -> Selection | None:
+        """Return the best step by the mean over the other domains' in parts."""
+        run = runs.get((test_domain,))
+        if run is None:
+            return None
+        scores: list[dict[int, float | None]] = []
+        for other in range(len(run.domains)):
+            if other == test_domain:
+                continue
+            pair = runs.get((min(test_domain, other), max(test_domain, other)))
+            if pair is None:
+                return None
+            scores.append({e.step: e.inside[other] for e in pair.evaluations})
+        return earliest_best(_steps(run, test_domain, scores))
+
+
+def _steps(
+    run: RunOutcome, test_domain: int, scores: list[dict[int, float | None]]
+) -> Iterator[Selection]:
+    for evaluation in run.evaluations:
+        score = mean_if_all(by_step.get(evaluation.step) for by_step in scores)
+        accuracy = evaluation.inside[test_domain]
+        if score is not None and accuracy is not None:
+            yield Selection(run, evaluation.step, score, accuracy)

@@ -1,0 +1,103 @@
+"""Paired comparisons of algorithms with a baseline.
+
+The null hypothesis: in each pair, the difference is as likely to have the other sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from shiftproof.core.errors import InvalidValue, UnknownName
+
+# Up to so many pairs, every assignment of signs is tried.
+MOST_ENUMERATED = 16
+DRAWS = 100_000
+# Assignments tried at a time, to bound memory.
+_BLOCK = 10_000
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Comparison(NamedTuple):
+    """An algorithm against the baseline, over the pairs that both have.
+
+    ``p_value`` is two-sided; ``corrected`` is Holm's correction of it over all algorithms
+    compared.
+    """
+
+    algorithm: str
+    pairs: int
+    difference: float
+    p_value: float
+    corrected: float
+
+
+def sign_flip_p_value(differences: Sequence[float], seed: int = 0, draws: int = DRAWS) -> float:
+    """Return the share of sign assignments whose mean is at least as far from 0 as the one seen.
+
+    Exact for up to `MOST_ENUMERATED` differences.  For more, over ``draws`` random
+    assignments and the one seen, which keeps the test valid (Phipson and Smyth, 2010).
+
+    >>> sign_flip_p_value([1.0, 2.0, 3.0])
+    0.25
+    """
+    values = np.asarray(differences, dtype=float)
+    n = len(values)
+    if n == 0:
+        raise InvalidValue("a paired test needs at least one pair")
+    # Equal sums may differ by rounding.
+    least = abs(values.sum()) - 1e-12 * np.abs(values).sum()
+    if n <= MOST_ENUMERATED:
+        bits = np.arange(2**n)[:, None] >> np.arange(n) & 1
+        return float(np.mean(np.abs((1 - 2 * bits) @ values) >= least))
+    generator = np.random.default_rng(seed)
+    extreme = 0
+    for start in range(0, draws, _BLOCK):
+        bits = generator.integers(2, size=(min(_BLOCK, draws - start), n))
+        extreme += int(np.count_nonzero(np.abs((1 - 2 * bits) @ values) >= least))
+    return (1 + extreme) / (1 + draws)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number (Holm, 1979).
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    corrected = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, position in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[position]))
+        corrected[position] = highest
+    return corrected
+
+
+def compare_with_baseline(
+    accuracies: Mapping[str, Mapping[Key, float]],
+    baseline: str,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> list[Comparison]:
+    """Compare every algorithm with ``baseline`` on what both have (dataset, test domain, trial).
+
+    An algorithm that shares nothing with the baseline is left out.
+    """
+    if baseline not in accuracies:
+        raise UnknownName("baseline of this sweep", baseline, accuracies)
+    reference = accuracies[baseline]
+    rows: list[tuple[str, list[float]]] = []
+    for algorithm, values in accuracies.items():
+        # In the baseline's order, so that drawn signs do not depend on who else was compared.
+        differences = [values[key] - reference[key] for key in reference if key in values]
+        if algorithm != baseline and differences:
+            rows.append((algorithm, differences))
+    p_values = [sign_flip_p_value(differences, seed, draws) for _, differences in rows]
+    return [
+        Comparison(algorithm, len(differences), float(np.mean(differences)), p_value, corrected)
+        for (algorithm, differences), p_value, corrected in zip(
+            rows, p_values, holm(p_values), strict=True
+        )
+    ]

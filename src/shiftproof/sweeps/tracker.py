@@ -1,0 +1,127 @@
+"""How a sweep stands, followed event by event."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shiftproof.sweeps.executors.base import Event
+from shiftproof.sweeps.jobs import Job
+from shiftproof.sweeps.store import SweepFolder
+
+TELL_SECONDS = 1.0
+
+
+@dataclass
+class Standing:
+    """How a sweep stands: counts, who is running, time left, the best so far."""
+
+    total: int
+    counts: Counter[str] = field(default_factory=Counter)
+    running: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    best: dict[str, tuple[float, str]] = field(default_factory=dict)
+    seconds_left: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "total": self.total,
+            "counts": dict(self.counts),
+            "running": {key: list(value) for key, value in self.running.items()},
+            "best": {key: list(value) for key, value in self.best.items()},
+            "seconds_left": self.seconds_left,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Standing:
+        """Rebuild what `to_json` returned."""
+        return cls(
+            int(value["total"]),
+            Counter(value["counts"]),
+            {key: (str(a), int(b), int(c)) for key, (a, b, c) in value["running"].items()},
+            {key: (float(a), str(b)) for key, (a, b) in value["best"].items()},
+            value["seconds_left"],
+        )
+
+
+class Tracker:
+    """Keeps the standing of a sweep up to date, and on disk for others to read."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        folder: SweepFolder,
+        expected: Callable[[Job], float],
+        workers: int,
+        show: Callable[[Standing], None],
+    ) -> None:
+        states = {job.id: folder.state(job) for job in jobs}
+        self.left = [job for job in jobs if states[job.id] in ("waiting", "begun")]
+        self.standing = Standing(len(jobs))
+        self.standing.counts.update(
+            state for state in states.values() if state not in ("waiting", "begun")
+        )
+        self._folder = folder
+        self._workers = workers
+        self._show = show
+        self._expected = {job.id: expected(job) for job in self.left}
+        self._done_seconds: list[tuple[float, float]] = []
+        self._told = 0.0
+        self.stop = False
+
+    def __call__(self, event: Event | None) -> bool:
+        """Note an event; return whether to stop."""
+        if event is not None:
+            self._note(event)
+        now = time.monotonic()
+        if now - self._told >= TELL_SECONDS or (event is not None and event.kind == "ended"):
+            self._told = now
+            self.standing.seconds_left = self._seconds_left()
+            self._folder.tell(self.standing.to_json())
+            self._show(self.standing)
+        return self.stop
+
+    def end(self) -> None:
+        """Say that nobody is at work any more."""
+        self.standing.running.clear()
+        self._folder.tell({**self.standing.to_json(), "ended": True})
+
+    def _note(self, event: Event) -> None:
+        job, standing = event.job, self.standing
+        if event.kind in ("started", "progress"):
+            standing.running[job.id] = (job.title, event.step, job.config.steps)
+            return
+        standing.running.pop(job.id, None)
+        if event.kind == "failed":
+            self._folder.fail(job, event.reason, event.trace)
+            standing.counts["failed"] += 1
+        elif event.status in ("finished", "diverged"):
+            standing.counts[event.status] += 1
+            self._done_seconds.append((self._expected[job.id], event.seconds))
+            self._praise(event)
+        if event.kind == "failed" or event.status != "stopped":
+            self._expected.pop(job.id, None)
+
+    def _praise(self, event: Event) -> None:
+        """Remember the best test accuracy on each dataset with one domain held out."""
+        config = event.job.config
+        if event.status != "finished" or len(config.test_domains) != 1:
+            return
+        accuracy = event.accuracy.get(f"{config.test_domains[0]}/in")
+        key = f"{config.dataset} without {config.test_domains[0]}"
+        if accuracy is not None and accuracy > self.standing.best.get(key, (-1.0, ""))[0]:
+            self.standing.best[key] = (accuracy, event.job.variant)
+
+    def _seconds_left(self) -> float | None:
+        """Return the time that remains: as estimated, corrected by how the estimates did so far."""
+        guessed = sum(guess for guess, _ in self._done_seconds)
+        took = sum(seconds for _, seconds in self._done_seconds)
+        factor = took / guessed if guessed > 0 and took > 0 else 1.0
+        remaining = 0.0
+        for job_id, guess in self._expected.items():
+            _, step, steps = self.standing.running.get(job_id, ("", 0, 1))
+            remaining += guess * (1 - step / steps)
+        return factor * remaining / self._workers

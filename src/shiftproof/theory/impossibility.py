@@ -1,0 +1,130 @@
+"""Too few points in too many dimensions: environments that a batch cannot tell apart.
+
+Theorem IV.1, made concrete.  All environments are Gaussian with mean 0, so a batch enters its
+likelihood through X Σ⁻¹ Xᵀ only, and directions orthogonal to the batch are free.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg  # type: ignore[import-untyped]
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.theory.statement import count
+
+Array = npt.NDArray[np.float64]
+# Relative size below which a singular value counts as zero.
+_NEGLIGIBLE = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Environments:
+    """Gaussian environments N(0, Σ), as covariances [environments, dimensions, dimensions]."""
+
+    covariances: Array
+
+    def log_likelihoods(self, points: npt.ArrayLike) -> Array:
+        """Return log p(S = points | D = d) of a batch [points, dimensions], for each d."""
+        x = np.asarray(points, dtype=float)
+        _, logarithms = np.linalg.slogdet(2 * np.pi * self.covariances)
+        squares = np.einsum("bi,dij,bj->d", x, np.linalg.inv(self.covariances), x)
+        return np.asarray(-(len(x) * logarithms + squares) / 2, dtype=float)
+
+    def divergences(self) -> Array:
+        """Return KL(N(0, Σ_d) ‖ N(0, Σ_e)) for all pairs [d, e]."""
+        traces = np.einsum("eij,dji->de", np.linalg.inv(self.covariances), self.covariances)
+        _, logarithms = np.linalg.slogdet(self.covariances)
+        ratios = logarithms[None, :] - logarithms[:, None]
+        return np.asarray((traces - self.covariances.shape[1] + ratios) / 2, dtype=float)
+
+
+def indistinguishable_environments(
+    points: npt.ArrayLike, environments: int = 3, stretch: float = 10.0
+) -> Environments:
+    """Build environments that give the batch the same likelihood (Theorem IV.1, first part).
+
+    In a plane orthogonal to the batch, environment k has variances v and 1/v along axes turned by
+    the angle kπ / (2 · environments); elsewhere all have variance 1.  The likelihood of the batch
+    does not see the plane, the determinant stays, and yet for two environments an angle θ apart
+    KL = ½ (v − 1/v)² sin²θ, as large as one likes.
+
+    Corrections to the text's proof: the density's exponent needs Σ⁻¹, not Σ, and the eigenvalues in
+    the free directions must keep their product.
+
+    Args:
+        points: a batch [b, n] with n > b + 1.
+        environments: how many to build; there are as many as angles.
+        stretch: v > 1.
+    """
+    x = _batch(points)
+    size, dimensions = x.shape
+    if dimensions <= size + 1:
+        raise InvalidValue(f"{size} points need more than {size + 1} dimensions, not {dimensions}")
+    if not stretch > 1:
+        raise InvalidValue(f"the stretch must be above 1, not {stretch}")
+    plane = _complement(x)[:, :2]
+    number = count("environments", environments)
+    covariances = []
+    for angle in np.arange(number) * math.pi / (2 * number):
+        turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+        inside = turn @ np.diag([stretch, 1 / stretch]) @ turn.T
+        covariances.append(np.eye(dimensions) + plane @ (inside - np.eye(2)) @ plane.T)
+    return Environments(np.stack(covariances))
+
+
+def environments_blind_between(
+    first: npt.ArrayLike, second: npt.ArrayLike, environments: int = 3
+) -> Environments:
+    """Build environments in which two batches are equally likely (Theorem IV.1, second part).
+
+    Let Δ = X₁ᵀX₁ − X₂ᵀX₂, and a and c the sums of its positive and of its negative eigenvalues,
+    without sign.  A precision of c·t along the former, a·t along the latter, makes tr(Σ⁻¹Δ) = 0,
+    which is p(s₁|d) = p(s₂|d).  Each t is another environment.
+
+    Correction to the text's proof, which solves linear equations for the eigenvalues and overlooks
+    that they must be positive: with mean 0 that is possible if and only if Δ is zero or has
+    eigenvalues of both signs.  n > 2b + 1 is neither enough (s₂ = s₁/2 has no such Gaussian) nor
+    needed.  The theorem itself stands: where Δ has one sign, uniform distributions on balls around
+    all points serve.
+
+    Args:
+        first: a batch [b, n].
+        second: another of that shape.
+        environments: how many to build.
+    """
+    x, y = _batch(first), _batch(second)
+    if x.shape != y.shape:
+        raise InvalidValue(f"two batches of one shape are needed, not {x.shape} and {y.shape}")
+    values, vectors = linalg.eigh(x.T @ x - y.T @ y)
+    small = _NEGLIGIBLE * max(float(np.sum(x**2)), float(np.sum(y**2)))
+    above, below = values > small, values < -small
+    precision = np.ones_like(values)
+    if above.any() and below.any():
+        precision[above] = math.sqrt(-values[below].sum() / values[above].sum())
+        precision[below] = 1 / precision[above][0]
+    elif above.any() or below.any():
+        raise InvalidValue(
+            "one batch has the larger second moments in every direction: "
+            "no Gaussian with mean 0 makes both equally likely"
+        )
+    covariance = (vectors / precision) @ vectors.T
+    scales = 2.0 ** np.arange(count("environments", environments))
+    return Environments(scales[:, None, None] * covariance)
+
+
+def _batch(points: npt.ArrayLike) -> Array:
+    x = np.asarray(points, dtype=float)
+    if x.ndim != 2 or x.size == 0 or not np.isfinite(x).all():
+        raise InvalidValue(
+            f"a batch is a finite table [points, dimensions], not of shape {x.shape}"
+        )
+    return x
+
+
+def _complement(x: Array) -> Array:
+    """Return an orthonormal basis [dimensions, free] of the directions orthogonal to the batch."""
+    return np.asarray(linalg.null_space(x, rcond=_NEGLIGIBLE), dtype=float)

@@ -1,0 +1,163 @@
+"""What a bound is: a number with the statement it comes from and what that statement assumes.
+
+Also the numbers of the paper's statements as they are printed (sections in Roman numerals, all
+kinds of statement counted together, one appendix A), with their labels in its text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from shiftproof.core.errors import InvalidValue
+
+# Printed number → label in the text (empty where the text gives none).
+STATEMENTS = {
+    "Proposition III.1": "prop:concept_shift",
+    "Theorem III.2": "thm:pp_domain",
+    "Theorem III.3": "thm:mi_bound",
+    "Theorem III.4": "thm:pp_domain_wass",
+    "Theorem III.5": "thm:pp_con",
+    "Theorem III.6": "thm:pp_best",
+    "Proposition III.7": "prop:cov_shift_emp",
+    "Theorem IV.1": "thm:indist",
+    "Theorem IV.2": "thm:bijection",
+    "Theorem IV.3": "thm:minimizer",
+    "Lemma A.6": "lm:kl_con_pair",
+    "Lemma A.7": "lm:sg_sq",
+    "Lemma A.8": "lm:dv_ineq",
+    "Lemma A.9": "lm:kl_con",
+    "Lemma A.10": "lm:kr_dual",
+    "Lemma A.11": "lm:pinsker",
+    "Proposition A.12": "",
+    "Proposition A.13": "prop:ib_emp",
+    "Theorem A.14": "",
+    "Theorem A.15": "",
+    "Theorem A.16": "thm:pp_wass_con",
+    "Theorem A.17": "thm:pp_wass_best",
+    "Theorem A.18": "thm:ep_con",
+    "Theorem A.19": "thm:ep_wass",
+}
+
+# What several statements assume, in plain words.
+BOUNDED = "The loss lies between 0 and its bound M."
+SUBGAUSSIAN = "The loss is σ-sub-Gaussian over the pooled data (a loss in [0, M] is with σ = M/2)."
+METRIC = "The loss is symmetric and obeys the triangle inequality (0-1 loss, absolute error)."
+SAME_LAW = "Every domain, of training and of test, is drawn from the same distribution of domains."
+TEST_APART = "The test domains are independent of the training domains."
+TEST_INDEPENDENT = "The test domains are independent of each other."
+TRAINING_INDEPENDENT = "The training domains are independent of each other."
+FIXED = "The predictor does not depend on the test domains."
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound on one number.
+
+    ``bounded`` names that number.  Where the statement holds with high probability only,
+    ``probability`` says with which at least.
+    """
+
+    statement: str
+    bounded: str
+    value: float
+    assumptions: tuple[str, ...]
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class TailBound:
+    """A bound on the probability of a large gap: Pr{gap ≥ ε + offset} ≤ (scale / ε)^power.
+
+    Power 1 is Markov's inequality, power 2 Chebyshev's.
+
+    >>> tail = TailBound("Theorem III.5 (thm:pp_con)", "|L_t(w) − L(w)|", 0.02, 2, ())
+    >>> round(tail.chance(0.1), 6), round(tail.gap(0.04), 6)
+    (0.04, 0.1)
+    """
+
+    statement: str
+    gap_of: str
+    scale: float
+    power: int
+    assumptions: tuple[str, ...]
+    offset: float = 0.0
+
+    def chance(self, gap: float) -> float:
+        """Return the largest probability, at most 1, with which the gap reaches ``gap``."""
+        positive("a gap", gap)
+        margin = gap - self.offset
+        if margin <= self.scale:
+            return 1.0
+        return float((self.scale / margin) ** self.power)
+
+    def gap(self, level: float) -> float:
+        """Return the gap that is reached with probability at most ``level``."""
+        check_level(level)
+        return float(self.offset + self.scale / level ** (1 / self.power))
+
+    def at(self, level: float) -> Bound:
+        """Return `gap` as a bound that holds with probability 1 − ``level``."""
+        return Bound(self.statement, self.gap_of, self.gap(level), self.assumptions, 1 - level)
+
+
+def printed(number: str) -> str:
+    """Return a statement's printed number followed by its label.
+
+    >>> printed("Theorem III.5"), printed("Theorem A.14")
+    ('Theorem III.5 (thm:pp_con)', 'Theorem A.14')
+    """
+    label = STATEMENTS[number]
+    return f"{number} ({label})" if label else number
+
+
+def nonnegative(what: str, value: float) -> float:
+    """Return ``value`` where it is at least 0 (infinity is allowed), or raise."""
+    if not value >= 0:
+        raise InvalidValue(f"{what} cannot be negative, but is {value}")
+    return float(value)
+
+
+def information(what: str, value: float) -> float:
+    """Return an amount of information in nats where it is at least 0, or raise."""
+    if not value >= 0:
+        raise InvalidValue(f"{what} is at least 0 nats, not {value}; cut an estimate off at 0")
+    return float(value)
+
+
+def informations(what: str, values: Iterable[float]) -> list[float]:
+    """Return amounts of information, at least one of them, or raise."""
+    return _several(what, [information(what, value) for value in values])
+
+
+def distances(what: str, values: Iterable[float]) -> list[float]:
+    """Return distances ≥ 0, at least one of them, or raise."""
+    return _several(what, [nonnegative(what, value) for value in values])
+
+
+def positive(what: str, value: float) -> float:
+    """Return ``value`` where it is finite and above 0, or raise."""
+    if not 0 < value < math.inf:
+        raise InvalidValue(f"{what} must be above 0 and finite, not {value}")
+    return float(value)
+
+
+def count(what: str, value: int) -> int:
+    """Return a whole number of things, at least 1, or raise."""
+    if value != int(value) or value < 1:
+        raise InvalidValue(f"the number of {what} must be a whole number above 0, not {value}")
+    return int(value)
+
+
+def check_level(level: float) -> float:
+    """Return a probability strictly between 0 and 1, or raise."""
+    if not 0 < level < 1:
+        raise InvalidValue(f"a probability level lies strictly between 0 and 1, not at {level}")
+    return float(level)
+
+
+def _several(what: str, values: Sequence[float]) -> list[float]:
+    if not values:
+        raise InvalidValue(f"{what} is needed for at least one training domain")
+    return list(values)

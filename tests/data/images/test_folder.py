@@ -1,0 +1,111 @@
+"""A user's folder of images: the right labels, or one clear line."""
+
+import pytest
+from PIL import Image
+
+from shiftproof.core.errors import DataError
+from shiftproof.data.images.files import ImageView
+from shiftproof.data.images.folder import find_images, load_image_folder
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "birds"
+    for domain in ("day", "night"):
+        for label in ("owl", "tit"):
+            for n in range(2):
+                put(folder, f"{domain}/{label}/{n}.png")
+    return folder
+
+
+def put(folder, place, colour=(1, 2, 3)):
+    path = folder / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix in (".txt", ".db"):
+        path.write_text("words")
+    else:
+        Image.new("RGB", (12, 12), colour).save(path)
+    return path
+
+
+def test_folders_are_domains_and_classes(root):
+    samples, notes = find_images(root)
+    assert notes == []
+    assert [(s.domain, s.label, s.path.name) for s in samples] == [
+        (domain, label, f"{n}.png")
+        for domain in ("day", "night")
+        for label in ("owl", "tit")
+        for n in range(2)
+    ]
+    dataset = load_image_folder(root, ImageView(image_size=8))
+    assert dataset.name == "birds"
+    assert dataset.domain_names == ("day", "night")
+    assert dataset.classes == ("owl", "tit")
+
+
+@pytest.mark.parametrize("name", ["a.JPG", "a.jpeg", "a.WebP", "a.tif", "a.bmp", "a.gif"])
+def test_any_usual_kind_of_image_counts(root, name):
+    put(root, f"day/owl/{name}")
+    assert len(find_images(root)[0]) == 9
+
+
+def test_hidden_files_do_not_count_and_files_of_other_kinds_are_noted(root):
+    for place in (".hidden/owl/1.png", "day/.cache/1.png", "day/owl/.x.png", "__MACOSX/a/1.png"):
+        put(root, place)
+    assert find_images(root)[1] == []
+    put(root, "day/owl/notes.txt")
+    put(root, "day/Thumbs.db")
+    samples, notes = find_images(root)
+    assert len(samples) == 8
+    assert notes == ["2 files of other kinds were left out (1 .db, 1 .txt)"]
+
+
+def test_empty_folders_are_noted(root):
+    (root / "dusk").mkdir()
+    (root / "day" / "crow").mkdir()
+    assert find_images(root)[1] == [
+        "'dusk': no images there, so no domain",
+        "'day/crow': no images there",
+    ]
+
+
+def test_classes_spelt_almost_alike_are_noted(root):
+    put(root, "night/Owl/1.png")
+    assert find_images(root)[1] == [
+        "classes 'Owl', 'owl' are spelt almost alike and count as different ones; is it one?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("1.png", "holds 1 image (1.png) that belong to no class"),
+        ("day/1.png", "holds 1 image (day/1.png) that belong to no class"),
+        ("day/owl/more/1.png", "holds day/owl/more/1.png, a level too deep"),
+        ("day/owl/more/yet/1.png", "holds day/owl/more/yet/1.png, a level too deep"),
+    ],
+)
+def test_an_image_that_would_get_a_wrong_label_is_an_error(root, place, says):
+    put(root, place)
+    with pytest.raises(DataError) as caught:
+        find_images(root)
+    assert says in str(caught.value)
+    assert "DIR/domain/class/*.jpg" in str(caught.value)
+
+
+def test_the_folder_above_the_right_one_is_an_error_that_names_the_right_one(root):
+    with pytest.raises(DataError, match=r"a level too deep.*perhaps .*/birds is meant"):
+        find_images(root.parent)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "a file", "empty", "text alone"])
+def test_what_is_no_image_folder(tmp_path, kind):
+    place = tmp_path / "place"
+    if kind == "a file":
+        place.write_text("x")
+    elif kind != "nothing":
+        place.mkdir()
+    if kind == "text alone":
+        put(place, "day/owl/notes.txt")
+    with pytest.raises(DataError, match=r"there is no folder|holds no images; the layout must"):
+        find_images(place)

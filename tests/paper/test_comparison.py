@@ -1,0 +1,75 @@
+"""Differences in standard errors, by hand and by simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row, measured
+
+
+def test_the_difference_is_over_both_standard_errors():
+    paper = Published(70.0, 1.4, deviation=1.5, runs=9)
+    ours = Measured((71.0, 72.0, 73.0))  # deviation 1
+    cell = Cell(paper, ours)
+    assert cell.difference == pytest.approx(2.0)
+    rounding = 0.1**2 / 12
+    assert cell.in_standard_errors == pytest.approx(2 / math.sqrt(1.5**2 / 9 + 1 / 3 + rounding))
+
+
+def test_a_single_run_is_taken_to_spread_as_the_papers_do():
+    cell = Cell(Published(70.0, 1.4, deviation=1.5, runs=9), Measured((72.0,)))
+    expected = 2 / math.sqrt(1.5**2 * (1 + 1 / 9) + 0.1**2 / 12)
+    assert cell.in_standard_errors == pytest.approx(expected)
+
+
+def by_chance(rng, published, runs):
+    """How far two means of the same experiment lie apart, in standard errors."""
+    theirs, own = rng.normal(70, 2, published), rng.normal(70, 2, runs)
+    paper = Published(theirs.mean(), 0.0, theirs.std(ddof=1), published)
+    return abs(Cell(paper, Measured(tuple(own))).in_standard_errors)
+
+
+@pytest.mark.parametrize(("published", "runs"), [(10, 1), (10, 3), (3, 1), (3, 3), (10, 10)])
+def test_chance_alone_passes_two_standard_errors_as_often_as_tables_say(published, runs):
+    """Of pairs of the same experiment 5 to 20% differ by more (report/reproduction.py says so)."""
+    rng = np.random.default_rng(0)
+    far = sum(by_chance(rng, published, runs) > 2 for _ in range(2000))
+    assert 0.05 < far / 2000 < 0.20
+
+
+def test_chance_alone_puts_a_figure_three_standard_errors_off_in_four_tables_of_ten():
+    """So docs/reproduction.md of Table 1: 15 figures of three runs and three of five."""
+    rng = np.random.default_rng(0)
+    sizes = [3] * 15 + [5] * 3
+    far = sum(any(by_chance(rng, 10, runs) > 3 for runs in sizes) for _ in range(1000))
+    assert far / 1000 == pytest.approx(0.4, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        Cell(),
+        Cell(Published(70.0, 1.0, 1.0, 3)),
+        Cell(None, Measured((70.0,))),
+        Cell(Published(70.0), Measured((70.0, 71.0))),
+    ],
+)
+def test_what_is_not_known_is_not_invented(cell):
+    assert cell.in_standard_errors is None
+
+
+def test_no_runs_are_no_measurement():
+    assert measured([]) is None
+    assert measured([1.0, 3.0]) == Measured((1.0, 3.0))
+    assert Measured((5.0,)).deviation is None
+    assert Measured((1.0, 3.0)).standard_error == pytest.approx(1.0)
+
+
+def test_a_table_that_does_not_fit_its_headings_cannot_be_made():
+    with pytest.raises(ValueError, match="row ERM of t does not fit"):
+        Comparison("t", "T", ("a", "b"), (Row("ERM", (), (Cell(),)),))
+    with pytest.raises(ValueError, match="not range"):
+        Comparison("t", "T", (), (), error="range")

@@ -1,0 +1,83 @@
+"""Defaults and draws of every algorithm equal those that DomainBed's protocol recorded."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shiftproof.core.errors import UnknownName
+from shiftproof.core.seeding import seed_hash
+from shiftproof.core.space import draw, resolve, specs
+from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.models import MODELS
+from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES, translate
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden/domainbed_protocol.json").read_text())
+REGIMES = {
+    "ColoredMNIST": "small-image",
+    "RotatedMNIST": "small-image",
+    "PACS": "large-image",
+    "DomainNet": "huge-image",
+}
+# What DomainBed draws for its networks and loaders.
+NOT_OF_THE_ALGORITHM = {
+    "data_augmentation", "resnet18", "resnet_dropout", "class_balanced", "nonlinear_classifier",
+}  # fmt: skip
+# DANN and CDANN train with lr_g, lr_d, … in place of these.
+UNUSED = {"DANN": {"lr", "weight_decay"}, "CDANN": {"lr", "weight_decay"}}
+
+
+def ours(algorithm, recorded):
+    """Return recorded hyper-parameters under our names, and check that none is passed over."""
+    names = ALGORITHM_NAMES[algorithm].hparams
+    left_out = recorded.keys() - names.keys()
+    assert left_out == NOT_OF_THE_ALGORITHM | UNUSED.get(algorithm, set())
+    translated = translate(algorithm, recorded)[1]
+    assert len(translated) == len(names)
+    return translated
+
+
+def test_the_protocol_knows_the_algorithms_that_the_table_names():
+    assert {key.split("/")[0] for key in GOLDEN["defaults"]} == set(ALGORITHM_NAMES)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHM_NAMES)
+@pytest.mark.parametrize("dataset", REGIMES)
+def test_defaults(algorithm, dataset):
+    recorded = ours(algorithm, GOLDEN["defaults"][f"{algorithm}/{dataset}"])
+    cls = ALGORITHMS.get(ALGORITHM_NAMES[algorithm].ours)
+    defaults = resolve(cls.Hparams, REGIMES[dataset])
+    assert {name: getattr(defaults, name) for name in recorded} == recorded
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHM_NAMES)
+@pytest.mark.parametrize("dataset", REGIMES)
+def test_draws(algorithm, dataset):
+    cases = [
+        case
+        for case in GOLDEN["random"]
+        if (case["algorithm"], case["dataset"]) == (algorithm, dataset)
+    ]
+    assert cases
+    published = ALGORITHM_NAMES[algorithm]
+    cls = ALGORITHMS.get(published.ours)
+    for case in cases:
+        seed = seed_hash(case["hparams_seed"], case["trial_seed"])
+        names = {mine: theirs for theirs, mine in published.hparams.items()}
+        drawn = draw(cls.Hparams, REGIMES[dataset], seed, names)
+        recorded = ours(algorithm, case["hparams"])
+        assert {name: drawn[name] for name in recorded} == recorded
+        json.dumps(drawn)
+        model = draw(MODELS.get("mnist-cnn"), REGIMES[dataset], seed, {"dropout": "resnet_dropout"})
+        assert model["dropout"] == case["hparams"]["resnet_dropout"]
+
+
+def test_names_on_our_side_exist():
+    for published in ALGORITHM_NAMES.values():
+        declared = specs(ALGORITHMS.get(published.ours).Hparams)
+        assert set(published.hparams.values()) <= declared.keys()
+
+
+def test_an_unknown_algorithm_gets_the_nearest():
+    with pytest.raises(UnknownName, match="did you mean 'IRM'"):
+        translate("IRMM", {})

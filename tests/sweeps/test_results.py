@@ -1,0 +1,108 @@
+import json
+
+import pytest
+
+from shiftproof.core.errors import DataError
+from shiftproof.sweeps.results import Evaluation, outcome_of_run, read_sweep
+
+DOMAINS = ["dark", "a/b", "noisy"]
+
+
+def write_run(folder, *, test_domains=("a/b",), seeds=(3, 1), done="finished", algorithm="idm"):
+    folder.mkdir(parents=True)
+    names = ["dataset", "algorithm", "domains", "test_domains", "hparams_seed", "trial_seed"]
+    job = dict(zip(names, ("mine", algorithm, DOMAINS, test_domains, *seeds), strict=True))
+    (folder / "job.json").write_text(json.dumps(job))
+    config = {"dataset": "mine-features", "algorithm": algorithm, "test_domains": test_domains}
+    (folder / "config.json").write_text(json.dumps(config))
+    records = [
+        {"step": 1, "accuracy": {"dark/out": 0.5, "a/b/in": 0.25, "a/b/out": 0.75, "gray": 1.0}},
+        {"step": 11, "accuracy": {"dark/out": 0.625}},
+    ]
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "records.jsonl").write_text(lines + '{"step": 21, "accu')  # cut short
+    if done:
+        ended = {"status": done, "step": 11, "seconds": 1.0}
+        (folder / "done.json").write_text(json.dumps(ended))
+    return folder
+
+
+def test_a_run_of_ours(tmp_path):
+    folder = write_run(tmp_path / "run")
+    outcome = outcome_of_run(folder, DOMAINS, 3, 1)
+    assert outcome.evaluations == (
+        Evaluation(1, (None, 0.25, None), (0.5, 0.75, None), extras=(("gray", 1.0),)),
+        Evaluation(11, (None, None, None), (0.625, None, None)),
+    )
+    assert outcome.key == ("mine-features", "idm", (1,), 3, 1)
+    assert (outcome.status, outcome.folder) == ("finished", folder)
+    (read,) = read_sweep(tmp_path)
+    assert read.key == ("mine", "idm", (1,), 3, 1)  # as the sweep calls it
+    assert read.evaluations == outcome.evaluations
+
+
+def test_how_a_run_ended(tmp_path):
+    write_run(tmp_path / "0", seeds=(0, 0), done=None)
+    write_run(tmp_path / "1", seeds=(1, 0), done="diverged")
+    (write_run(tmp_path / "2", seeds=(2, 0), done=None) / "failed.json").write_text("{}")
+    (write_run(tmp_path / "deep/3", seeds=(3, 0), done=None) / "config.json").unlink()
+    (write_run(tmp_path / "deep/4", seeds=(4, 0), done=None) / "config.json").unlink()
+    (tmp_path / "deep/4/failed.json").write_text("{}")
+    runs = read_sweep(tmp_path)
+    assert [run.hparams_seed for run in runs] == [0, 1, 2, 3, 4]
+    assert [run.status for run in runs] == ["running", "diverged", "failed", "running", "failed"]
+    assert [len(run.evaluations) for run in runs] == [2, 2, 2, 0, 0]
+
+
+def test_two_of_the_same_are_an_error_that_names_both(tmp_path):
+    write_run(tmp_path / "one", test_domains=("dark", "noisy"))
+    write_run(tmp_path / "two", test_domains=("noisy", "dark"))
+    with pytest.raises(DataError, match=r"one and .*two are the same run .*dark, noisy") as error:
+        read_sweep(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def spoil(folder, name, text):
+    (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("job.json", "{", "job.json is missing or damaged"),
+        ("job.json", '{"dataset": "x"}', "must be JSON with dataset, algorithm, domains"),
+        ("config.json", "[]", "config.json is missing or damaged"),
+        (
+            "config.json",
+            '{"dataset": "x", "algorithm": "idm", "test_domains": ["light"]}',
+            "holds out 'light', not one of dark, a/b, noisy",
+        ),
+        (
+            "config.json",
+            '{"dataset": "x", "algorithm": "idm", "test_domains": ["dark"]}',
+            "of different runs",
+        ),
+        (
+            "config.json",
+            '{"dataset": "x", "algorithm": "erm", "test_domains": ["a/b"]}',
+            "of different runs",
+        ),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, name, text, message):
+    (write_run(tmp_path / "run") / name).write_text(text)
+    with pytest.raises(DataError, match=message) as error:
+        read_sweep(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_folders_that_hold_no_sweep(tmp_path):
+    with pytest.raises(DataError, match=r"holds no sweep: no job\.json .* no results\.jsonl"):
+        read_sweep(tmp_path)
+    with pytest.raises(DataError, match=r"there is no .*nowhere; give the folder of a sweep"):
+        read_sweep(tmp_path / "nowhere")
+    write_run(tmp_path / "run")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/results.jsonl").write_text("")
+    with pytest.raises(DataError, match="mixes runs of Shiftproof"):
+        read_sweep(tmp_path)

@@ -1,0 +1,103 @@
+"""Chosen models are the sweep's own, whichever step they were chosen at."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from shiftproof.core.errors import RunConflict
+from shiftproof.data.load import DataRequest
+from shiftproof.sweeps.jobs import SweepData, Variant
+from shiftproof.sweeps.presets import PRESETS
+from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.selected_models import choose, export
+from shiftproof.sweeps.selection import SELECTORS
+from shiftproof.sweeps.store import SweepFolder
+from shiftproof.sweeps.sweep import make_plan, run_sweep
+from shiftproof.training.loop import Trainer
+from shiftproof.training.run_folder import RunFolder
+
+NAMES = ("training-domain", "oracle")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A sweep of nine runs that overfit: the best step is not always the last."""
+    folder = tmp_path_factory.mktemp("chosen")
+    rng = np.random.default_rng(0)
+    rows = ["place,a,b,c,label"]
+    for place in ("north", "south", "west"):
+        for _ in range(40):
+            y = int(rng.random() < 0.5)
+            noise = ",".join(f"{v:.3f}" for v in rng.normal(size=2))
+            rows.append(f"{place},{y + rng.normal():.3f},{noise},{y}")
+    table = folder / "toy.csv"
+    table.write_text("\n".join(rows) + "\n")
+    data = SweepData("toy", DataRequest(str(table), domain="place"))
+    plan = make_plan(
+        [data], [Variant("erm", "erm", {"lr": 0.01}), Variant.plain("idm")], PRESETS["lite"], NAMES,
+        n_hparams=2, trials=1, steps=40, device="cpu",
+    )  # fmt: skip
+    run_sweep(plan, folder / "sweep", workers=2)
+    return plan, folder / "sweep"
+
+
+def chosen_of(plan, sweep):
+    return choose(plan.jobs, read_sweep(sweep), [SELECTORS.get(name)() for name in NAMES])
+
+
+def runner(plan, calls):
+    def run(jobs, out):
+        calls.append(len(jobs))
+        run_sweep(replace(plan, jobs=tuple(jobs)), out, workers=2)
+
+    return run
+
+
+def test_the_model_of_every_cell_and_selector(finished, tmp_path):
+    plan, sweep = finished
+    chosen = chosen_of(plan, sweep)
+    assert len(chosen) == 2 * 2 * 3  # selectors, algorithms, test domains
+    steps = {model.step for model, _ in chosen}
+    assert 40 in steps
+    assert len(steps) > 1  # else this test shows nothing
+    calls = []
+    index = export(chosen, SweepFolder(sweep), tmp_path / "models", runner(plan, calls))
+    listed = json.loads(index.read_text())["models"]
+    assert [entry["selection"] for entry in listed] == ["training-domain"] * 6 + ["oracle"] * 6
+    assert calls == [len({job.id for m, job in chosen if m.step < 40})]
+    for (model, job), entry in zip(chosen, listed, strict=True):
+        run = tmp_path / "models" / entry["run"]
+        trainer = Trainer(job.config, job.data.load(job.trial_seed))
+        for _ in range(model.step):
+            trainer.advance()
+        kept = RunFolder(run).load()
+        assert kept["step"] == model.step
+        for name, weight in trainer.algorithm.state_dict().items():
+            assert torch.equal(weight, kept["algorithm"]["modules"][name])
+        record = RunFolder(run).records()[-1]
+        assert record["accuracy"][f"{model.test_domain}/in"] == model.accuracy == entry["accuracy"]
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "models/runs").rglob("*.safetensors")}
+    export(chosen, SweepFolder(sweep), tmp_path / "models", runner(plan, calls))
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+
+
+def test_a_sweep_that_says_otherwise_is_not_believed(finished, tmp_path):
+    plan, sweep = finished
+    chosen = chosen_of(plan, sweep)
+    position = next(i for i, (model, _) in enumerate(chosen) if model.step < 40)
+    model, job = chosen[position]
+    lie = [(replace(model, accuracy=model.accuracy + 0.1), job)]
+    with pytest.raises(RunConflict, match=r"as the sweep did, and measures .* sweep again"):
+        export(lie, SweepFolder(sweep), tmp_path / "models", runner(plan, []))
+    assert not (tmp_path / "models" / "models.json").exists()
+
+
+def test_models_do_not_go_into_the_sweep_itself(finished):
+    plan, sweep = finished
+    for inside in (sweep, sweep / "models", sweep / ".." / Path(sweep.name) / "x"):
+        with pytest.raises(RunConflict, match="lies in the sweep itself"):
+            export(chosen_of(plan, sweep), SweepFolder(sweep), inside, runner(plan, []))

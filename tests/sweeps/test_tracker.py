@@ -1,0 +1,91 @@
+"""How a sweep stands, event by event, without any process."""
+
+import json
+
+import pytest
+import torch
+
+from shiftproof.data import Domain, DomainDataset
+from shiftproof.data.load import DataRequest
+from shiftproof.sweeps import resources
+from shiftproof.sweeps.executors.base import Event
+from shiftproof.sweeps.jobs import SweepData, Variant
+from shiftproof.sweeps.plan import plan
+from shiftproof.sweeps.presets import PRESETS
+from shiftproof.sweeps.selection.base import Needs
+from shiftproof.sweeps.store import SweepFolder
+from shiftproof.sweeps.tracker import Standing, Tracker
+
+
+@pytest.fixture
+def jobs():
+    parts = tuple(Domain(name, torch.rand(9, 2), torch.arange(9) % 2) for name in "abc")
+    dataset = DomainDataset("toy", parts, ("n", "y"), "table", "mlp", 100)
+    data = SweepData("toy", DataRequest("toy"))
+    needs = Needs(("test-in",))
+    return list(
+        plan(
+            data,
+            {0: dataset},
+            [Variant.plain("erm")],
+            PRESETS["lite"],
+            hparams_seeds=[0],
+            needs=needs,
+        )
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "sweep").mkdir()
+    return SweepFolder(tmp_path / "sweep")
+
+
+def test_counts_best_and_time_left(jobs, folder):
+    shown = []
+    tracker = Tracker(jobs, folder, lambda job: 10.0, 2, shown.append)
+    standing = tracker.standing
+    assert tracker.left == jobs
+    tracker(Event("started", jobs[0]))
+    tracker(Event("progress", jobs[0], step=1001 // 2))
+    assert standing.running[jobs[0].id][:2] == (jobs[0].title, 500)
+    tracker(Event("ended", jobs[0], 1001, "finished", seconds=20.0, accuracy={"a/in": 0.75}))
+    # Twice as slow as estimated, two jobs of ten seconds left, two processes.
+    assert standing.seconds_left == pytest.approx(2 * (10 + 10) / 2)
+    assert standing.best == {"toy without a": (0.75, "erm")}
+    tracker(Event("ended", jobs[1], 7, "diverged", seconds=1.0, accuracy={"b/in": 0.9}))
+    tracker(Event("failed", jobs[2], reason="no memory", trace="long"))
+    assert standing.counts == {"finished": 1, "diverged": 1, "failed": 1}
+    assert "toy without b" not in standing.best
+    assert folder.state(jobs[2]) == "failed"
+    assert [f.reason for f in folder.failures(jobs)] == ["no memory"]
+    assert standing.running == {}
+
+
+def test_a_stopped_run_is_neither_done_nor_lost(jobs, folder):
+    tracker = Tracker(jobs, folder, lambda job: 10.0, 1, lambda standing: None)
+    tracker(Event("started", jobs[0]))
+    tracker(Event("ended", jobs[0], 50, "stopped"))
+    assert tracker.standing.counts == {}
+    assert tracker.standing.running == {}
+
+
+def test_another_terminal_sees_the_same(jobs, folder):
+    tracker = Tracker(jobs, folder, lambda job: 10.0, 1, lambda standing: None)
+    assert folder.told() is None
+    tracker(Event("ended", jobs[0], 1001, "finished", seconds=20.0, accuracy={"a/in": 0.5}))
+    told = folder.told()
+    assert told["alive"]
+    assert Standing.from_json(json.loads(json.dumps(told))) == tracker.standing
+    tracker.end()
+    assert not folder.told()["alive"]
+
+
+@pytest.mark.parametrize(
+    ("free", "one", "expected"), [(16e9, 1e9, 4), (2.6e9, 1e9, 2), (0.1e9, 1e9, 1), (None, 1e9, 4)]
+)
+def test_processes_are_as_many_as_cores_and_memory_allow(monkeypatch, free, one, expected):
+    monkeypatch.setattr(resources, "cores", lambda: 4)
+    monkeypatch.setattr(resources, "available_memory", lambda: free)
+    assert resources.choose_workers(None, int(one)) == expected
+    assert resources.choose_workers(7, int(one)) == 7
