@@ -29,7 +29,7 @@ from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
 from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "domainbed_protocol.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "domainbed_protocol.json").read_text())
 REGIMES = {
     "ColoredMNIST": "small-image",
     "RotatedMNIST": "small-image",
