@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 
-def wards(rows: int = 40) -> pd.DataFrame:
+@pytest.fixture(scope="session")
+def wards() -> pd.DataFrame:
     """Three wards whose marker speaks for the illness in two of them and against it in one."""
     rng = np.random.default_rng(0)
-    found = []
+    found, rows = [], 40
     for ward, trust in (("a", 0.9), ("b & c", 0.8), ("<i>d", 0.1)):
         ill = np.arange(rows) % 2
         marker = np.where(rng.random(rows) < trust, ill, 1 - ill)
@@ -22,8 +23,8 @@ def wards(rows: int = 40) -> pd.DataFrame:
 
 
 @pytest.fixture
-def frame() -> pd.DataFrame:
-    return wards()
+def frame(wards: pd.DataFrame) -> pd.DataFrame:
+    return wards.copy()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def test_a_frame_is_the_same_data_as_its_file(table: Path, frame: pd.DataFrame) 
     assert by_text.fingerprint == by_path.fingerprint == by_frame.fingerprint
     assert (by_path.name, by_frame.name) == ("wards.csv", "table")
     assert by_path.columns == by_frame.columns == {"label": "ill", "domain": "ward"}
-    # Which row is where, its position says and not the index, and the caller's frame stays as it is.
+    # The index of a frame plays no part, and the caller's frame stays as it is.
     before = frame.copy()
     shuffled = frame.set_index(np.arange(len(frame))[::-1])
     found = load(shuffled, **COLUMNS, categorical="marker", drop=["age"])
@@ -73,8 +73,9 @@ def test_a_folder_and_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_manifest_knows_its_columns(tmp_path: Path) -> None:
-    Image.new("RGB", (9, 9)).save(tmp_path / "1.png")
-    rows = [f"1.png,{place},{animal}" for place in "xy" for animal in ("cat", "dog")]
+    rows = [f"{place}{animal}.png,{place},{animal}" for place in "xy" for animal in ("cat", "dog")]
+    for row in rows:
+        Image.new("RGB", (9, 9)).save(tmp_path / row.split(",")[0])
     (tmp_path / "list.csv").write_text("\n".join(["file,domain,animal", *rows]) + "\n")
     found = load(tmp_path / "list.csv", image="file", label="animal", image_size=8)
     assert found.columns == {"label": "animal", "domain": "domain", "image": "file"}

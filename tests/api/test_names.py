@@ -48,7 +48,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_a_star_import_brings_them_all() -> None:
     found = in_a_new_process(
-        "from shiftproof import *\nprint(sorted(n for n in dir() if n == '__version__' or n[0] != '_'))"
+        "from shiftproof import *\n"
+        "print(sorted(n for n in dir() if n == '__version__' or n[0] != '_'))"
     )
     assert found.strip() == repr(sorted(PUBLIC))
 

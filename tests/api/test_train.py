@@ -126,8 +126,9 @@ def test_an_interrupted_run_resumes_and_ends_the_same(frame: pd.DataFrame, tmp_p
 
 
 def test_a_diverged_run_says_so(frame: pd.DataFrame, tmp_path: Path) -> None:
-    hparams = {"batch_size": 8, "lr": 1e30, "depth": 5}
-    found = train(frame, "erm", out=tmp_path, **{**SHORT, "hparams": hparams}, **COLUMNS)
+    hparams = {"batch_size": 8, "lr": 1000, "depth": 9, "gradient_weight": 1e15}
+    settings = {**SHORT, **COLUMNS, "hparams": {**hparams, "gradient_warmup": 4}, "steps": 200}
+    found = train(frame, "idm", out=tmp_path, **settings)
     assert found.status == "diverged"
     assert found.metrics["event"] == "diverged"
 
