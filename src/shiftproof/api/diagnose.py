@@ -35,8 +35,8 @@ RAW_SIDE = 16
 class ShiftReport:
     """What shifts between domains, and what to do about it.
 
-    ``measured`` holds everything that was measured, ``advice`` the findings in words and the
-    recommendation, and ``about`` what was measured.  ``frozen`` says which backbone, weights and
+    `measured` holds everything that was measured, `advice` the findings in words and the
+    recommendation, and `about` what was measured.  `frozen` says which backbone, weights and
     precision gave the features, if images were measured by their features.
     """
 

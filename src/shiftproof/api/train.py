@@ -28,9 +28,9 @@ from shiftproof.training.tensorboard import TensorBoard
 class TrainedRun(RunResult):
     """How a run ended, with its configuration and its model.
 
-    ``status`` is `finished`, `diverged` (the loss was not finite) or `stopped` (interrupted: call
-    `train` again to resume).  ``seconds`` counts training and evaluation.  ``records`` holds all
-    evaluations; they are in ``folder`` too.
+    `status` is `finished`, `diverged` (the loss was not finite) or `stopped` (interrupted: call
+    `train` again to resume).  `seconds` counts training and evaluation.  `records` holds all
+    evaluations; they are in `folder` too.
     """
 
     config: RunConfig = field(kw_only=True)
@@ -184,7 +184,7 @@ def prepare(
     workers: int | None,
     loading: LoadOptions,
 ) -> Prepared:
-    """Load the data and, with ``freeze``, turn images into the features of ``backbone``."""
+    """Load the data and, with `freeze`, turn images into the features of `backbone`."""
     given = dict(hparams or {})
     if weights is not None:
         if "weights" in given:

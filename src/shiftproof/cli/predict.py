@@ -1,4 +1,4 @@
-"""``shiftproof predict``: predictions for samples without labels."""
+"""`shiftproof predict`: predictions for samples without labels."""
 
 from __future__ import annotations
 

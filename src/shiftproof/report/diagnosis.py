@@ -32,8 +32,8 @@ LONGEST = 14
 class About:
     """What a report says beside the diagnosis itself.
 
-    ``name`` and ``summary`` describe the dataset, ``data`` is what the user called it, and
-    ``inputs`` says what was measured.  ``command`` and ``beside`` are shell commands that follow
+    `name` and `summary` describe the dataset, `data` is what the user called it, and
+    `inputs` says what was measured.  `command` and `beside` are shell commands that follow
     the advice, where there are any.
     """
 

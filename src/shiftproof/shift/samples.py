@@ -34,7 +34,7 @@ Positions = Mapping[str, np.ndarray]
 class Samples:
     """Arrays x [n, k], y [n] and d [n], the names that their codes stand for, and notes.
 
-    ``inputs`` says in a few words what the features are.
+    `inputs` says in a few words what the features are.
     """
 
     x: np.ndarray
@@ -73,7 +73,7 @@ def every_sample(dataset: DomainDataset, domains: Sequence[str]) -> Positions:
 
 
 def some_of(positions: Positions, most: int, seed: int) -> Positions:
-    """Return at most ``most`` of the positions, chosen by ``seed`` (see `stratified`)."""
+    """Return at most `most` of the positions, chosen by `seed` (see `stratified`)."""
     sizes = [len(rows) for rows in positions.values()]
     starts = np.cumsum([0, *sizes])
     kept = stratified(np.repeat(np.arange(len(sizes)), sizes), most, seed)
@@ -91,9 +91,9 @@ def collect(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> Samples:
-    """Read the samples at ``positions``; a table is prepared by what these hold.
+    """Read the samples at `positions`; a table is prepared by what these hold.
 
-    Images of more than ``side`` pixels a side are averaged down to that many.
+    Images of more than `side` pixels a side are averaged down to that many.
     """
     shape = _shrunk(dataset.input_shape, side)
     if int(np.prod(shape)) > MOST_FEATURES:
@@ -120,7 +120,7 @@ def collect(
 
 
 def _shrunk(shape: tuple[int, ...], side: int | None) -> tuple[int, ...]:
-    """Return the shape of inputs that are averaged down to ``side``."""
+    """Return the shape of inputs that are averaged down to `side`."""
     if side is None or len(shape) != 3:
         return shape
     return (shape[0], min(shape[1], side), min(shape[2], side))

@@ -62,7 +62,7 @@ def view_of_run(
 ) -> ModelView:
     """Return representations and risks of the samples, by the weights that the run scores.
 
-    A representation is the input of the head; ``dataset`` must be the whole dataset of the run.
+    A representation is the input of the head; `dataset` must be the whole dataset of the run.
     """
     if dataset.fingerprint != run.fingerprint:
         raise DataError(
