@@ -101,6 +101,15 @@ def test_picture_and_file(found: ShiftReport, tmp_path: Path) -> None:
         found.picture(tmp_path / "shift.pdf")
 
 
+def test_a_page_shows_it_without_a_command(found: ShiftReport) -> None:
+    from shiftproof.report.page.shifts import diagnosis_blocks
+
+    facts = [fact for block in diagnosis_blocks(found.to_dict()) if block.kind == "facts"
+             for fact in block.value]  # fmt: skip
+    assert any("Match gradients" in fact.lines[0] for fact in facts)
+    assert all(text for fact in facts for text in fact.lines)
+
+
 def test_the_representation_of_a_run(frame: pd.DataFrame, tmp_path: Path) -> None:
     data = load(frame, **COLUMNS)
     train(

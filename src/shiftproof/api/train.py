@@ -212,7 +212,7 @@ def folder_of(out: str | os.PathLike[str] | None) -> Path | None:
         return None
     if Path(out) == Path():
         raise InvalidValue("`out` must name a folder")
-    return Path(out)
+    return Path(out).expanduser()
 
 
 def as_folder(name: str) -> str:
