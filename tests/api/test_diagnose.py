@@ -122,6 +122,15 @@ def test_the_representation_of_a_run(frame: pd.DataFrame, tmp_path: Path) -> Non
     assert report.measured.model.shift.covariate.symbol == "I(R;D)"
 
 
+def test_a_run_decides_the_seed_of_its_data(tmp_path: Path) -> None:
+    data: dict[str, Any] = {"options": {"per_domain": 60}}
+    settings = {"steps": 1, "holdout": 0.5, "out": tmp_path, "device": "cpu", "data_seed": 7}
+    hparams = {"batch_size": 8, "hidden": 8}
+    train("colored-mnist-irm", "erm", test_domains="10%", hparams=hparams, **settings, **data)
+    report = diagnose("colored-mnist-irm", run=tmp_path, domains=["80%", "90%"], **data)
+    assert report.measured.sizes == (30, 30)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
