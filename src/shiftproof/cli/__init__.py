@@ -1,6 +1,6 @@
 """The command line; each command is a file here.
 
-Nothing heavy is imported before a command needs it: ``shiftproof --help`` must answer at once.
+Nothing heavy is imported before a command needs it: `shiftproof --help` must answer at once.
 """
 
 from __future__ import annotations

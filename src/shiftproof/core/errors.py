@@ -14,7 +14,7 @@ Every message is one line: the rule, the value, and what to do.
 **Parameters stand in backticks**, by their Python names: "`holdout` must lie in [0, 1), not 1.5",
 "choose another `out`", "use `backbone="mlp"`".  The library never names an option of the command
 line.  `shiftproof.cli.messages` turns each name, with its value, into the option of the command
-that runs; the command line prints the message after ``error:`` and exits with code 2.  The same
+that runs; the command line prints the message after `error:` and exits with code 2.  The same
 holds for the notes of a run.
 """
 
@@ -56,7 +56,7 @@ class CheckpointError(ShiftproofError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Say which known name ``name`` was probably meant to be, or list them all.
+    """Say which known name `name` was probably meant to be, or list them all.
 
     >>> nearest("imd", ["erm", "idm", "mmd"])
     "did you mean 'idm' or 'mmd'?"

@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """A map from names to things of one kind.
 
-    The modules of ``package`` are imported at the first look-up, so that a new file there is
+    The modules of `package` are imported at the first look-up, so that a new file there is
     enough to add an entry, and nothing is imported before it is needed.
 
     >>> shapes = Registry("shape")
@@ -35,7 +35,7 @@ class Registry(Generic[T]):
         self._entries: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files its argument under ``name``; a second one is an error."""
+        """Return a decorator that files its argument under `name`; a second one is an error."""
 
         def file_under_name(entry: T) -> T:
             if name in self._entries:
@@ -46,7 +46,7 @@ class Registry(Generic[T]):
         return file_under_name
 
     def get(self, name: str) -> T:
-        """Return what is filed under ``name``, or raise with the nearest names."""
+        """Return what is filed under `name`, or raise with the nearest names."""
         self._discover()
         try:
             return self._entries[name]

@@ -6,10 +6,10 @@ An algorithm or model declares them once, beside the code they drive::
     class Hparams:
         lr: float = hparam(1e-3, Float(-4.5, -2.5, base=10), help="learning rate")
 
-A type such as ``float | Literal["auto"]`` lets words stand in the place of a number.
+A type such as `float | Literal["auto"]` lets words stand in the place of a number.
 
-A distribution states its bounds as the protocol does, by exponents: ``Float(-4.5, -2.5, base=10)``
-is 10^U(−4.5, −2.5), and ``Int`` rounds down.  That keeps every draw equal to DomainBed's to the
+A distribution states its bounds as the protocol does, by exponents: `Float(-4.5, -2.5, base=10)`
+is 10^U(−4.5, −2.5), and `Int` rounds down.  That keeps every draw equal to DomainBed's to the
 last bit.
 """
 
@@ -134,7 +134,7 @@ class HparamSpec:
         return self.setting
 
     def parse(self, value: object) -> Scalar:
-        """Return ``value`` in the declared type and within the rule, or say what is wrong."""
+        """Return `value` in the declared type and within the rule, or say what is wrong."""
         if value in self.words:
             return str(value)
         parsed = _convert(self.name, value, self.type, self.words)
@@ -161,9 +161,9 @@ def hparam(
     unit: str = "",
     help: str = "",
 ) -> T:
-    """Declare a field of an ``Hparams`` dataclass (see the module docstring).
+    """Declare a field of an `Hparams` dataclass (see the module docstring).
 
-    ``unit="steps"`` says that a value counts updates: a shorter run scales it.
+    `unit="steps"` says that a value counts updates: a shorter run scales it.
     """
     declared = {
         "setting": Setting(default, distribution),
@@ -181,7 +181,7 @@ H = TypeVar("H")
 
 
 def specs(hparams: type) -> dict[str, HparamSpec]:
-    """Return the hyper-parameters that an ``Hparams`` dataclass declares, by name."""
+    """Return the hyper-parameters that an `Hparams` dataclass declares, by name."""
     hints = typing.get_type_hints(hparams)
     found = {}
     for field in dataclasses.fields(hparams):
@@ -196,9 +196,9 @@ def resolve(
     given: Mapping[str, object] | None = None,
     kind: str = "hyper-parameter",
 ) -> H:
-    """Return the regime's defaults with ``given`` values in their place, all checked.
+    """Return the regime's defaults with `given` values in their place, all checked.
 
-    ``kind`` is what an unknown one is called.
+    `kind` is what an unknown one is called.
     """
     declared = specs(hparams)
     given = dict(given or {})
@@ -221,8 +221,8 @@ def draw(
 ) -> dict[str, Scalar]:
     """Draw every hyper-parameter from its distribution; one without keeps its default.
 
-    Each has a generator of its own, seeded with ``seed_hash(seed, name)``, so adding one never
-    shifts another.  ``published_names`` gives the name under which the protocol seeds a draw,
+    Each has a generator of its own, seeded with `seed_hash(seed, name)`, so adding one never
+    shifts another.  `published_names` gives the name under which the protocol seeds a draw,
     where that differs from ours.
     """
     published_names = published_names or {}

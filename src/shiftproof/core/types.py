@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Batch(NamedTuple):
     """One minibatch from each training domain, stacked.
 
-    ``x`` has shape [domains, batch, …] and ``y`` [domains, batch]: domains of equal batch size
+    `x` has shape [domains, batch, …] and `y` [domains, batch]: domains of equal batch size
     are the only thing that fits in.
     """
 
@@ -26,8 +26,8 @@ class Batch(NamedTuple):
 class Task:
     """What a model must solve, and all an algorithm may know of the data.
 
-    ``input_shape`` is that of one sample, ``num_domains`` counts the training domains, and
-    ``regime`` says which defaults fit (see `core.space`).
+    `input_shape` is that of one sample, `num_domains` counts the training domains, and
+    `regime` says which defaults fit (see `core.space`).
     """
 
     input_shape: tuple[int, ...]

@@ -4,11 +4,11 @@ An estimator sees features x, labels y and domains d of the same samples.  Five 
 information tell them apart (all in nats):
 
 ====================  ==========  ==========================================================
-``covariate``         I(X;D)      do the inputs differ between domains?
-``label``             I(Y;D)      do the label proportions?
-``concept``           I(Y;D|X)    does the same input mean another label?
-``joint``             I(X,Y;D)    all of it: I(X;D) + I(Y;D|X) = I(Y;D) + I(X;D|Y)
-``within_label``      I(X;D|Y)    do the inputs of one class differ?
+`covariate`         I(X;D)      do the inputs differ between domains?
+`label`             I(Y;D)      do the label proportions?
+`concept`           I(Y;D|X)    does the same input mean another label?
+`joint`             I(X,Y;D)    all of it: I(X;D) + I(Y;D|X) = I(Y;D) + I(X;D|Y)
+`within_label`      I(X;D|Y)    do the inputs of one class differ?
 ====================  ==========  ==========================================================
 
 With a model's representation r in the place of x they are I(R;D), I(Y;D|R), I(R,Y;D) and
@@ -21,7 +21,7 @@ function of the mutual information, its spread over the samples of each domain g
     se² = Σ_d π_d² · var_d(log ratio) / n_d + correction²,
 
 with π_d the weight of domain d.  The domains and their sizes are taken as given, the samples of
-each as independent draws.  ``correction`` is what an estimator has added to the mean to make up
+each as independent draws.  `correction` is what an estimator has added to the mean to make up
 for its own error; half a guess, it is charged to the interval in full.  An interval that reaches
 zero is wider upwards: see `_largest_unseen`.
 """
@@ -55,7 +55,7 @@ SYMBOLS = {
 class Estimate:
     """An amount of mutual information in nats, and how far to trust it.
 
-    ``p_value`` belongs to the hypothesis that the amount is zero; None if it was not tested.
+    `p_value` belongs to the hypothesis that the amount is zero; None if it was not tested.
     """
 
     symbol: str
@@ -97,7 +97,7 @@ class Parts:
 class Estimator(ABC):
     """A way to measure shifts.
 
-    ``balanced`` counts all domains as equally likely, whatever their sizes.  ``permutations``
+    `balanced` counts all domains as equally likely, whatever their sizes.  `permutations`
     asks for a p-value of "no shift" from that many resamples; 0 for none.
     """
 
@@ -182,7 +182,7 @@ class Estimator(ABC):
 
 
 def _largest_unseen(value: float, z: float, sample: Sample) -> float:
-    """Return the largest amount that may still have shown as ``value``, near zero.
+    """Return the largest amount that may still have shown as `value`, near zero.
 
     There the variance of the log ratio is twice the mutual information, so a spread measured
     where little was seen is too small for what may be: solve u − value = z·√(2u/n).

@@ -48,7 +48,7 @@ from shiftproof.information.stacking import Posterior, cross_fit, jackknife_cost
 class CrossFitted(Estimator):
     """Classifiers of the domain and the label, each sample judged by those that never saw it.
 
-    With ``linear`` they are logistic regressions on the features as they are, and the features
+    With `linear` they are logistic regressions on the features as they are, and the features
     themselves are the functions that the tests sum.  That is for the outputs of a model: they are
     made for a linear rule, softmax, so little is missed, and it takes milliseconds in place of
     minutes.

@@ -50,7 +50,7 @@ def conditional_independence(
 
     Exact: given b, and if the hypothesis holds, all ways to deal the domains to the samples are
     equally likely.  The statistic is the likelihood ratio G = 2n·Î(A;D|B).  None if
-    ``permutations`` is 0.
+    `permutations` is 0.
     """
     if not permutations:
         return None

@@ -29,7 +29,7 @@ GROWN, GROWN_FROM = 32, 5_000
 class Expert:
     """A kind of classifier and the features it sees, [n, columns].
 
-    ``splits``: it can tell groups apart by itself if their numbers are one more column.
+    `splits`: it can tell groups apart by itself if their numbers are one more column.
     """
 
     features: Floats
@@ -37,7 +37,7 @@ class Expert:
     splits: bool = False
 
     def log_odds(self, question: Question, train: Ints, where: Ints) -> Floats:
-        """Learn the target on the rows ``train``; return log q/prior at ``where``: [·, classes]."""
+        """Learn the target on the rows `train`; return log q/prior at `where`: [·, classes]."""
         model = _Fit(self.build, self.features[train], question, train)
         return model.log_odds(self.features[where])
 
@@ -76,7 +76,7 @@ class Question:
 
 
 class _Fit:
-    """A classifier fitted on the rows ``train`` of a question; it holds nothing impossible."""
+    """A classifier fitted on the rows `train` of a question; it holds nothing impossible."""
 
     def __init__(
         self,

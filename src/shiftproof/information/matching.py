@@ -9,8 +9,8 @@ the Wasserstein distance and the order-2 matching penalty of
 
 Whether that is more than chance: domains are permuted within the pair, which leaves all as it was
 if a and b do not differ.  The permuted distances are those of the values' bins (their order
-among the pair, in ``BINS`` equal parts), for the observed domains as for the permuted ones, so
-the p-values are exact.  ``p_values`` hold for each feature alone; ``adjusted`` for all of a pair
+among the pair, in `BINS` equal parts), for the observed domains as for the permuted ones, so
+the p-values are exact.  `p_values` hold for each feature alone; `adjusted` for all of a pair
 together (the chance that any feature of an unshifted pair comes out as low; Westfall and Young,
 1993, by the largest standardised distance).
 """
@@ -36,7 +36,7 @@ AT_ONCE = 50
 class Matching:
     """Distances of every pair of domains in every feature.
 
-    ``pairs`` names the domains as given.  The arrays are [pairs, features]; a feature that never
+    `pairs` names the domains as given.  The arrays are [pairs, features]; a feature that never
     varies has distance 0 and p-value 1.
     """
 

@@ -18,9 +18,9 @@ Ints = NDArray[np.intp]
 class Sample:
     """Checked arrays in an order of their own, so that results do not hang on the given one.
 
-    x [n, k] is standardised (constant columns are gone); y [n] and d [n] count from 0; ``names``
-    are the domains' own numbers; ``shares`` [domains] are the weights π_d of the domains, and
-    ``weights`` [n] those of the samples, summing to 1.
+    x [n, k] is standardised (constant columns are gone); y [n] and d [n] count from 0; `names`
+    are the domains' own numbers; `shares` [domains] are the weights π_d of the domains, and
+    `weights` [n] those of the samples, summing to 1.
     """
 
     x: Floats
@@ -41,7 +41,7 @@ class Sample:
         return int(self.y.max()) + 1
 
     def folds(self, count: int, seed: int) -> Ints:
-        """Deal the samples of each domain, class by class, to ``count`` folds: [n] of 0 … count−1.
+        """Deal the samples of each domain, class by class, to `count` folds: [n] of 0 … count−1.
 
         The order of dealing depends on the seed and the domain's size, not on its number.
         """

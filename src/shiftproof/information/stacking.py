@@ -27,7 +27,7 @@ from shiftproof.information.sample import Floats, Ints
 class Posterior:
     """Log probabilities of a target with C values, by models that have not seen the sample.
 
-    ``fitted`` [n, G, C] holds those of the model fitted without the sample's fold; ``refitted``
+    `fitted` [n, G, C] holds those of the model fitted without the sample's fold; `refitted`
     [folds − 1, n, G, C] those of the models that lacked one more fold each.  The G groups are
     those whose models were asked about every sample.
     """
@@ -64,10 +64,10 @@ def cross_fit(
 ) -> Posterior:
     """Predict the target [n] out of fold.
 
-    With ``group`` [n], every expert is fitted on each group's samples alone, which gives
+    With `group` [n], every expert is fitted on each group's samples alone, which gives
     q(t|x, g) for all g; the groups' own shares of the target are one more opinion.
 
-    ``restrained`` lets the weights fall to 0, and adds experts fitted on all groups together:
+    `restrained` lets the weights fall to 0, and adds experts fitted on all groups together:
     better predictions if there is much to fit, but small differences are smoothed away.  If not,
     the weights sum to 1 at least, and only chance stands between the prediction and the truth.
     """
@@ -111,7 +111,7 @@ class _Panel:
     restrained: bool
 
     def opinions(self, train: Ints, where: Ints) -> Floats:
-        """Return log q_c/prior of every opinion c, fitted on the rows ``train``: [c, ·, G, C]."""
+        """Return log q_c/prior of every opinion c, fitted on the rows `train`: [c, ·, G, C]."""
         question = self.question
         shape = (len(where), question.groups, len(question.prior))
         found: list[Floats] = []
@@ -146,7 +146,7 @@ def _weigh(
 ) -> Floats:
     """Return the weights a ≥ 0 of the opinions [c, n, C] with the least log loss (convex).
 
-    Their sum is at least ``least``.
+    Their sum is at least `least`.
     """
     count = len(opinions)
     if not count:

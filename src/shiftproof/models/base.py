@@ -39,7 +39,7 @@ class Model(ABC):
         """Build the network; starting weights come from torch's global generator."""
 
     def build_head(self, features: int, task: Task) -> nn.Module:
-        """Return ψ: linear, or k → k/2 → k/4 → logits with ReLU between (``nonlinear_head``)."""
+        """Return ψ: linear, or k → k/2 → k/4 → logits with ReLU between (`nonlinear_head`)."""
         if self.single_logit and task.num_classes != 2:
             raise InvalidValue(
                 f"`single_logit` needs two classes, and there are {task.num_classes}"

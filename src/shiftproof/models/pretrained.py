@@ -30,7 +30,7 @@ IMAGENET = PixelStatistics((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class FrozenNorms(nn.Sequential):
-    """Modules whose batch norms are in eval mode always, also after ``.train()``.
+    """Modules whose batch norms are in eval mode always, also after `.train()`.
 
     Their statistics stay what they are; their affine parameters are trained.
     """
@@ -70,7 +70,7 @@ class PretrainedModel(Model):
     Images of three channels, in [0, 1], are normalised as the weights were trained; others are
     taken as they are.
 
-    Under ``weights=random`` the frozen norms do nothing: that is for tests, not for results.
+    Under `weights=random` the frozen norms do nothing: that is for tests, not for results.
     """
 
     weights: str = hparam(

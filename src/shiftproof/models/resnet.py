@@ -15,7 +15,7 @@ from shiftproof.models.weights import PRETRAINED, load_weights, names_a_file, re
 class ResNet(PretrainedModel):
     """A residual network of torchvision (He et al., 2016), its last layer removed.
 
-    ``weights=pretrained`` are torchvision's IMAGENET1K_V1, those of the 2020 protocol.  A file
+    `weights=pretrained` are torchvision's IMAGENET1K_V1, those of the 2020 protocol.  A file
     has torchvision's names.
 
     For images of c ≠ 3 channels the first convolution takes up channel i mod 3 of the starting
@@ -58,7 +58,7 @@ class ResNet50(ResNet):
 
 
 def _first_convolution(weight: Tensor, channels: int) -> nn.Conv2d:
-    """Return a convolution of ``channels`` inputs that reuses the ``weight`` of three."""
+    """Return a convolution of `channels` inputs that reuses the `weight` of three."""
     convolution = nn.Conv2d(channels, len(weight), 7, stride=2, padding=3, bias=False)
     with torch.no_grad():
         convolution.weight.copy_(weight[:, torch.arange(channels) % 3])

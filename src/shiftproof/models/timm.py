@@ -1,7 +1,7 @@
 """Any image network of timm (Wightman, 2019), by its name there.
 
 Our own names come first; every other name is timm's, with or without the tag that says how its
-weights were trained.  So timm's own ``resnet50`` goes by its full name, ``resnet50.a1_in1k``.
+weights were trained.  So timm's own `resnet50` goes by its full name, `resnet50.a1_in1k`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from shiftproof.models.weights import (
 class TimmModel(PretrainedModel):
     """A network of timm, its classifier removed.
 
-    ``weights=pretrained`` are those that timm downloads under the network's tag.  A file has
+    `weights=pretrained` are those that timm downloads under the network's tag.  A file has
     timm's names.
 
     For images of c ≠ 3 channels timm repeats the first convolution's channels and scales them by
@@ -86,7 +86,7 @@ class TimmModel(PretrainedModel):
 
 
 def full_name(name: str, ours: Iterable[str] = ()) -> str:
-    """Return timm's name with its tag, or raise with the nearest of ``ours`` and of timm's.
+    """Return timm's name with its tag, or raise with the nearest of `ours` and of timm's.
 
     timm moves the default tag of a name from time to time; a full name stays what it is.
 

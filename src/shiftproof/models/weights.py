@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.errors import CheckpointError, InvalidValue
 
-# What ``weights`` may say other than the name of a file.
+# What `weights` may say other than the name of a file.
 PRETRAINED = "pretrained"
 RANDOM = "random"
 # How a run names the content of a file.
@@ -23,7 +23,7 @@ CLASSIFIERS = ("fc", "classifier", "head")
 
 
 def names_a_file(weights: str) -> bool:
-    """Whether ``weights`` stands for a file."""
+    """Whether `weights` stands for a file."""
     return weights not in (PRETRAINED, RANDOM)
 
 
@@ -36,7 +36,7 @@ def content_hash(path: str) -> str:
 def read_weights(path: str) -> dict[str, Tensor]:
     """Return the tensors of a file by name, on the CPU.
 
-    A torch file may hold them under ``state_dict`` or ``model``.
+    A torch file may hold them under `state_dict` or `model`.
     """
     data = _existing(path).read_bytes()
     found: object
@@ -75,9 +75,9 @@ def load_weights(
     architecture: str,
     classifiers: Sequence[str] = CLASSIFIERS,
 ) -> None:
-    """Copy ``tensors`` into a network without classifier: all of them fit, or none is taken.
+    """Copy `tensors` into a network without classifier: all of them fit, or none is taken.
 
-    What the file holds of a classifier is left out.  A missing ``num_batches_tracked`` (old torch
+    What the file holds of a classifier is left out.  A missing `num_batches_tracked` (old torch
     files have none) is no fault: nothing reads that count.
     """
     own = network.state_dict()

@@ -40,6 +40,6 @@ def coral(groups: Tensor | Sequence[Tensor]) -> Tensor:
 
 
 def _covariance(x: Tensor) -> Tensor:
-    """Return the unbiased covariance of x [n, k]: [k, k].  ``torch.cov`` waits for the device."""
+    """Return the unbiased covariance of x [n, k]: [k, k].  `torch.cov` waits for the device."""
     centred = x - x.mean(dim=0)
     return centred.T @ centred / (len(x) - 1)

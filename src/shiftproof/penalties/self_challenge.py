@@ -24,9 +24,9 @@ def label_score(logits: Tensor, labels: Tensor) -> Tensor:
 def percentile(x: Tensor, percent: float) -> Tensor:
     """Return the linearly interpolated percentile along the last axis: [..., n] → [..., 1].
 
-    It rounds as ``numpy.percentile`` does.  That matters: a percentile may fall on a data point
+    It rounds as `numpy.percentile` does.  That matters: a percentile may fall on a data point
     (2/3 of the way through 10 features is the 7th), and whether that point lies below it then
-    hangs on the last bit.  ``torch.quantile`` rounds otherwise.
+    hangs on the last bit.  `torch.quantile` rounds otherwise.
 
     >>> import torch
     >>> percentile(torch.tensor([3.0, 1.0, 2.0]), 75)
@@ -43,7 +43,7 @@ def percentile(x: Tensor, percent: float) -> Tensor:
 
 
 def spared_features(gradients: Tensor, drop: float) -> Tensor:
-    """Return where features stay: not among the share ``drop`` of largest gradient per sample.
+    """Return where features stay: not among the share `drop` of largest gradient per sample.
 
     gradients [..., k] of `label_score` by the features → [..., k] of booleans.
     """
@@ -51,7 +51,7 @@ def spared_features(gradients: Tensor, drop: float) -> Tensor:
 
 
 def spared_samples(changes: Tensor, drop: float) -> Tensor:
-    """Return which samples stay whole: not among the share ``drop`` that muting hurts most.
+    """Return which samples stay whole: not among the share `drop` that muting hurts most.
 
     changes [domains, batch], by how much muting lowers the probability of the label → booleans.
     """

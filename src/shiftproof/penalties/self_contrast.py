@@ -35,7 +35,7 @@ def dissimilarity(
     """Return SelfReg's regulariser λ D₁ + (1 − λ) D₂, a scalar ≥ 0.
 
     With logits z [n, c], features r [n, k] and their projection p [n, k], partners π₁ and π₂ [n]
-    of the same class, and λ = ``weight`` (a 0-dimensional tensor),
+    of the same class, and λ = `weight` (a 0-dimensional tensor),
 
         individual     D₁ = MSE(z, z∘π₁) + 0.3 · MSE(r, p∘π₁)
         heterogeneous  D₂ = MSE(z, λ z∘π₁ + (1 − λ) z∘π₂) + 0.3 · MSE(r, λ p∘π₁ + (1 − λ) p∘π₂)

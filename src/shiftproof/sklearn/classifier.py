@@ -1,4 +1,4 @@
-"""``ShiftproofClassifier``: every algorithm behind scikit-learn's ``fit`` and ``predict``."""
+"""`ShiftproofClassifier`: every algorithm behind scikit-learn's `fit` and `predict`."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ SHORTEST_STRETCH = 10
 class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learn from several domains a classifier that holds up on one never seen.
 
-    ``fit(X, y, sample_domain=…)`` takes the domain of each sample: the hospital, camera, year or
+    `fit(X, y, sample_domain=…)` takes the domain of each sample: the hospital, camera, year or
     style that it comes from.  Predicting needs none.
 
-    ``X`` is a table [n, features] (array, tensor or list; NaN is a missing value), a pandas data
+    `X` is a table [n, features] (array, tensor or list; NaN is a missing value), a pandas data
     frame (text and categories too), images [n, channels, height, width] (uint8, or numbers in
     [0, 1]), or a list of paths of image files.  Tables are imputed and standardised by what is
     trained on; a scaler before this estimator does no harm and is not needed.
@@ -61,33 +61,33 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     Parameters
     ----------
     algorithm
-        A name that ``shiftproof algorithms`` lists.
+        A name that `shiftproof algorithms` lists.
     backbone
-        The network; by default the one that fits the data: ``mlp`` for tables, ``mnist-cnn`` for
-        images up to 64 pixels, ``resnet18`` for larger ones, ``resnet50`` for image files.  The
+        The network; by default the one that fits the data: `mlp` for tables, `mnist-cnn` for
+        images up to 64 pixels, `resnet18` for larger ones, `resnet50` for image files.  The
         last two start from published weights, which are downloaded, unless
-        ``hparams={"weights": …}`` is a file or ``"random"``.
+        `hparams={"weights": …}` is a file or `"random"`.
     hparams
         Hyper-parameters of the algorithm or the backbone, in place of the published defaults.
     steps
-        Number of updates; each takes ``batch_size`` samples (64 of a table) from every domain.
+        Number of updates; each takes `batch_size` samples (64 of a table) from every domain.
         The published defaults are for 5,001 steps, and those that count steps, as IDM's warm-up
         of 1,500 does, are scaled to the number taken here (1,500 → 300 in 1,000 steps) unless
-        ``hparams`` gives them; ``model_.config.hparams`` says what was used.
+        `hparams` gives them; `model_.config.hparams` says what was used.
     selection
-        Which weights predict: the ``last``; those of the evaluation with the lowest risk on the
-        held-out parts of the training domains (``training-domain``); a moving average (``ema``);
-        or SWAD's mean over the valley of that risk (``swad``).
+        Which weights predict: the `last`; those of the evaluation with the lowest risk on the
+        held-out parts of the training domains (`training-domain`); a moving average (`ema`);
+        or SWAD's mean over the valley of that risk (`swad`).
     holdout
-        The share of each domain that is not trained on.  It selects weights, fills ``history_``,
+        The share of each domain that is not trained on.  It selects weights, fills `history_`,
         and tells how unusual an input is (`typicality`); 0 trains on everything.
     precision
-        ``fp32`` or ``bf16``.
+        `fp32` or `bf16`.
     image_size, augment
         Of image files: height and width, and whether to train on random crops, mirror images and
         colours.
     device
-        ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        `auto`, `cpu`, `cuda` or `mps`.
     random_state
         Decides the starting weights, the batches, and which samples are held out.  With the same
         whole number, samples in the same order give the same model.  In another order, other
@@ -98,11 +98,11 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     Attributes
     ----------
     classes_, domains_
-        The different entries of ``y`` and of ``sample_domain`` (None if that was not given).
+        The different entries of `y` and of `sample_domain` (None if that was not given).
     history_
         What was recorded while training: losses, and accuracy and risk on the held-out parts.
     model_
-        The trained model, which ``shiftproof predict`` reads too once `save` wrote it.
+        The trained model, which `shiftproof predict` reads too once `save` wrote it.
     n_features_in_, feature_names_in_
         Of a table, how many columns it had, and how they were called.
     """
@@ -143,9 +143,9 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_domain: Any = None) -> Self:
-        """Train on samples ``X`` with labels ``y``; ``sample_domain`` says where each is from.
+        """Train on samples `X` with labels `y`; `sample_domain` says where each is from.
 
-        Without domains, only an algorithm that compares none can be trained: ``erm``.
+        Without domains, only an algorithm that compares none can be trained: `erm`.
         """
         with value_errors():
             if self.selection not in SELECTIONS:
@@ -190,13 +190,13 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each sample, as ``y`` had it."""
+        """Return the most probable class of each sample, as `y` had it."""
         likely = self.predict_proba(X).argmax(axis=1)
         labels: np.ndarray = self.classes_[likely]
         return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, [n, classes] in the order of ``classes_``."""
+        """Return the probability of each class, [n, classes] in the order of `classes_`."""
         found = self._predicted(X)
         names, _ = Names.of(self.classes_, "y")
         order = [self.model_.classes.index(text) for text in names.texts]
@@ -212,7 +212,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return p_values
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted estimator into a folder, which ``shiftproof predict`` can read too."""
+        """Write the fitted estimator into a folder, which `shiftproof predict` can read too."""
         check_is_fitted(self, "model_")
         with value_errors():
             seed = self.random_state
@@ -275,7 +275,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _validated(self, given: Any, *, reset: bool) -> tuple[Kind, Any]:
         """Return the inputs as they are read, and of which kind they are.
 
-        ``reset`` is for fitting; otherwise they must be as those fitted were.
+        `reset` is for fitting; otherwise they must be as those fitted were.
         """
         kind, x = recognised(given)
         fitted = kind if reset else self._kind

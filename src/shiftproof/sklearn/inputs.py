@@ -1,4 +1,4 @@
-"""What may be given as ``X``: a table, a data frame, an array of images, paths of image files."""
+"""What may be given as `X`: a table, a data frame, an array of images, paths of image files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAME = "X"
 
 
 def recognised(given: Any) -> tuple[Kind, Any]:
-    """Return which kind ``given`` is, tensors as arrays and paths as a list.
+    """Return which kind `given` is, tensors as arrays and paths as a list.
 
     Whatever is none of the others counts as a table: scikit-learn's validation says what is wrong
     with it.

@@ -21,9 +21,9 @@ class Names:
 
     @classmethod
     def of(cls, given: Any, what: str) -> tuple[Names, np.ndarray]:
-        """Return the different entries of ``given``, and which of them each entry is.
+        """Return the different entries of `given`, and which of them each entry is.
 
-        ``what`` is what an error calls it.
+        `what` is what an error calls it.
         """
         import pandas as pd  # type: ignore[import-untyped]
 

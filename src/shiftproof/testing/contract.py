@@ -10,7 +10,7 @@
 
 A check takes the registered name and hyper-parameters to use in place of the defaults, runs on
 the CPU, and raises AssertionError with the rule that was broken and how.  It trains for
-``STEPS`` steps; give what switches on later a shorter warm-up, or it is not seen at work.
+`STEPS` steps; give what switches on later a shorter warm-up, or it is not seen at work.
 """
 
 from __future__ import annotations
@@ -301,11 +301,11 @@ def check_predictions(name: str, hparams: Hparams = DEFAULTS) -> None:
 def check_no_waiting(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Take the steps on the meta device, whose tensors have shapes but no values to read.
 
-    So ``.item()``, ``if tensor``, ``.tolist()``, ``.cpu()``, ``nonzero``, a boolean mask as index
+    So `.item()`, `if tensor`, `.tolist()`, `.cpu()`, `nonzero`, a boolean mask as index
     … of anything that depends on weights or data fails, and values drawn from the algorithm's
     own generator, on the CPU, may be read.  It cannot see an operation that waits although its
-    result has a known shape (some of ``torch.linalg`` check for errors), nor an explicit
-    ``torch.cuda.synchronize()``.  An operation that torch has not defined on meta tensors is
+    result has a known shape (some of `torch.linalg` check for errors), nor an explicit
+    `torch.cuda.synchronize()`.  An operation that torch has not defined on meta tensors is
     reported as if it waited; most of those do.
     """
     data = problem()

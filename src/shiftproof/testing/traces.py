@@ -1,13 +1,13 @@
 """Replay recorded optimisation steps on our algorithms and compare every weight.
 
-``python -m shiftproof.testing.traces FILE…`` prints the largest absolute deviation of any weight
+`python -m shiftproof.testing.traces FILE…` prints the largest absolute deviation of any weight
 per file, and exits with 1 if one exceeds 1e-8.
 
-A trace is an ``.npz`` file: ``meta`` (JSON: algorithm, sizes, hyper-parameters, under DomainBed's
-names), minibatches ``x`` [steps, domains, batch, inputs] and ``y`` [steps, domains, batch],
-``init/NAME`` the starting weights and ``stepNN/NAME`` those after step NN.  The network is
-Linear(inputs, 24) → ReLU → Linear(24, 10) → ReLU (``feat0``, ``feat1``) → Linear(10, classes)
-(``head``), of whatever widths the weights have.  Any other NAME is a module or parameter of the
+A trace is an `.npz` file: `meta` (JSON: algorithm, sizes, hyper-parameters, under DomainBed's
+names), minibatches `x` [steps, domains, batch, inputs] and `y` [steps, domains, batch],
+`init/NAME` the starting weights and `stepNN/NAME` those after step NN.  The network is
+Linear(inputs, 24) → ReLU → Linear(24, 10) → ReLU (`feat0`, `feat1`) → Linear(10, classes)
+(`head`), of whatever widths the weights have.  Any other NAME is a module or parameter of the
 algorithm itself.
 """
 

@@ -20,7 +20,7 @@ from shiftproof.theory.target import OF_THE_ENCODER, expected_target_gap
 def split_chance(source: TailBound, target: TailBound, gap: float, split: float) -> float:
     """Bound Pr{|L_s(W) − L_t(W)| ≥ ε} by its two halves (Proposition A.12).
 
-    It is at most Pr{|L_s − L| ≥ λε} + Pr{|L_t − L| ≥ (1 − λ)ε}, for any λ = ``split`` in (0, 1).
+    It is at most Pr{|L_s − L| ≥ λε} + Pr{|L_t − L| ≥ (1 − λ)ε}, for any λ = `split` in (0, 1).
     """
     check_level(split)
     return min(1.0, source.chance(split * gap) + target.chance((1 - split) * gap))

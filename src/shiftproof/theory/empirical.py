@@ -115,7 +115,7 @@ def expected_empirical_gap_wasserstein(
 def _concentrated(
     gap_of: str, sample_information: float, loss_bound: float, size: int, needs: tuple[str, ...]
 ) -> TailBound:
-    """Return Lemma A.6's tail for a mean of ``size`` independent values in [0, M]."""
+    """Return Lemma A.6's tail for a mean of `size` independent values in [0, M]."""
     sigma = positive("the bound of the loss", loss_bound) / (2 * math.sqrt(size))
     square = second_moment(sample_information, sigma).value
     return TailBound(printed("Theorem A.18"), gap_of, math.sqrt(square), 2, needs)

@@ -1,4 +1,4 @@
-"""What a matching penalty says about distributions (PDM, ``shiftproof.matching.pdm``).
+"""What a matching penalty says about distributions (PDM, `shiftproof.matching.pdm`).
 
 A domain's b points in one dimension, each with a Gaussian kernel of standard deviation σ, are its
 density estimate P̄.  A pairing of the points of two domains bounds the distance of their

@@ -73,13 +73,13 @@ def learned_information(
 
     Corrections to the text: it takes I(W_0;D_i) = 0 without saying so, which weights trained on
     the same domains break.  And its second part, with the gradient G_t^i of domain i alone
-    (``per_domain``), claims to need independent domains only.  It also needs new samples at every
+    (`per_domain`), claims to need independent domains only.  It also needs new samples at every
     step: given W_{t−1}, which depends on all domains, the other gradients do tell about D_i.
     With samples used again, the whole update must be taken.
 
     Args:
         information_per_step: I(G_t;D_i|W_{t−1}) of each step, or I(G_t^i;D_i|W_{t−1}) with
-            ``per_domain``.
+            `per_domain`.
         initial_information: I(W_0;D_i).
         per_domain: take the updates for those of domain i alone.
     """

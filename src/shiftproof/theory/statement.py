@@ -55,8 +55,8 @@ FIXED = "The predictor does not depend on the test domains."
 class Bound:
     """A bound on one number.
 
-    ``bounded`` names that number.  Where the statement holds with high probability only,
-    ``probability`` says with which at least.
+    `bounded` names that number.  Where the statement holds with high probability only,
+    `probability` says with which at least.
     """
 
     statement: str
@@ -85,7 +85,7 @@ class TailBound:
     offset: float = 0.0
 
     def chance(self, gap: float) -> float:
-        """Return the largest probability, at most 1, with which the gap reaches ``gap``."""
+        """Return the largest probability, at most 1, with which the gap reaches `gap`."""
         positive("a gap", gap)
         margin = gap - self.offset
         if margin <= self.scale:
@@ -93,12 +93,12 @@ class TailBound:
         return float((self.scale / margin) ** self.power)
 
     def gap(self, level: float) -> float:
-        """Return the gap that is reached with probability at most ``level``."""
+        """Return the gap that is reached with probability at most `level`."""
         check_level(level)
         return float(self.offset + self.scale / level ** (1 / self.power))
 
     def at(self, level: float) -> Bound:
-        """Return `gap` as a bound that holds with probability 1 − ``level``."""
+        """Return `gap` as a bound that holds with probability 1 − `level`."""
         return Bound(self.statement, self.gap_of, self.gap(level), self.assumptions, 1 - level)
 
 
@@ -113,7 +113,7 @@ def printed(number: str) -> str:
 
 
 def nonnegative(what: str, value: float) -> float:
-    """Return ``value`` where it is at least 0 (infinity is allowed), or raise."""
+    """Return `value` where it is at least 0 (infinity is allowed), or raise."""
     if not value >= 0:
         raise InvalidValue(f"{what} cannot be negative, but is {value}")
     return float(value)
@@ -137,7 +137,7 @@ def distances(what: str, values: Iterable[float]) -> list[float]:
 
 
 def positive(what: str, value: float) -> float:
-    """Return ``value`` where it is finite and above 0, or raise."""
+    """Return `value` where it is finite and above 0, or raise."""
     if not 0 < value < math.inf:
         raise InvalidValue(f"{what} must be above 0 and finite, not {value}")
     return float(value)

@@ -1,6 +1,6 @@
 """The contract of an algorithm: an objective on one batch from each domain, and its state.
 
-A new one subclasses `ERM`, declares its ``Hparams`` and
+A new one subclasses `ERM`, declares its `Hparams` and
 overrides `Algorithm.objective`; one that does more than a descent step on an objective
 overrides `Algorithm.update`.
 """
@@ -39,11 +39,11 @@ class Losses(NamedTuple):
 class Algorithm(nn.Module, ABC):
     """A featurizer and a head, and the rule that trains them.
 
-    ``generator`` is the only source of chance an algorithm may use, apart from dropout.  All that
+    `generator` is the only source of chance an algorithm may use, apart from dropout.  All that
     evolves is in `training_state`: k steps, save, load, k steps equal 2k steps bit for bit.
 
-    ``updates`` counts the steps taken; at those in ``optimizer_restarts`` Adam starts afresh, as
-    the published codes do when a penalty switches on.  ``late_starts`` are steps at which a part
+    `updates` counts the steps taken; at those in `optimizer_restarts` Adam starts afresh, as
+    the published codes do when a penalty switches on.  `late_starts` are steps at which a part
     begins without that.
     """
 
@@ -58,7 +58,7 @@ class Algorithm(nn.Module, ABC):
 
     @dataclass(frozen=True)
     class Hparams:
-        """What every algorithm is given; the loop reads ``batch_size``."""
+        """What every algorithm is given; the loop reads `batch_size`."""
 
         lr: float = hparam(
             1e-3,
@@ -120,7 +120,7 @@ class Algorithm(nn.Module, ABC):
         return losses.measured()
 
     def descend(self, loss: Tensor, optimizer: str = "main") -> None:
-        """Take one step of the named optimiser along the gradient of ``loss``."""
+        """Take one step of the named optimiser along the gradient of `loss`."""
         self.optimizers[optimizer].zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizers[optimizer].step()
