@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_families import colored_digits
 
 from shiftproof.information import CrossFitted
-from shiftproof.information.families import colored_digits
 
 
 def sigmoid(score):

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from shiftproof.information.base import Estimate, Estimator, Shift
 from shiftproof.information.classifiers import CrossFitted
+from shiftproof.information.counts import mutual_information
 from shiftproof.information.discrete import Counts, few_rows
 from shiftproof.information.matching import Matching, match_dimensions
 from shiftproof.information.neighbours import Neighbours
@@ -31,6 +32,7 @@ __all__ = [
     "Shift",
     "estimator_for",
     "match_dimensions",
+    "mutual_information",
 ]
 
 

@@ -14,10 +14,32 @@ K_d being the number of values seen in d: the correction of Miller (1955), for w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike
+from scipy import special, stats  # type: ignore[import-untyped]
 
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
+
+
+def mutual_information(
+    joint: ArrayLike, one: Sequence[int], other: Sequence[int], given: Sequence[int] = ()
+) -> float:
+    """Return I(A;B|C) in nats of a table of probabilities; A, B and C are some of its axes each.
+
+    >>> bool(mutual_information([[0.5, 0.0], [0.0, 0.5]], [0], [1]) == np.log(2))
+    True
+    """
+    table = np.asarray(joint, dtype=float)
+
+    def entropy(*axes: int) -> float:
+        dropped = tuple(axis for axis in range(table.ndim) if axis not in axes)
+        return float(special.entr(table.sum(axis=dropped)).sum())
+
+    value = entropy(*one, *given) + entropy(*other, *given)
+    value -= entropy(*one, *other, *given) + entropy(*given)
+    return max(value, 0.0)  # rounding can make it negative
 
 
 def information(codes: Ints, sample: Sample) -> LogRatio:
