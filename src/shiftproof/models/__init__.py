@@ -1,4 +1,4 @@
-"""Featurizers and heads."""
+"""Networks: featurizers and heads."""
 
 from shiftproof.models.base import MODELS, Model, Network
 

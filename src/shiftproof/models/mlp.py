@@ -25,7 +25,7 @@ class MLP(Model):
     hidden: int = hparam(256, Int(6, 9, base=2), within=(1, 1e6), help="width of each layer")
     depth: int = hparam(
         2,
-        # Features need little more; and none would leave representations nothing to match.
+        # Features need few layers, but without any there is no representation to match.
         regimes={"features": (1, None)},
         within=(0, 100),
         help="number of hidden layers; 0 for the head alone",

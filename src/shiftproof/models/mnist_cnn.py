@@ -1,4 +1,4 @@
-"""The convolutional network that DomainBed trains on its MNIST sets."""
+"""The convolutional network of DomainBed's MNIST datasets."""
 
 from __future__ import annotations
 

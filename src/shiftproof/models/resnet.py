@@ -1,4 +1,4 @@
-"""The residual networks of torchvision, as DomainBed trains them."""
+"""The residual networks of torchvision, as DomainBed uses them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from shiftproof.models.weights import PRETRAINED, load_weights, names_a_file, re
 
 
 class ResNet(PretrainedModel):
-    """A residual network of torchvision (He et al., 2016), its last layer removed.
+    """A residual network of torchvision (He et al., 2016) without its last layer.
 
-    `weights=pretrained` are torchvision's IMAGENET1K_V1, those of the 2020 protocol.  A file
-    has torchvision's names.
+    `weights="pretrained"` means torchvision's IMAGENET1K_V1, as in the 2020 protocol.  A file must
+    use torchvision's names.
 
-    For images of c ≠ 3 channels the first convolution takes up channel i mod 3 of the starting
-    weights for channel i, as DomainBed does.
+    For images of c ≠ 3 channels, channel i of the first convolution starts from channel i mod 3 of
+    the weights, as in DomainBed.
     """
 
     def network(self, channels: int) -> nn.Module:
-        """Return the network with its starting weights."""
+        """Return the network with its initial weights."""
         from torchvision import models  # type: ignore[import-untyped]
 
         network: nn.Module = models.get_model(self.name)

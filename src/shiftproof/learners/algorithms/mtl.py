@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,15 +57,10 @@ class MTL(ERM):
     hparams: Hparams
 
     def __init__(
-        self,
-        task: Task,
-        featurizer: nn.Module,
-        head: nn.Module,
-        hparams: Hparams,
-        generator: torch.Generator,
+        self, task: Task, featurizer: nn.Module, head: nn.Module, *args: Any, **kwargs: Any
     ) -> None:
-        super().__init__(task, featurizer, with_doubled_input(head), hparams, generator)
-        self.embeddings = MovingAverage(1 - hparams.ema)
+        super().__init__(task, featurizer, with_doubled_input(head), *args, **kwargs)
+        self.embeddings = MovingAverage(1 - self.hparams.ema)
 
     def objective(self, batch: Batch) -> Losses:
         """Return the sum of the domains' risks, and update their embeddings."""
