@@ -13,7 +13,6 @@ from typing import NamedTuple
 from torch import nn
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.registry import Registry
 from shiftproof.core.space import Choice, hparam
 from shiftproof.core.types import Task
 
@@ -56,29 +55,3 @@ class Model(ABC):
             nn.ReLU(),
             nn.Linear(quarter, outputs),
         )
-
-
-class ModelRegistry(Registry[type[Model]]):
-    """Our models by name; any other name is looked up in timm, which is imported only then.
-
-    Iterating lists only ours: timm has a thousand more.
-    """
-
-    def get(self, name: str) -> type[Model]:
-        """Return our model of this name, or else timm's; raise with the nearest names of both."""
-        if name in self:
-            return super().get(name)
-        from shiftproof.models.timm import timm_model
-
-        return timm_model(self.full_name(name))
-
-    def full_name(self, name: str) -> str:
-        """Return the name that identifies a model permanently: for timm, with its tag."""
-        if name in self:
-            return name
-        from shiftproof.models.timm import full_name
-
-        return full_name(name, ours=self)
-
-
-MODELS = ModelRegistry("backbone", package="shiftproof.models")

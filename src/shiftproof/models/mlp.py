@@ -10,7 +10,8 @@ from torch import nn
 
 from shiftproof.core.space import Int, hparam
 from shiftproof.core.types import Task
-from shiftproof.models.base import MODELS, Model, Network
+from shiftproof.models.base import Model, Network
+from shiftproof.models.registry import MODELS
 
 
 @MODELS.register("mlp")

@@ -8,7 +8,8 @@ from torch import nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import Task
-from shiftproof.models.base import MODELS, Model, Network
+from shiftproof.models.base import Model, Network
+from shiftproof.models.registry import MODELS
 
 FEATURES = 128
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from shiftproof.models.base import MODELS
 from shiftproof.models.pretrained import PretrainedModel, downloading
+from shiftproof.models.registry import MODELS
 from shiftproof.models.weights import PRETRAINED, load_weights, names_a_file, read_weights
 
 
