@@ -16,8 +16,9 @@ from shiftproof.training.averaging import LossValley, Span, averaged_tensors
 from shiftproof.training.checkpoint import load_state
 from shiftproof.training.config import configure
 from shiftproof.training.evaluate import evaluate
-from shiftproof.training.loop import Trainer, build_algorithm, train
+from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
+from shiftproof.training.trainer import Trainer, build_algorithm
 
 AVERAGING = ["ema", "swad", "best"]
 STEPS, EVERY = 40, 3

@@ -18,8 +18,9 @@ from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.training import invariance
 from shiftproof.training.config import configure
 from shiftproof.training.invariance import label_entropy, read, shift_of_outputs
-from shiftproof.training.loop import Trainer, train
+from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
+from shiftproof.training.trainer import Trainer
 
 ASKED = ("train-out", "test-in", "invariance")
 

@@ -102,9 +102,9 @@ def test_what_stops_a_run_names_the_count(mistake, says):
 
 def test_a_preparation_is_fitted_to_what_is_trained_on_alone(tmp_path):
     """The heart of no leaking: the samples that fit() sees are the training domains' in parts."""
-    from shiftproof.data.base import FittedPreparation, Preparation
+    from shiftproof.data.preparation import FittedPreparation, Preparation
     from shiftproof.data.splits import split_domain
-    from shiftproof.training.loop import Trainer
+    from shiftproof.training.trainer import Trainer
 
     seen = []
 

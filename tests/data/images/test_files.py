@@ -55,7 +55,7 @@ def test_without_augmentation_training_sees_whole_images(paths):
     index, seeds = np.arange(6), np.arange(6)
     plain = files(paths, augment=False)
     assert torch.equal(plain.draw(index, seeds), plain.read(index))
-    fixed = files(paths).without_chance()
+    fixed = files(paths).without_augmentation()
     assert torch.equal(fixed.draw(index, seeds), plain.read(index))
     assert fixed.digest() == plain.digest() != files(paths).digest()
 
