@@ -73,7 +73,7 @@ def _unseen_labels(
             continue
         names = [dataset.classes[label] for label in torch.unique(unseen).tolist()]
         yield (
-            f"domain {domain.name!r}: {counted(len(unseen), 'sample')} have labels never seen in training"
-            f" ({listed(names, most=3)}) and count as wrong; add such samples to a"
+            f"domain {domain.name!r} has {counted(len(unseen), 'sample')} with labels never seen in"
+            f" training ({listed(names, most=3)}), which count as wrong; add such samples to a"
             " training domain or remove them"
         )
