@@ -122,11 +122,11 @@ def test_a_class_that_is_empty_or_short_makes_a_domain_lack():
     assert shortages(PACS, full) == []
     full["photo"][0] -= 1
     full["photo"][1] += 1  # the sum is right
-    assert shortages(PACS, full) == ["photo 1,670 of 1,670, but too few of dog"]
+    assert shortages(PACS, full) == ["photo 1,670 of 1,670, but too few of 'dog'"]
     home = {domain: [n - 64, *[1] * 64] for domain, n in OfficeHome.card.counts.items()}
     assert shortages(OfficeHome, home) == []
     home["Art"][-1], home["Art"][0] = 0, home["Art"][0] + 1
-    assert shortages(OfficeHome, home) == ["Art 2,427 of 2,427, but too few of Webcam"]
+    assert shortages(OfficeHome, home) == ["Art 2,427 of 2,427, but too few of 'Webcam'"]
     home["Art"] = [0] * 65
     assert shortages(OfficeHome, home) == ["Art 0 of 2,427"]
 
@@ -162,8 +162,8 @@ def test_only_images_of_known_domains_and_classes_are_taken(tmp_path, library):
     held = import_dataset("pacs", given)
     assert taken(library / "pacs") == {"photo/dog/1.png"}
     assert held.notes == (
-        "photo: folders of no known class were left out (unicorn)",
-        "files without a byte, left out: 1",
+        "photo: left out folders of unknown classes ('unicorn')",
+        "left out 1 empty file",
     )
 
 
@@ -255,7 +255,7 @@ def test_of_duplicates_in_a_class_the_last_by_name_is_kept(tmp_path, library, or
         (tmp_path / place).write_bytes(content)
     held = import_dataset("domain-net", tmp_path)
     assert taken(library / "domain-net") == {files[i][0] for i in (1, 3, 4, 5)}
-    assert held.notes == ("duplicates (same bytes, same class), left out: 2",)
+    assert held.notes == ("left out 2 duplicates (same bytes, same class)",)
 
 
 # --- TerraIncognita ---------------------------------------------------------------------------
@@ -310,8 +310,8 @@ def test_terra_incognita_from_images_and_annotations(tmp_path, library):
     held = import_dataset("terra-incognita", terra(tmp_path / "given"))
     assert taken(library / "terra-incognita") == WANTED
     assert held.notes == (
-        "annotated images that are not there: 1 of 4",
-        "images under two classes, for they show both: 1",
+        "annotated images that are missing: 1 of 4",
+        "images in two classes, because they show both: 1",
     )
 
 
@@ -373,7 +373,7 @@ def test_damaged_annotations_are_one_line(tmp_path, content, words):
 
 def test_two_images_of_one_name_are_an_error(tmp_path):
     given = put(terra(tmp_path / "given"), "eccv_18_all_images_sm/again/a.jpg")
-    with pytest.raises(DataError, match="two images of one name"):
+    with pytest.raises(DataError, match="two images have the same name"):
         import_dataset("terra-incognita", given)
 
 
@@ -384,8 +384,8 @@ def test_a_set_that_is_not_here_says_how_to_get_it():
     with pytest.raises(DataError) as raised:
         PACS().load(0)
     assert str(raised.value) == (
-        "pacs is not on this machine; shiftproof data pull pacs downloads it, or shiftproof data"
-        " import pacs PATH takes a folder or archive you have"
+        "pacs is not on this machine; run `shiftproof data pull pacs` to download it, or"
+        " `shiftproof data import pacs PATH` to use a copy of yours"
     )
 
 
@@ -408,7 +408,7 @@ def test_loading_an_incomplete_set_says_so(tmp_path):
     assert dataset.notes[0] == (
         "pacs is incomplete: 8 of 9,991 images (art_painting 0 of 2,048; cartoon 0 of 2,344;"
         " photo 4 of 1,670; sketch 4 of 3,929);"
-        " shiftproof data import pacs PATH, or data pull pacs, brings the full set"
+        " run `shiftproof data pull pacs` or `shiftproof data import pacs PATH` for all of it"
     )
     assert any("has no sample of 5 of 7 classes" in note for note in dataset.notes)
     assert steps[-1][1:] == (8, 8)
@@ -423,7 +423,7 @@ def test_the_regime_is_the_cards(tmp_path):
 def test_a_foreign_folder_in_the_library_is_an_error(tmp_path, library):
     import_dataset("pacs", put(tmp_path / "given", "photo/dog/1.png"))
     put(library / "pacs", "photo/unicorn/1.png")
-    with pytest.raises(DataError, match=r"unicorn/1.png is in no domain and class of pacs"):
+    with pytest.raises(DataError, match=r"unicorn/1.png is not in a domain and class of pacs"):
         PACS().load(0)
 
 

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image, ImageDraw, ImageEnhance
 
 from shiftproof.data.images import near_identical as near
-from shiftproof.data.images.check import EXAMPLES, ImageCheck, check_images
+from shiftproof.data.images.check import ImageCheck, check_images
 from shiftproof.data.images.decode import decode
-from shiftproof.data.images.findings import LabelledImage
+from shiftproof.data.images.findings import EXAMPLES, LabelledImage
 from shiftproof.data.images.index import ImageRecord, thumbnail
 from shiftproof.data.images.near_identical import near_identical
 
@@ -61,7 +61,7 @@ def test_images_that_are_missing_and_too_many() -> None:
     assert missing.what == "8 of 27 images are missing."
     assert missing.where == ["a/x: 5 of 7", "a/z: 0 of 2", "c: 0 of 4"]
     assert surplus.severity == "warning"
-    assert surplus.what == "11 images more than the set has."
+    assert surplus.what == "11 images more than expected."
     assert surplus.where == ["b: 10 instead of 9", "d: 10 instead of 0"]
 
 
@@ -113,7 +113,7 @@ def test_a_domain_of_one_class() -> None:
 
 def test_a_set_of_one_class_is_not_sound() -> None:
     examination = check_images(balanced("ab", "x"))
-    assert said(examination) == [("error", "All images are of one class.")]
+    assert said(examination) == [("error", "All images have the same class.")]
 
 
 @pytest.mark.parametrize(("n", "reported"), [(4, True), (5, False)])
@@ -152,14 +152,16 @@ def test_copies_are_told_by_what_differs_the_worst_first() -> None:
     examination = check_images(images)
     labels, leak, repeated = examination.findings()
     assert [f.severity for f in (labels, leak, repeated)] == ["error", "error", "warning"]
-    assert labels.what == "4 files hold only 2 images, under different labels."
+    assert labels.what == "4 files are copies of 2 images, with different labels."
     assert labels.where == [
         "a/x/quarrel (a, x) = a/y/quarrel (a, y)",
         "a/x/both (a, x) = b/y/both (b, y)",
     ]
-    assert leak.what.startswith("2 files hold only 1 image, in different domains: ")
+    assert leak.what.startswith("2 files are copies of 1 image, in different domains: ")
     assert leak.where == ["a/x/leak = b/x/leak"]
-    assert repeated.what.startswith("3 files hold only 1 image, each in one class of one domain: ")
+    assert repeated.what.startswith(
+        "3 files are copies of 1 image, each in one class of one domain: "
+    )
     assert repeated.where == ["a/x/repeated1 = a/x/repeated2 = a/x/repeated3"]
     assert sorted(map(len, examination.copies)) == [2, 2, 2, 3]
     assert examination.lookalikes == ()
@@ -374,7 +376,7 @@ def test_lookalikes_are_told_by_what_differs() -> None:
     examination = check_images(images)
     labels, leak, alike = examination.findings()
     assert [f.severity for f in (labels, leak, alike)] == ["warning", "warning", "note"]
-    assert labels.what == "Nearly the same picture is in 1 pair of files under different labels."
+    assert labels.what == "Nearly identical pictures: 1 pair of files with different labels."
     assert labels.where == ["a/x/3 (a, x) ≈ a/y/3b (a, y)"]
     assert leak.where == ["a/x/2 ≈ b/x/2b"]
     assert alike.where == ["a/x/1 ≈ a/x/1b"]

@@ -79,4 +79,4 @@ def _repeated(samples: list[LabelledPath], manifest: str) -> list[str]:
     twice = len(samples) - len(places)
     if twice == 0:
         return []
-    return [f"{counted(twice, 'row')} repeat a file of another row: held-out parts may hold copies"]
+    return [f"{counted(twice, 'repeated file')} in {manifest}: held-out parts may hold copies"]
