@@ -427,9 +427,12 @@ QUICK = [
     [
         (["--average", "emma"], "unknown average 'emma'; did you mean 'ema'?"),
         (["--average", "sawd"], "did you mean 'swad'"),
-        (["--average", "swad", "--evaluate", "test-in"], "--evaluate must name it (now: test-in)"),
+        (
+            ["--average", "swad", "--evaluate", "test-in"],
+            "--evaluate must include it (now: test",
+        ),
         (["--average", "swad", "--eval-every", "0"], "--eval-every must be above 0"),
-        (["--average", "best", "--eval-every", "0"], "--average best follows the risk on"),
+        (["--average", "best", "--eval-every", "0"], "--average best needs the risk on"),
     ],
 )
 def test_a_mistake_is_one_line_and_code_2(shiftproof, tmp_path, options, words):

@@ -15,6 +15,7 @@ import torch
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Regime, Scalar, resolve, specs
+from shiftproof.core.text import counted
 from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split, split_domain
@@ -264,9 +265,9 @@ def _test_domains(dataset: DomainDataset, asked: Sequence[str], fewest: int) -> 
     left = [name for index, name in enumerate(dataset.domain_names) if index not in chosen]
     if len(left) < fewest:
         raise DataError(
-            f"{dataset.name} has {len(dataset.domains)} domains"
-            f" ({', '.join(dataset.domain_names)}), of which {len(left)} remain for training;"
-            f" at least {('one', 'two')[fewest - 1]} must"
+            f"{dataset.name} has {counted(len(dataset.domains), 'domain')}"
+            f" ({', '.join(dataset.domain_names)}), with {len(left)} left for training; needed:"
+            f" at least {('one', 'two')[fewest - 1]}"
         )
     return tuple(dataset.domain_names[index] for index in sorted(chosen))
 

@@ -29,7 +29,6 @@ from shiftproof.data.library.completeness import completeness_notes
 from shiftproof.data.library.importing import import_dataset, pull_dataset, remove_dataset
 from shiftproof.data.sources import Source
 
-
 WRONG_TYPE = '{"counts": 3, "complete": true, "notes": []}'
 
 
@@ -378,7 +377,8 @@ def test_pulling_takes_the_first_source_that_works_and_every_part(
     assert {sum(row) for row in held.counts.values()} == {0, 7}
     assert list(dict.fromkeys(step.partition(",")[0] for step in steps)) == [
         "downloading gone.zip", "downloading b.zip", "unpacking a.zip", "unpacking b.zip",
-        "finding images of cartoon", "finding images of photo", "finding images of sketch", "importing pacs",
+        "finding images of cartoon", "finding images of photo", "finding images of sketch",
+        "importing pacs",
     ]  # fmt: skip
     assert not (library.parent / "downloads/pacs").exists()
     assert leftovers(library) == ["pacs"]

@@ -226,7 +226,7 @@ def test_labels_and_domains_must_be_such():
     many = pd.DataFrame(
         {"label": np.arange(4000) // 2, "domain": [0, 1] * 2000, "age": [1, 2] * 2000}
     )
-    with pytest.raises(DataError, match="has 2000 different values in 4000 rows"):
+    with pytest.raises(DataError, match="has 2000 distinct values in 4000 rows"):
         table_dataset(many, "t")
 
 
