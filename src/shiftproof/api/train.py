@@ -19,7 +19,7 @@ from shiftproof.training.config import DEFAULT_EVALUATION, RunConfig, configure
 from shiftproof.training.features import freeze as freeze_backbone
 from shiftproof.training.loop import RunResult
 from shiftproof.training.loop import train as run
-from shiftproof.training.observers import Observer, Together
+from shiftproof.training.observers import CompositeObserver, Observer
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
 
@@ -156,7 +156,7 @@ def train(
     )
     folder = folder or Path("runs", _name(config))
     observers = [observer, TensorBoard(folder)] if tensorboard else [observer]
-    result = run(config, dataset, folder, Together(observers), checkpoint_seconds, workers)
+    result = run(config, dataset, folder, CompositeObserver(observers), checkpoint_seconds, workers)
     if result.status == "finished" and not (folder / MODEL).exists():
         trained_model(config, dataset, folder, observer.progress).save(folder)
     return TrainedRun(**vars(result), config=config)

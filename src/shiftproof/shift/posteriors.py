@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from shiftproof.core.seeding import seed_hash
 from shiftproof.information.base import Estimator, Parts
 from shiftproof.information.classifiers import mixture
-from shiftproof.information.counts import information
+from shiftproof.information.contingency import information
 from shiftproof.information.experts import COMPONENTS, principal_components
 from shiftproof.information.no_shift import concept_p, functions
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
