@@ -18,7 +18,8 @@ from shiftproof.core.types import Batch, Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.models import MODELS
 from shiftproof.training.config import configure
-from shiftproof.training.loop import build_algorithm, train
+from shiftproof.training.loop import train
+from shiftproof.training.trainer import build_algorithm
 
 EFFICIENTNET = Path(__file__).parents[3] / "shared/data/weights/tf_efficientnet_lite0.safetensors"
 needs_efficientnet = pytest.mark.skipif(not EFFICIENTNET.exists(), reason="no shared data here")

@@ -126,6 +126,7 @@ def diagnose(
 ) -> None:
     """Measure which shifts the data have, where they are, and say what helps."""
     from shiftproof.cli.progress import LoadingBar
+    from shiftproof.core.files import write_atomically
     from shiftproof.data.load import DataRequest
     from shiftproof.report.diagnosis import (
         About,
@@ -139,7 +140,6 @@ def diagnose(
     from shiftproof.shift.diagnose import diagnose as measure
     from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
     from shiftproof.shift.trained_run import unseen_samples, view_of_run
-    from shiftproof.training.checkpoint import write_atomically
     from shiftproof.training.load_run import read_run
 
     if seed < 0 or (data_seed or 0) < 0:

@@ -51,7 +51,7 @@ def evaluate(
 
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.samples import SampleRequest
-    from shiftproof.inference.metrics import assess
+    from shiftproof.inference.metrics import domain_metrics
     from shiftproof.inference.model import TrainedModel
     from shiftproof.report.predictions import assessment_table
 
@@ -68,7 +68,7 @@ def evaluate(
     seed = model.config.data_seed if data_seed is None else data_seed
     with LoadingBar(quiet=quiet or as_json) as progress:
         parts = request.read(model.form, seed, progress)
-        outcomes, notes = assess(model, parts, workers=workers, progress=progress)
+        outcomes, notes = domain_metrics(model, parts, workers=workers, progress=progress)
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     if as_json:

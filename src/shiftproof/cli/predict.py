@@ -63,10 +63,10 @@ def predict(
     if out is not None and out.suffix not in SUFFIXES:
         raise InvalidValue(f"--out must end in {' or '.join(SUFFIXES)}, not {out.name!r}")
     from shiftproof.cli.progress import LoadingBar
+    from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.model import TrainedModel
     from shiftproof.report.predictions import frame_bytes, predictions_frame, predictions_summary
-    from shiftproof.training.checkpoint import write_atomically
 
     model = TrainedModel.load(run, device)
     request = SampleRequest(

@@ -153,7 +153,7 @@ def train(
     from shiftproof.training.config import configure
     from shiftproof.training.features import freeze as freeze_backbone
     from shiftproof.training.loop import train as run
-    from shiftproof.training.observers import Observer, Together
+    from shiftproof.training.observers import CompositeObserver, Observer
     from shiftproof.training.tensorboard import TensorBoard
 
     if out == Path():
@@ -234,7 +234,9 @@ def train(
             watching: list[Observer] = [bar]
             if tensorboard:
                 watching.append(TensorBoard(folder))
-            result = run(config, dataset, folder, Together(watching), checkpoint_seconds, workers)
+            result = run(
+                config, dataset, folder, CompositeObserver(watching), checkpoint_seconds, workers
+            )
         if result.status == "finished" and not (folder / MODEL).exists():
             with LoadingBar(quiet=quiet or as_json) as progress:
                 trained_model(config, dataset, folder, columns, progress).save(folder)

@@ -14,9 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.text import listed, quoted
 from shiftproof.data import DomainDataset
-from shiftproof.data.base import Progress, as_numbers, silent
-from shiftproof.data.tables.cell_types import listed, shortened
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.domain import as_numbers
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
 from shiftproof.shift.localize import stratified
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
@@ -61,7 +62,7 @@ def choose_domains(
     if len(chosen) < 2:
         raise DataError(
             f"a shift is measured between at least two domains; {dataset.name} has"
-            f" {', '.join(map(shortened, dataset.domain_names))}, of which {len(chosen)}"
+            f" {', '.join(map(quoted, dataset.domain_names))}, of which {len(chosen)}"
             f" {'is' if len(chosen) == 1 else 'are'} to be measured"
         )
     return chosen
@@ -180,7 +181,7 @@ def _unevenly_missing(
     low, high = int(missing[:, first].argmin()), int(missing[:, first].argmax())
     return (
         f"{listed([columns.columns[i].name for i in uneven])}: missing more often in some domains"
-        f" than in others ({shortened(columns.columns[first].name)}:"
+        f" than in others ({quoted(columns.columns[first].name)}:"
         f" {missing[low, first]:.0%} in {domains[low]}, {missing[high, first]:.0%} in"
         f" {domains[high]}); the median in their place counts as a shift, --drop leaves them out",
     )

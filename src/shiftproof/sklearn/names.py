@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.tables.cell_types import counted, listed, text_of
+from shiftproof.core.text import counted, listed
+from shiftproof.data.tables.cell_types import text_of
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from shiftproof.core.errors import CheckpointError, InvalidValue
+from shiftproof.core.files import write_atomically
 from shiftproof.inference.model import TrainedModel
-from shiftproof.training.checkpoint import write_atomically
 
 ESTIMATOR = "estimator.json"
 FORMAT = 1

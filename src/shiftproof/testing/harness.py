@@ -18,7 +18,7 @@ from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.training.config import configure
 from shiftproof.training.evaluate import EvaluationSet, evaluate
-from shiftproof.training.loop import build_algorithm
+from shiftproof.training.trainer import build_algorithm
 
 STEPS = 6
 BATCH = 8
