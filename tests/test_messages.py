@@ -13,6 +13,7 @@ import typer
 import shiftproof
 from shiftproof.cli import app
 from shiftproof.cli.messages import OTHER_NAMES, in_options, running
+from shiftproof.cli.progress import ProgressBar
 
 SOURCE = Path(shiftproof.__file__).parent
 # Rooms whose strings still name options; empty once everything is merged.
@@ -119,6 +120,17 @@ def test_a_parameter_becomes_the_option_of_the_command(name: str, message: str, 
 def test_without_a_command_a_message_stays() -> None:
     running.set(None)  # an earlier test may have run a command in this process
     assert in_options("`holdout` must lie in [0, 1)") == "`holdout` must lie in [0, 1)"
+
+
+def test_notes_of_a_run_name_options_too(capfd) -> None:
+    token = running.set(command("train"))
+    try:
+        ProgressBar("idm").note("lower `holdout`, or shorten `gradient_warmup`")
+    finally:
+        running.reset(token)
+    assert capfd.readouterr().err == (
+        "note: lower --holdout, or shorten --hparam gradient_warmup\n"
+    )
 
 
 def test_other_names_are_those_of_some_command() -> None:
