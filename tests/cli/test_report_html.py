@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
-from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.read_runs import read_sweep
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from shiftproof.report.page import Source, results_page
 from shiftproof.report.plots import BLUE, GREEN, ORANGE, Curve, Panel, learning_picture
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.demo import CEILING, REVERSED_DOMAIN, WARMUP, Accuracies
-from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
 from shiftproof.training.loop import RunResult
 

@@ -12,13 +12,10 @@ from shiftproof.core.errors import DataError
 from shiftproof.data import DATASETS
 from shiftproof.report.benchmark import FORMATS, as_text
 from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.domainbed.logs import (
-    DATASET_NAMES,
-    domain_titles,
-    read_domainbed_runs,
-    write_domainbed_runs,
-)
-from shiftproof.sweeps.results import Evaluation, RunOutcome, read_sweep
+from shiftproof.sweeps.domainbed.logs import read_domainbed_runs, write_domainbed_runs
+from shiftproof.sweeps.domainbed.names import DATASET_NAMES, domain_titles
+from shiftproof.sweeps.read_runs import read_sweep
+from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection import SELECTORS
 
 GOLDEN = Path(__file__).parents[4] / "shared/golden/sweep"
@@ -113,13 +110,13 @@ def test_lines_cut_short_jobs_started_over_and_damage(tmp_path):
     odd_tests = {**whole, "args": {**whole["args"], "test_envs": "2"}}
     for damage in ("nonsense", [1], {"args": {"dataset": "VLCS"}}, without_step, odd_tests):
         path.write_text(json.dumps(damage) + "\n")
-        with pytest.raises(DataError, match="line 1, is no DomainBed record") as error:
+        with pytest.raises(DataError, match="line 1, is not a DomainBed record") as error:
             read_domainbed_runs([path])
         assert "\n" not in str(error.value)
 
 
 def test_a_test_domain_that_has_no_accuracy_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"holds out \[7\], and has accuracies of 4 domains"):
+    with pytest.raises(DataError, match=r"holds out \[7\], but has accuracies of 4 domains"):
         read_domainbed_runs([write_log(tmp_path / "x", test_envs=[7])])
 
 
