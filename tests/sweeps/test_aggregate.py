@@ -187,7 +187,9 @@ def test_missing_are_the_runs_of_the_grid_that_cannot_be_used(seed):
             sizes = (1, 2) if name == "leave-one-domain-out" else (1,)
             for (algorithm, position), cell in d.cells.items():
                 wanted = {
-                    MissingRun(d.dataset, algorithm, tuple(d.domains[i] for i in tests), draw, trial, why)
+                    MissingRun(
+                        d.dataset, algorithm, tuple(d.domains[i] for i in tests), draw, trial, why
+                    )
                     for size in sizes
                     for tests in itertools.combinations(range(SIZES[d.dataset]), size)
                     for draw in {r.hparams_seed for r in here}

@@ -24,7 +24,7 @@ from shiftproof.sweeps.executors.mailbox import Mailbox
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.sweep import make_plan, run_sweep
+from shiftproof.sweeps.sweep import SweepObserver, make_plan, run_sweep
 from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
@@ -118,6 +118,13 @@ def kill(pids):
 
 
 # --- without a cluster ------------------------------------------------------------------------
+
+
+class Looking(SweepObserver):
+    """Calls a function with how the sweep stands."""
+
+    def __init__(self, look):
+        self.standing = look
 
 
 class StubPool(WorkerPool):
@@ -286,7 +293,7 @@ def test_images_are_read_where_the_run_is(tmp_path, monkeypatch):
     job = replace(jobs_of(dataset)[0], data=data)
     datasets = SharedDatasets()
     assert datasets.get(job).result(60) is None
-    library.close()
+    datasets.close()
     assert with_absolute_path(job).data.request.data == str(tmp_path / "pets")
     assert with_absolute_path(job).id == job.id
     digits = replace(data, request=DataRequest("colored-mnist"))
@@ -397,11 +404,11 @@ def test_ctrl_c_stops_with_a_checkpoint_that_comes_home(cluster, table, tmp_path
     plan, executor, asked = one_long_run(table), Overheard(checkpoint_seconds=1e6), []
     run = SweepFolder(tmp_path / "sweep").run(plan.jobs[0])
 
-    def show(standing):
+    def look(standing):
         if executor.last_step() > 1:
             interrupt_once(asked)
 
-    result = run_sweep(plan, tmp_path / "sweep", executor=executor, show=show)
+    result = run_sweep(plan, tmp_path / "sweep", executor=executor, observer=Looking(look))
     assert result.stopped
     assert result.failures == []
     assert executor.events[-1].status == "stopped"
@@ -416,7 +423,7 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(cluster, table, tmp_pat
     checkpoint = SweepFolder(tmp_path / "sweep").run(plan.jobs[0]) / "checkpoint.safetensors"
     arrived = {"step": 0, "seconds": 0.0}
 
-    def show(standing):
+    def look(standing):
         nonlocal arrived
         starts = [e.kind for e in executor.events].count("started")
         if starts == 1 and arrived["seconds"] < 3 and checkpoint.exists():
@@ -426,7 +433,7 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(cluster, table, tmp_pat
         elif starts == 2 and executor.last_step():
             interrupt_once(asked)
 
-    result = run_sweep(plan, tmp_path / "sweep", executor=executor, show=show)
+    result = run_sweep(plan, tmp_path / "sweep", executor=executor, observer=Looking(look))
     assert result.stopped
     assert result.failures == []
     again = [e.kind for e in executor.events].index("started", 1)

@@ -70,7 +70,9 @@ def test_settings_that_differ_are_told_apart_even_in_several_folders(tmp_path):
 def test_other_data_under_the_same_name_are_refused(tmp_path):
     write_run(tmp_path / "one")
     write_run(tmp_path / "two", "idm", fingerprint="g")
-    with pytest.raises(DataError, match=r"different data under the name wards; make a report of each"):
+    with pytest.raises(
+        DataError, match=r"different data under the name wards; make a report of each"
+    ):
         read_sweep(tmp_path)
 
 

@@ -100,7 +100,9 @@ def test_two_sweeps_do_not_share_a_folder_and_settings_do_not_mix(table, tmp_pat
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
-    with pytest.raises(RunConflict, match=r"has thesis.txt but no sweep.json, so it is not a sweep"):
+    with pytest.raises(
+        RunConflict, match=r"has thesis.txt but no sweep.json, so it is not a sweep"
+    ):
         run_sweep(plan, other)
 
 

@@ -170,14 +170,16 @@ def _export(
     plan = sweep.plan
     outcomes = read_sweep(sweep.folder)
     selected = select_models(plan.jobs, outcomes, [SELECTORS.get(name)() for name in selectors])
-    results = [sweep.result]
+    result = sweep.result
 
     def run(jobs: Sequence[Job], folder: Path) -> bool:
+        nonlocal result
         settings = {**plan.settings, "chosen from": "a sweep"}
         again = replace(plan, jobs=tuple(jobs), settings=settings)
-        result = run_sweep(again, folder, executor=executor, retry_failed=True, observer=observer)
-        results.append(result)
-        return result.complete
+        repeated = run_sweep(again, folder, executor=executor, retry_failed=True, observer=observer)
+        if not repeated.complete:
+            result = repeated
+        return repeated.complete
 
     index = export_models(selected, SweepFolder(sweep.folder), out, run)
-    return replace(sweep, result=results[-1], models=index)
+    return replace(sweep, result=result, models=index)

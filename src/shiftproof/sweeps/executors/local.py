@@ -17,6 +17,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import torch
+
 from shiftproof.sweeps.executors.base import Event, Executor, Listener, WorkerPool, run_jobs
 from shiftproof.sweeps.executors.work import (
     POLL_SECONDS,
@@ -157,8 +159,6 @@ def _death(job: Job, code: int | None) -> Event:
 
 def _work(line: Connection, sweep: str, threads: int, checkpoint_seconds: float) -> None:
     """Run jobs until there are no more."""
-    import torch
-
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     torch.set_num_threads(threads)
     folder = SweepFolder(Path(sweep))
