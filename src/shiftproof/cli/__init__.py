@@ -116,6 +116,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # λ on a terminal without it is a question mark
     # Pillow warns of damaged pictures that it can read all the same; what it cannot, we report.
     warnings.filterwarnings("ignore", module="PIL")
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
         app(prog_name="shiftproof")
     except ShiftproofError as error:

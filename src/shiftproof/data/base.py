@@ -328,4 +328,6 @@ class DatasetSource(ABC):
         """Return the data; all chance in making it comes from ``seed``'s stream ``data``."""
 
 
-DATASETS: Registry[type[DatasetSource]] = Registry("dataset", package="shiftproof.data.datasets")
+DATASETS: Registry[type[DatasetSource]] = Registry(
+    "dataset", package="shiftproof.data.datasets", plugins="shiftproof.datasets"
+)
