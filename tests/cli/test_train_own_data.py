@@ -155,7 +155,7 @@ def test_what_is_left_out_is_said_once_and_training_goes_on(shiftproof, pets):
         (["empty"], "holds no images; the layout must be DIR/domain/class/"),
         ([".", "--backbone", "mlp"], "a level too deep"),
         (["pets/north"], "belong to no class"),
-        (["pets", "--image-size", "2"], "image_size must lie in [8, 4096], not 2"),
+        (["pets", "--image-size", "2"], "--image-size must lie in [8, 4096], not 2"),
         (["pets", "--test-domain", "nort"], "did you mean 'north'"),
         (["pets", "--test-domain", "each", "--test-domain", "north"], "each stands alone"),
         (["pets", "--test-domain", "north", "--test-domain", "south"], "and 1 remain for training"),

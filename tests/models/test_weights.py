@@ -218,7 +218,7 @@ def test_one_wrong_key_is_enough_and_nothing_is_taken(fault, trained, tmp_path):
 
 def test_a_file_that_is_not_there(tmp_path):
     message = one_line(InvalidValue, tmp_path / "none.pt")
-    assert message.startswith("weights must be pretrained, random or a file; there is no file")
+    assert message.startswith("`weights` must be pretrained, random or a file; there is no file")
     assert "there is no file" in one_line(InvalidValue, tmp_path)
     assert "--weights must name their file" in one_line(InvalidValue, "sha256:0123456789abcdef")
 

@@ -359,7 +359,7 @@ def test_the_file_is_read_when_a_table_is_asked_for_and_without_torch():
 
 
 def test_a_row_of_the_file_is_a_line_of_its_own():
-    text = Path(sys.modules["shiftproof.paper.published"].__file__).with_suffix(".json")
+    text = Path(sys.modules["shiftproof.paper.published"].__file__).with_name("paper.json")
     lines = text.read_text(encoding="utf-8").splitlines()
     rows = sum(len(paper_table(name).rows) for name in PAPER_TABLES)
     assert sum('"values"' in line for line in lines) == rows

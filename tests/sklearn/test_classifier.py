@@ -290,14 +290,14 @@ class TestMistakes:
             ({"algorithm": "imd"}, "unknown algorithm 'imd'; did you mean 'idm'"),
             ({"selection": "best"}, "unknown selection 'best'; "),
             ({"hparams": {"lrr": 1}}, "unknown hyper-parameter of idm on mlp 'lrr'"),
-            ({"hparams": {"lr": "fast"}}, "lr must be a finite number, not 'fast'"),
+            ({"hparams": {"lr": "fast"}}, "`lr` must be a finite number, not 'fast'"),
             ({"steps": 0}, "steps must be at least 1, not 0"),
             ({"steps": 1.5}, "steps must be a whole number, not 1.5"),
             ({"holdout": 1.0}, "holdout must lie in [0, 1), not 1.0"),
             ({"precision": "fp8"}, "unknown precision 'fp8'"),
             ({"device": "gpu"}, "unknown device 'gpu'"),
             ({"random_state": -1}, "random_state must be at least 0, not -1"),
-            ({"image_size": 2}, "image_size must lie in"),
+            ({"image_size": 2}, "`image_size` must lie in"),
         ],
     )
     def test_a_setting(self, message, setting, words):
@@ -339,10 +339,9 @@ def test_what_one_may_not_expect_is_a_warning_in_pythons_words(easy, quick):
         ShiftproofClassifier(**settings).fit(x, label, domain)
     said = sorted(str(warning.message) for warning in caught)
     assert said[0].startswith("a part of idm waits for step 100 and never acts in 20 steps")
-    assert 'hparams={"gradient_warmup": …}' in said[0]
-    assert [text.partition(":")[2] for text in said[1:]] == [
-        " they repeat within a batch; lower it or holdout"
-    ] * 2
+    assert "gradient_warmup" in said[0]
+    assert len(said) == 3
+    assert all("they repeat within a batch" in text and "holdout" in text for text in said[1:])
 
 
 def test_ctrl_c_interrupts(easy, quick, monkeypatch):

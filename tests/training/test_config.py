@@ -81,7 +81,7 @@ def test_order_of_test_domains_does_not_matter(dataset):
         ({"test_domains": ["north", "east"]}, DataError, "1 remain.*at least two"),
         ({"hparams": {"learning_rate": 1}}, UnknownName, "hyper-parameter of erm on mlp"),
         ({"hparams": {"hiden": 1}}, UnknownName, "did you mean 'hidden'"),
-        ({"hparams": {"lr": "fast"}}, InvalidValue, "lr must be a finite number, not 'fast'"),
+        ({"hparams": {"lr": "fast"}}, InvalidValue, "`lr` must be a finite number, not 'fast'"),
         ({"evaluate": ["test"]}, UnknownName, "did you mean 'test-"),
         ({"precision": "fp16"}, UnknownName, "precision 'fp16'.*'bf16'"),
         ({"steps": 0}, InvalidValue, "steps must be at least 1"),

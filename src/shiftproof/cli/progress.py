@@ -18,6 +18,7 @@ from rich.progress import (
 from rich.text import Text
 from torch import Tensor
 
+from shiftproof.cli.messages import in_options
 from shiftproof.training.config import RunConfig
 from shiftproof.training.observers import Observer
 from shiftproof.training.records import Record
@@ -91,7 +92,7 @@ class ProgressBar(Observer):
 
     def note(self, text: str) -> None:
         """Print it above the bar."""
-        self._say(f"note: {text}")
+        self._say(f"note: {in_options(text)}")
 
     def _say(self, text: str) -> None:
         if text and not self._quiet and text not in self._said:

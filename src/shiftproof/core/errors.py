@@ -9,8 +9,13 @@
     ├── RunConflict      a run folder that holds, or is held by, another run
     └── CheckpointError  a checkpoint that cannot be read or does not fit
 
-Every message is one line: the rule, the value, and what to do.  The command line prints it
-behind ``error:`` and exits with code 2.
+Every message is one line: the rule, the value, and what to do.
+
+**Parameters stand in backticks**, by their Python names: "`holdout` must lie in [0, 1), not 1.5",
+"choose another `out`", "use `backbone="mlp"`".  The library never names an option of the command
+line.  `shiftproof.cli.messages` turns each name, with its value, into the option of the command
+that runs; the command line prints the message after ``error:`` and exits with code 2.  The same
+holds for the notes of a run.
 """
 
 from __future__ import annotations

@@ -140,11 +140,11 @@ class HparamSpec:
         parsed = _convert(self.name, value, self.type, self.words)
         if self.choices is not None and parsed not in self.choices:
             allowed = ", ".join(map(str, self.choices))
-            raise InvalidValue(f"{self.name} must be one of {allowed}, not {value!r}")
+            raise InvalidValue(f"`{self.name}` must be one of {allowed}, not {value!r}")
         if self.within is not None and isinstance(parsed, int | float):
             low, high = self.within
             if not low <= parsed <= high:
-                raise InvalidValue(f"{self.name} must lie in [{low:g}, {high:g}], not {parsed!r}")
+                raise InvalidValue(f"`{self.name}` must lie in [{low:g}, {high:g}], not {parsed!r}")
         return parsed
 
 
@@ -245,7 +245,7 @@ def _kind_and_words(hint: Any) -> tuple[type, tuple[str, ...]]:
 def _convert(name: str, value: object, kind: type, words: tuple[str, ...]) -> Scalar:
     """Convert a value, perhaps typed on the command line, to its declared type."""
     allowed = " or ".join([_ARTICLE[kind], *words])
-    wrong = InvalidValue(f"{name} must be {allowed}, not {value!r}")
+    wrong = InvalidValue(f"`{name}` must be {allowed}, not {value!r}")
     if kind is bool:
         word = str(value).lower()
         if word not in _BOOLEANS:

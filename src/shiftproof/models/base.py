@@ -41,7 +41,9 @@ class Model(ABC):
     def build_head(self, features: int, task: Task) -> nn.Module:
         """Return ψ: linear, or k → k/2 → k/4 → logits with ReLU between (``nonlinear_head``)."""
         if self.single_logit and task.num_classes != 2:
-            raise InvalidValue(f"single_logit needs two classes, and there are {task.num_classes}")
+            raise InvalidValue(
+                f"`single_logit` needs two classes, and there are {task.num_classes}"
+            )
         outputs = 1 if self.single_logit else task.num_classes
         if not self.nonlinear_head:
             return nn.Linear(features, outputs)

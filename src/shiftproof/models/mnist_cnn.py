@@ -26,7 +26,7 @@ class MnistCNN(Model):
         if len(task.input_shape) != 3:
             raise InvalidValue(
                 f"mnist-cnn takes images [channels, height, width], not {task.input_shape};"
-                " use --backbone mlp"
+                ' use `backbone="mlp"`'
             )
 
         def block(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:

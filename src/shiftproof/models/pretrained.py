@@ -93,7 +93,7 @@ class PretrainedModel(Model):
         if len(task.input_shape) != 3:
             raise InvalidValue(
                 f"{self.name} takes images [channels, height, width], not {task.input_shape};"
-                " use --backbone mlp"
+                ' use `backbone="mlp"`'
             )
         channels = task.input_shape[0]
         layers: list[nn.Module] = [Normalise(self.pixel_statistics())] if channels == 3 else []
@@ -121,6 +121,6 @@ def downloading(name: str) -> Iterator[None]:
         raise
     except Exception as error:  # each library and each proxy has errors of its own
         raise CheckpointError(
-            f"the pretrained weights of {name} cannot be downloaded; give a file by --weights PATH,"
-            f" or start from --weights random ({reason(error)})"
+            f"the pretrained weights of {name} cannot be downloaded ({reason(error)}); give a file"
+            ' as `weights`, or start from `weights="random"`'
         ) from error

@@ -107,11 +107,11 @@ def reason(error: Exception) -> str:
 
 def _existing(path: str) -> Path:
     if path.startswith(CONTENT):
-        raise InvalidValue(f"{path} names the content of weights; --weights must name their file")
+        raise InvalidValue(f"`weights` must name a file, and {path} is a hash of its content")
     file = Path(path).expanduser()
     if not file.is_file():
         raise InvalidValue(
-            f"weights must be {PRETRAINED}, {RANDOM} or a file; there is no file {path!r}"
+            f"`weights` must be {PRETRAINED}, {RANDOM} or a file; there is no file {path!r}"
         )
     return file
 

@@ -51,7 +51,7 @@ class Algorithm(nn.Module, ABC):
     paper: ClassVar[str]
     # The modules that `predict` uses: all that a trained model must keep.
     predicts_with: ClassVar[tuple[str, ...]] = ("featurizer", "head")
-    # Whether it is meant for batches of whole domains, and so no part of ``--algorithms all``.
+    # Whether it is meant for batches of whole domains; a sweep of all algorithms leaves it out.
     full_batches: ClassVar[bool] = False
     # Whether a prediction depends on the batch around it, which counts as one unknown domain.
     predicts_by_batch: ClassVar[bool] = False
