@@ -252,7 +252,7 @@ def test_a_full_disk_is_one_line_and_leaves_a_resumable_run(shiftproof, tmp_path
     monkeypatch.setattr(os, "fsync", full)
     code, _, err = shiftproof(*QUICK, "--out", tmp_path / "run")
     assert code == 2
-    assert "the disk is full; make space" in err
+    assert "the disk is full; free some space" in err
     assert err.count("\n") == 1
     monkeypatch.setattr(os, "fsync", original)
     assert shiftproof(*QUICK, "--out", tmp_path / "run")[0] == 0
@@ -278,7 +278,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "the same command goes on from there" in err
+    assert "Run the same command again to resume." in err
     assert "Traceback" not in err
     assert (tmp_path / "checkpoint.safetensors").exists()
 

@@ -208,7 +208,8 @@ class DomainDataset:
     ``notes`` say, one sentence each, what a user may not expect of the data (images left out,
     classes that a domain lacks).  ``identity`` takes the place of the content's hash where the
     content was computed from other data, by whose identity it is known; ``frozen`` then says by
-    which network.
+    which network.  ``columns`` says which columns of a table or manifest held the label, the domain
+    and the image paths.
     """
 
     name: str
@@ -222,6 +223,7 @@ class DomainDataset:
     notes: tuple[str, ...] = ()
     identity: str = ""
     frozen: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [domain.name for domain in (*self.domains, *self.extras)]

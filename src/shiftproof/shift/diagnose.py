@@ -1,9 +1,9 @@
 """What shifts between domains, how much of each kind there is, and where.
 
-All amounts are mutual information in nats, with all domains counted as equally likely, as training
-counts them; `information.base` names the five.  Two estimates are
-made, and `posteriors` says why.  The one that can vouch for more of I(X;D) and I(X,Y;D), by
-the lower ends of its intervals, is reported: but for chance, neither finds more than there is.
+All amounts are mutual information in nats, with all domains equally likely, as in training;
+`information.base` names the five.  Two estimates are made (`posteriors` says why), and the one with
+the higher lower ends of its intervals for I(X;D) and I(X,Y;D) is reported: apart from chance,
+neither finds more than there is.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Diagnosis:
 
 
 def check_most(most: int, domains: int) -> None:
-    """Refuse to look at so few samples of so many domains."""
+    """Raise if ``most`` samples are too few for so many domains."""
     if most < FOLDS * domains:
         raise InvalidValue(
             f"{most} samples are too few for {domains} domains; at least {FOLDS} each are needed"
@@ -139,7 +139,7 @@ def diagnose(
 
     Labels and domains are positions in ``classes`` and ``domains``; those without a sample are
     left out.  Features without names are called by their position.  Of more than ``most`` samples
-    so many are measured, chosen by ``seed`` (see `where.stratified`).
+    so many are measured, chosen by ``seed`` (see `localize.stratified`).
     """
     table, labels, codes = as_table(x), np.asarray(y), np.asarray(d)
     names = tuple(features or (f"feature {i}" for i in range(table.shape[1])))
@@ -188,7 +188,7 @@ def diagnose(
 
 
 class _Clock:
-    """Counts the steps of a diagnosis for whoever watches."""
+    """Counts the steps of a diagnosis, and reports progress."""
 
     def __init__(self, progress: Progress, steps: int) -> None:
         self._progress, self._steps, self._done = progress, steps, 0

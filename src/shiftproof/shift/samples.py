@@ -32,7 +32,7 @@ Positions = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Arrays x [n, k], y [n] and d [n], the names that they count, and what a user should know.
+    """Arrays x [n, k], y [n] and d [n], the names that their codes stand for, and notes.
 
     ``inputs`` says in a few words what the features are.
     """
@@ -99,8 +99,8 @@ def collect(
     if int(np.prod(shape)) > MOST_FEATURES:
         raise InvalidValue(
             f"{int(np.prod(shape)):,} numbers to a sample are too many to measure, the most are"
-            f" {MOST_FEATURES:,}; give the features of a network by --backbone or --weights, or"
-            " --raw for coarse pixels"
+            f" {MOST_FEATURES:,}; measure the features of a network (`backbone`, `weights`), or"
+            " coarse pixels (`raw`)"
         )
     domains = [domain for domain in dataset.domains if domain.name in positions]
     x = torch.cat(list(_inputs(dataset, positions, shape, reading_threads(workers), progress)))
@@ -152,7 +152,7 @@ def _inputs(
 
 
 def _places(dataset: DomainDataset, shape: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
-    """Name features by their place, for want of a name, and say what they are."""
+    """Name features by their position, and say what they are."""
     if len(shape) != 3:
         count = int(np.prod(shape))
         network = f" of {dataset.frozen['backbone']}" if dataset.frozen else ""
@@ -182,5 +182,5 @@ def _unevenly_missing(
         f"{listed([columns.columns[i].name for i in uneven])}: missing more often in some domains"
         f" than in others ({shortened(columns.columns[first].name)}:"
         f" {missing[low, first]:.0%} in {domains[low]}, {missing[high, first]:.0%} in"
-        f" {domains[high]}); the median in their place counts as a shift, --drop leaves them out",
+        f" {domains[high]}); the median in their place counts as a shift, `drop` leaves them out",
     )

@@ -124,7 +124,7 @@ def _save_model(job: Job, run: Path, shelf: Shelf) -> None:
     """Put the model's own file into the run, for `shiftproof predict` and `export`."""
     if not (run / MODEL).exists():
         dataset = shelf.take(job)
-        trained_model(job.config, dataset, run, job.data.request.columns(dataset)).save(run)
+        trained_model(job.config, dataset, run).save(run)
 
 
 def _check(model: ChosenModel, job: Job, folder: SweepFolder) -> None:
