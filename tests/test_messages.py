@@ -112,9 +112,7 @@ def command(path: str) -> typer.core.TyperCommand:
         ("train", "no names: ` `` 5", "no names: ` `` 5"),
     ],
 )
-def test_a_parameter_becomes_the_option_of_the_command(
-    name: str, message: str, told: str
-) -> None:
+def test_a_parameter_becomes_the_option_of_the_command(name: str, message: str, told: str) -> None:
     assert in_options(message, command(name)) == told
 
 

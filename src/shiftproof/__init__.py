@@ -61,10 +61,10 @@ if TYPE_CHECKING:
     from shiftproof.matching.pdm import pdm
     from shiftproof.sklearn import ShiftproofClassifier
 
-_HOMES = {
+_VERBS = ("diagnose", "load", "load_model", "report", "sweep", "train", "train_each")
+_HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
     name: module
     for module, names in {
-        "shiftproof.api": "diagnose load load_model report sweep train train_each",
         "shiftproof.core.errors": "ShiftproofError",
         "shiftproof.core.space": "Choice Float Int hparam",
         "shiftproof.core.types": "Batch Task",
@@ -79,22 +79,26 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+class LazyPackage(ModuleType):
+    """A package that imports its public names when they are first used.
 
+    Importing a submodule binds its name in the package.  Where a public name is the same, as
+    `train` in `shiftproof.api` is, it stays what it is.
+    """
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    _HOMES: dict[str, str]
 
-
-class _Package(ModuleType):
-    """Keeps public names: importing `shiftproof.report.page` must not rebind `report`."""
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._HOMES:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(import_module(self._HOMES[name]), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
+        if not (name in self._HOMES and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
+    def __dir__(self) -> list[str]:
+        return sorted(self.__all__)
 
-sys.modules[__name__].__class__ = _Package
+
+sys.modules[__name__].__class__ = LazyPackage

@@ -101,6 +101,15 @@ def test_picture_and_file(found: ShiftReport, tmp_path: Path) -> None:
         found.picture(tmp_path / "shift.pdf")
 
 
+def test_a_page_shows_it_without_a_command(found: ShiftReport) -> None:
+    from shiftproof.report.page.shifts import diagnosis_blocks
+
+    facts = [fact for block in diagnosis_blocks(found.to_dict()) if block.kind == "facts"
+             for fact in block.value]  # fmt: skip
+    assert any("Match gradients" in fact.lines[0] for fact in facts)
+    assert all(text for fact in facts for text in fact.lines)
+
+
 def test_the_representation_of_a_run(frame: pd.DataFrame, tmp_path: Path) -> None:
     data = load(frame, **COLUMNS)
     train(
@@ -111,6 +120,15 @@ def test_the_representation_of_a_run(frame: pd.DataFrame, tmp_path: Path) -> Non
     assert report.measured.model is not None
     assert report.measured.sizes == (40, 20)
     assert report.measured.model.shift.covariate.symbol == "I(R;D)"
+
+
+def test_a_run_decides_the_seed_of_its_data(tmp_path: Path) -> None:
+    data: dict[str, Any] = {"options": {"per_domain": 60}}
+    settings = {"steps": 1, "holdout": 0.5, "out": tmp_path, "device": "cpu", "data_seed": 7}
+    hparams = {"batch_size": 8, "hidden": 8}
+    train("colored-mnist-irm", "erm", test_domains="10%", hparams=hparams, **settings, **data)
+    report = diagnose("colored-mnist-irm", run=tmp_path, domains=["80%", "90%"], **data)
+    assert report.measured.sizes == (30, 30)
 
 
 @pytest.mark.parametrize(

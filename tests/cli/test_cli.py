@@ -23,7 +23,7 @@ def test_help_shows_an_example(shiftproof, command):
     assert f"Example: shiftproof {command}".strip() in " ".join(out.split())
 
 
-def test_help_answers_within_half_a_second_and_without_torch():
+def test_help_takes_under_0_4_seconds_and_no_torch():
     script = (
         "import sys, time; sys.argv = ['shiftproof', '--help']\n"
         "from shiftproof.cli import main\n"
@@ -41,7 +41,7 @@ def test_help_answers_within_half_a_second_and_without_torch():
         ).stdout
         assert "HEAVY []" in out
         seconds.append(float(out.split("SECONDS ")[1].split()[0]))
-    assert min(seconds) < 0.5
+    assert min(seconds) < 0.4
 
 
 def test_version(shiftproof):

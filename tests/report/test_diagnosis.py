@@ -7,8 +7,8 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from shiftproof.information import Estimate, Shift
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.information import Estimate, Shift
 from shiftproof.report import diagnosis_picture as drawing
 from shiftproof.report.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
 from shiftproof.report.diagnosis_picture import check_picture, diagnosis_picture

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, name_of, names
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.files import write_atomically
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.information import Shift
@@ -22,7 +23,6 @@ from shiftproof.shift.diagnose import MOST_SAMPLES, Diagnosis, check_most
 from shiftproof.shift.diagnose import diagnose as measure
 from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
 from shiftproof.shift.trained_run import unseen_samples, view_of_run
-from shiftproof.training.checkpoint import write_atomically
 from shiftproof.training.config import RunConfig
 from shiftproof.training.features import freeze as freeze_backbone
 from shiftproof.training.load_run import read_run
@@ -35,8 +35,8 @@ RAW_SIDE = 16
 class ShiftReport:
     """What shifts between domains, and what to do about it.
 
-    ``measured`` holds everything that was measured, ``advice`` the findings in words and the
-    recommendation, and ``about`` what was measured.  ``frozen`` says which backbone, weights and
+    `measured` holds everything that was measured, `advice` the findings in words and the
+    recommendation, and `about` what was measured.  `frozen` says which backbone, weights and
     precision gave the features, if images were measured by their features.
     """
 

@@ -19,7 +19,7 @@ from shiftproof.training.config import DEFAULT_EVALUATION, RunConfig, configure
 from shiftproof.training.features import freeze as freeze_backbone
 from shiftproof.training.loop import RunResult
 from shiftproof.training.loop import train as run
-from shiftproof.training.observers import Observer, Together
+from shiftproof.training.observers import CompositeObserver, Observer
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
 
@@ -28,9 +28,9 @@ from shiftproof.training.tensorboard import TensorBoard
 class TrainedRun(RunResult):
     """How a run ended, with its configuration and its model.
 
-    ``status`` is `finished`, `diverged` (the loss was not finite) or `stopped` (interrupted: call
-    `train` again to resume).  ``seconds`` counts training and evaluation.  ``records`` holds all
-    evaluations; they are in ``folder`` too.
+    `status` is `finished`, `diverged` (the loss was not finite) or `stopped` (interrupted: call
+    `train` again to resume).  `seconds` counts training and evaluation.  `records` holds all
+    evaluations; they are in `folder` too.
     """
 
     config: RunConfig = field(kw_only=True)
@@ -156,7 +156,7 @@ def train(
     )
     folder = folder or Path("runs", _name(config))
     observers = [observer, TensorBoard(folder)] if tensorboard else [observer]
-    result = run(config, dataset, folder, Together(observers), checkpoint_seconds, workers)
+    result = run(config, dataset, folder, CompositeObserver(observers), checkpoint_seconds, workers)
     if result.status == "finished" and not (folder / MODEL).exists():
         trained_model(config, dataset, folder, observer.progress).save(folder)
     return TrainedRun(**vars(result), config=config)
@@ -184,7 +184,7 @@ def prepare(
     workers: int | None,
     loading: LoadOptions,
 ) -> Prepared:
-    """Load the data and, with ``freeze``, turn images into the features of ``backbone``."""
+    """Load the data and, with `freeze`, turn images into the features of `backbone`."""
     given = dict(hparams or {})
     if weights is not None:
         if "weights" in given:
@@ -212,7 +212,7 @@ def folder_of(out: str | os.PathLike[str] | None) -> Path | None:
         return None
     if Path(out) == Path():
         raise InvalidValue("`out` must name a folder")
-    return Path(out)
+    return Path(out).expanduser()
 
 
 def as_folder(name: str) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class LeaveOneOut:
     """One run and one score for every domain that was held out.
 
-    An interrupted call has fewer; ``status`` then is `stopped`, and calling again resumes.
+    An interrupted call has fewer; `status` then is `stopped`, and calling again resumes.
     """
 
     runs: tuple[TrainedRun, ...]
@@ -98,7 +98,7 @@ def train_each(
 ) -> LeaveOneOut:
     """Train one model for every domain, with that domain held out; the data is loaded once.
 
-    The parameters are those of `train`.  With ``out``, each run gets a folder in it, named after
+    The parameters are those of `train`.  With `out`, each run gets a folder in it, named after
     the domain held out.
     """
     folder = folder_of(out)

@@ -29,9 +29,9 @@ def demo(
     from rich.console import Console
 
     from shiftproof.cli.progress import ProgressBar
+    from shiftproof.core.files import write_atomically
     from shiftproof.report.demo import demo_page, demo_picture, demo_sentence, demo_table
     from shiftproof.sweeps.demo import CEILING, Accuracies, is_finished, load_demo_data, run_demo
-    from shiftproof.training.checkpoint import write_atomically
 
     folder = out / f"seed-{seed}"
     if folder.exists() and is_finished(folder):

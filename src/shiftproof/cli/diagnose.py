@@ -1,4 +1,4 @@
-"""``shiftproof diagnose``: what shifts between the domains, and what to do about it."""
+"""`shiftproof diagnose`: what shifts between the domains, and what to do about it."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def diagnose(
 
 
 def _data_options(options: Mapping[str, str], image_size: int | None, **columns: Any) -> list[str]:
-    """Return the options that name the same data for ``shiftproof train``."""
+    """Return the options that name the same data for `shiftproof train`."""
     size = {} if image_size is None else {"image_size": image_size}
     columns["data-option"] = [f"{name}={value}" for name, value in {**options, **size}.items()]
     words = []
@@ -154,7 +154,7 @@ def _data_options(options: Mapping[str, str], image_size: int | None, **columns:
 def _network_options(
     frozen: Mapping[str, str], backbone: str | None, weights: str | None
 ) -> list[str]:
-    """Return the options that give ``shiftproof train`` the same features, if any were measured."""
+    """Return the options that give `shiftproof train` the same features, if any were measured."""
     if not frozen:
         return []
     words = ["--freeze", "--backbone", backbone or frozen["backbone"]]
@@ -164,7 +164,7 @@ def _network_options(
 
 
 def _train_command(data: Sequence[str], choice: Choice, held_out: Sequence[str]) -> str:
-    """Return the command that trains what is recommended; ``data`` are its arguments for the data.
+    """Return the command that trains what is recommended; `data` are its arguments for the data.
 
     >>> from shiftproof.shift.advise import Choice
     >>> _train_command(["my data.csv"], Choice("idm", "why", {"order": "1"}), ["each"])

@@ -1,4 +1,4 @@
-"""``shiftproof evaluate``: how good a trained model is on labelled samples."""
+"""`shiftproof evaluate`: how good a trained model is on labelled samples."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def evaluate(
     from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.samples import SampleRequest
-    from shiftproof.inference.metrics import assess
+    from shiftproof.inference.metrics import domain_metrics
     from shiftproof.report.predictions import assessment_table
 
     model = api.load_model(run, device)
@@ -56,7 +56,7 @@ def evaluate(
     seed = model.config.data_seed if data_seed is None else data_seed
     with LoadingBar(quiet=quiet or as_json) as progress:
         parts = request.read(model.form, seed, progress)
-        outcomes, notes = assess(model, parts, workers=workers, progress=progress)
+        outcomes, notes = domain_metrics(model, parts, workers=workers, progress=progress)
     for note in notes:
         typer.echo(f"note: {in_options(note)}", err=True)
     if as_json:

@@ -1,4 +1,4 @@
-"""``shiftproof export``: a trained model for other programs."""
+"""`shiftproof export`: a trained model for other programs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ def export(
     from rich.console import Console
 
     from shiftproof import api
+    from shiftproof.core.files import write_atomically, write_json
     from shiftproof.inference.export import FORMATS, description
-    from shiftproof.training.checkpoint import write_atomically
-    from shiftproof.training.run_folder import pretty_json
 
     if to not in FORMATS:
         raise UnknownName("format", to, FORMATS)
@@ -42,5 +41,5 @@ def export(
     out.parent.mkdir(parents=True, exist_ok=True)
     with Console(stderr=True).status(f"exporting to {to}"):
         write_atomically(out, make(model))
-    write_atomically(beside, pretty_json(description(model)))
+    write_json(beside, description(model))
     print(f"the model is in {out}; {beside} describes its inputs and outputs")

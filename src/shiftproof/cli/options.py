@@ -39,7 +39,7 @@ CategoricalColumns = Annotated[
 ImageSize = Annotated[int | None, option("Data", "Height and width of images; default 224.")]
 DataOption = Annotated[
     list[str] | None,
-    option("Data", "NAME=VALUE, an option of the dataset; repeatable.", metavar="NAME=VALUE"),
+    option("Data", "Option of the dataset; repeatable.", metavar="NAME=VALUE"),
 ]
 DataSeed = Annotated[
     int | None, option("Data", "Seed of generated data and of splits; default --seed.")
@@ -78,7 +78,7 @@ AsJson = Annotated[bool, option("Output", "Print the result as JSON.", "--json")
 
 
 def parse_assignments(option: str, items: Iterable[str] | None) -> dict[str, str]:
-    """Return {name: value} for items like ``lr=0.001``.
+    """Return {name: value} for items like `lr=0.001`.
 
     >>> parse_assignments("--hparam", ["lr=0.001", "order=1"])
     {'lr': '0.001', 'order': '1'}

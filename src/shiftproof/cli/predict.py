@@ -1,4 +1,4 @@
-"""``shiftproof predict``: predictions for samples without labels."""
+"""`shiftproof predict`: predictions for samples without labels."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def predict(
         raise InvalidValue(f"--out must end in {' or '.join(SUFFIXES)}, not {out.name!r}")
     from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
+    from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
     from shiftproof.report.predictions import frame_bytes, predictions_frame, predictions_summary
-    from shiftproof.training.checkpoint import write_atomically
 
     model = api.load_model(run, device)
     request = SampleRequest(

@@ -46,7 +46,7 @@ class _Bars(Progress):
 class LoadingBar:
     """Shows how much of the data is read; the bar disappears when the task is done.
 
-    Without a terminal, a line is printed every ten seconds.
+    Without a terminal, a task that takes longer prints a line every ten seconds.
 
     It is a `Progress`.
     """
@@ -68,7 +68,7 @@ class LoadingBar:
             disable=quiet or not self._console.is_terminal,
         )
         self._prints_lines = not quiet and not self._console.is_terminal
-        self._printed = time.monotonic()
+        self._printed = 0.0
         self._loading: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
@@ -86,9 +86,10 @@ class LoadingBar:
         self._loading.clear()
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Show how much of ``what`` is done."""
+        """Show how much of `what` is done."""
         if what not in self._loading:
             self._loading[what] = self._bars.add_task(what, total=total, loss="")
+            self._printed = time.monotonic()
         self._bars.update(self._loading[what], completed=done, total=total)
         if 0 < total <= done:
             self._bars.remove_task(self._loading.pop(what))
@@ -104,7 +105,7 @@ class LoadingBar:
 class ProgressBar(LoadingBar, Observer):
     """Shows how data is loaded, and how runs go: loss, accuracy per domain, time left.
 
-    Every run gets a bar, called ``title`` or, without, after its algorithm and test domains.  A
+    Every run gets a bar, called `title` or, without, after its algorithm and test domains.  A
     note that an earlier run gave too is printed once.  Without a terminal, evaluations are printed
     as lines, at most one every two seconds.
     """
@@ -122,7 +123,7 @@ class ProgressBar(LoadingBar, Observer):
         self._looked = self._recorded = 0.0
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show how much of ``what`` is done."""
+        """Show how much of `what` is done."""
         self(what, done, total)
 
     def loaded(self, dataset: DomainDataset) -> None:
@@ -131,7 +132,7 @@ class ProgressBar(LoadingBar, Observer):
         self._heading = f"{dataset.name}: {dataset_summary(dataset)}"
 
     def begin(self, config: RunConfig, step: int) -> None:
-        """Show the heading, once, and a bar at ``step``."""
+        """Show the heading, once, and a bar at `step`."""
         self._say(self._heading)
         without = f" without {', '.join(config.test_domains)}" if config.test_domains else ""
         self._name = self._title or config.algorithm + without

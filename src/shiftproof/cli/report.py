@@ -69,13 +69,13 @@ def report(
     """Print the tables of a sweep: accuracies, ranks, and tests against a baseline; or a page."""
     from dataclasses import replace
 
+    from shiftproof.core.files import write_atomically
     from shiftproof.report.benchmark import FORMATS
     from shiftproof.sweeps.aggregate import aggregate
     from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
     from shiftproof.sweeps.results import read_sweep
     from shiftproof.sweeps.run_archive import pack_runs
     from shiftproof.sweeps.standalone_runs import runs_to_compare
-    from shiftproof.training.checkpoint import write_atomically
 
     if format_ not in (*FORMATS, *RUNS, PAGE):
         raise UnknownName("format", format_, [*FORMATS, *RUNS, PAGE])
@@ -141,10 +141,10 @@ def _write_page(
     baseline: str,
     out: Path | None,
 ) -> None:
+    from shiftproof.core.files import write_atomically
     from shiftproof.report.diagnosis import read_diagnosis
     from shiftproof.report.page import Source, results_page
     from shiftproof.sweeps.results import read_object
-    from shiftproof.training.checkpoint import write_atomically
 
     first = folders[0]
     path = out or (first / "report.html" if first.is_dir() else _beside(first))

@@ -273,8 +273,8 @@ def _show(findings: Findings, name: str, folder: Path | None) -> None:
 
 
 def _write(table: Comparison, folder: Path) -> list[Path]:
+    from shiftproof.core.files import write_atomically
     from shiftproof.report.reproduction import as_latex, as_markdown, as_text
-    from shiftproof.training.checkpoint import write_atomically
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = []

@@ -1,4 +1,4 @@
-"""``shiftproof train``: one run, or one for every domain."""
+"""`shiftproof train`: one run, or one for every domain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named things: register once, look up by name, list in order."""
+"""Registries: objects by name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A map from names to things of one kind.
+    """A map from names to objects of one kind.
 
-    Three places fill it: `register`; the modules of ``package``, so that a new file there is
-    enough; and the entry points of the group ``plugins`` of installed packages.  The modules are
-    imported at the first look-up, a plugin when it is asked for by its name or in a listing.  A
-    plugin that cannot be imported is an error for who asks for it, and a warning in a listing.
+    Entries come from three places: `register`; the modules of `package`, so a new file there is
+    enough; and the entry points in the group `plugins` of installed packages.  The first lookup
+    imports the modules.  A plugin is imported when it is looked up, or when the names are listed.
+    If that fails, the lookup is an error and the listing warns.
 
     >>> shapes = Registry("shape")
     >>> @shapes.register("circle")
@@ -40,18 +40,18 @@ class Registry(Generic[T]):
         self._plugins: dict[str, EntryPoint] = {}  # those not imported yet
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files its argument under ``name``; a second one is an error."""
+        """Return a decorator that registers its argument as `name`, which must be new."""
 
-        def file_under_name(entry: T) -> T:
+        def add(entry: T) -> T:
             if name in self._entries:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
             self._entries[name] = entry
             return entry
 
-        return file_under_name
+        return add
 
     def get(self, name: str) -> T:
-        """Return what is filed under ``name``, or raise with the nearest names."""
+        """Return the entry called `name`, or raise with the nearest names."""
         self._discover()
         if name in self._plugins:
             self._import(name)
@@ -80,7 +80,7 @@ class Registry(Generic[T]):
     def _discover(self) -> None:
         if self._sources == (None, None):
             return
-        # Forgotten before the imports, which may look up themselves; a failure undoes it.
+        # Cleared before the imports, which may do lookups themselves; restored on failure.
         (package, plugins), self._sources = self._sources, (None, None)
         try:
             if package is not None:

@@ -34,9 +34,9 @@ class TableOptions:
 class DataRequest:
     """Which data, and how to read it: all that another process needs to load the same.
 
-    ``data`` is a registered name, or the path of a folder or table; a name comes first.
-    ``options`` are those of the dataset, the images or the table.  The other fields name columns
-    of a table or manifest; with ``image``, a table is read as a manifest.
+    `data` is a registered name, or the path of a folder or table; a name comes first.
+    `options` are those of the dataset, the images or the table.  The other fields name columns
+    of a table or manifest; with `image`, a table is read as a manifest.
     """
 
     data: str
@@ -48,7 +48,7 @@ class DataRequest:
     categorical: tuple[str, ...] = ()
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the dataset; all randomness in making it comes from ``seed``."""
+        """Return the dataset; all randomness in making it comes from `seed`."""
         path = Path(self.data).expanduser()
         if self.data in DATASETS:
             self.refuse_columns(f"{self.data} is a dataset name")
@@ -72,7 +72,7 @@ class DataRequest:
         return self._with_columns(dataset, "label", "domain", "image")
 
     def table(self, frame: pd.DataFrame, name: str) -> DomainDataset:
-        """Return a table that is in memory as a dataset called ``name``."""
+        """Return a table that is in memory as a dataset called `name`."""
         options = resolve(TableOptions, "table", self.options, "option of a table")
         dataset = table_dataset(
             frame,

@@ -15,6 +15,7 @@ from shiftproof.bench.allocation import allocated_peak
 from shiftproof.bench.matching import batch_for, built
 from shiftproof.bench.measure import medians, ratio_of, seconds_in_turn
 from shiftproof.core.errors import DataError
+from shiftproof.core.files import write_atomically
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import DATASETS
 from shiftproof.learners.algorithms import Algorithm
@@ -22,7 +23,6 @@ from shiftproof.paper.comparison import Cell, Comparison, Row, measured
 from shiftproof.paper.published import PaperColumn, paper_table
 from shiftproof.sweeps.estimate import bytes_of
 from shiftproof.sweeps.presets import PROTOCOL_STEPS
-from shiftproof.training.checkpoint import write_atomically
 
 NAME = "running-time"
 SUMMARY = "time and memory of a step of IDM beyond ERM's"

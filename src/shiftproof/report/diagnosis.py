@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from shiftproof.core.errors import DataError
+from shiftproof.core.files import read_json
 from shiftproof.information import Estimate, Shift
 from shiftproof.shift.advise import Advice, Choice
 from shiftproof.shift.diagnose import Diagnosis
@@ -32,8 +31,8 @@ LONGEST = 14
 class About:
     """What a report says beside the diagnosis itself.
 
-    ``name`` and ``summary`` describe the dataset, ``data`` is what the user called it, and
-    ``inputs`` says what was measured.  ``command`` and ``beside`` are shell commands that follow
+    `name` and `summary` describe the dataset, `data` is what the user called it, and
+    `inputs` says what was measured.  `command` and `beside` are shell commands that follow
     the advice, where there are any.
     """
 
@@ -130,14 +129,8 @@ def diagnosis_json(diagnosis: Diagnosis, advice: Advice, about: About) -> dict[s
 
 def read_diagnosis(path: Path) -> dict[str, Any]:
     """Return what `diagnosis_json` returned, from a file."""
-    try:
-        value = json.loads(path.read_bytes())
-    except ValueError:
-        value = None
-    wanted = ("data", "inputs", "notes", "domains", "counts", "level", "shift", "advice")
-    if not isinstance(value, dict) or not set(wanted) <= value.keys():
-        raise DataError(f"{path} is not a saved diagnosis; write it again or remove it")
-    return value
+    required = ("data", "inputs", "notes", "domains", "counts", "level", "shift", "advice")
+    return read_json(path, required, "save the diagnosis again, or remove the file")
 
 
 def _amounts(diagnosis: Diagnosis, width: int) -> Iterator[str]:

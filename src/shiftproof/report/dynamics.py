@@ -14,8 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.files import write_atomically
 from shiftproof.report.plots import BLUE, GREEN, GREY, ORANGE
-from shiftproof.training.checkpoint import write_atomically
 
 # A quarter of the labels of Colored MNIST are flipped: no predictor from shapes alone does better.
 CEILING = 0.75

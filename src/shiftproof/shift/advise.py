@@ -51,7 +51,7 @@ class Choice:
 class Advice:
     """What was found in words, what to train, what to compare it with, and further remarks.
 
-    ``test_domains`` are the domains that the user holds out; without any, hold out each in turn.
+    `test_domains` are the domains that the user holds out; without any, hold out each in turn.
     """
 
     findings: tuple[Finding, ...]

@@ -25,11 +25,12 @@ from shiftproof.shift.samples import Positions
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
 from shiftproof.training.load_run import (
-    training_splits,
+    fitted_preparation,
+    read_checkpoint,
     weights_in_place,
     without_starting_weights,
 )
-from shiftproof.training.loop import build_algorithm
+from shiftproof.training.trainer import build_algorithm
 
 
 def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunConfig) -> Positions:
@@ -62,7 +63,7 @@ def view_of_run(
 ) -> ModelView:
     """Return representations and risks of the samples, by the weights that the run scores.
 
-    A representation is the input of the head; ``dataset`` must be the whole dataset of the run.
+    A representation is the input of the head; `dataset` must be the whole dataset of the run.
     """
     if dataset.fingerprint != run.fingerprint:
         raise DataError(
@@ -70,10 +71,10 @@ def view_of_run(
             f" {dataset.name}; use the same data, options and frozen features"
         )
     run = without_starting_weights(run, device)
-    trained_on = {name: split.in_ for name, split in training_splits(run, dataset).items()}
-    dataset = dataset.prepared(trained_on)
+    state = read_checkpoint(folder)
+    dataset = dataset.prepared(fitted_preparation(run, dataset, state))
     algorithm = build_algorithm(run, run.task(dataset))
-    with weights_in_place(folder, run, algorithm):
+    with weights_in_place(folder, run, algorithm, state):
         parts = list(_views(run, algorithm, dataset, positions, reading_threads(workers), progress))
     representations, risks, right = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
     return ModelView(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.files import read_json, write_atomically
 from shiftproof.sweeps.results import (
     RUN_NAMES,
     STATUSES,
@@ -25,8 +26,7 @@ from shiftproof.sweeps.results import (
     read_object,
     row_of,
 )
-from shiftproof.training.checkpoint import write_atomically
-from shiftproof.training.run_folder import RunFolder, read_json
+from shiftproof.training.run_folder import RunFolder
 
 
 def pack_runs(outcomes: Iterable[RunOutcome], path: Path) -> int:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from shiftproof.core.errors import RunConflict
+from shiftproof.core.files import write_json
 from shiftproof.inference.model import MODEL, trained_model
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.executors.work import Shelf
@@ -21,8 +22,6 @@ from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.results import RunKey, RunOutcome, outcome_of_run, positions
 from shiftproof.sweeps.selection import Selection, Selector
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.training.checkpoint import write_atomically
-from shiftproof.training.run_folder import pretty_json
 
 INDEX = "models.json"
 
@@ -88,7 +87,7 @@ def export(
     for job in sorted(jobs.values(), key=lambda job: (job.data.name, job.trial_seed)):
         _save_model(job, folder.run(job), shelf)
     models = [asdict(model) for model, _ in chosen]
-    write_atomically(out / INDEX, pretty_json({"models": models}))
+    write_json(out / INDEX, {"models": models})
     return out / INDEX
 
 

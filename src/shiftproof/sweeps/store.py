@@ -16,9 +16,8 @@ from typing import Any, Literal, NamedTuple
 from filelock import FileLock, Timeout
 
 from shiftproof.core.errors import RunConflict
+from shiftproof.core.files import read_json, write_json
 from shiftproof.sweeps.jobs import Job
-from shiftproof.training.checkpoint import write_atomically
-from shiftproof.training.run_folder import pretty_json, read_json
 
 State = Literal["waiting", "begun", "finished", "diverged", "failed"]
 # A driver that has not said how it stands for longer is taken to be gone.
@@ -74,7 +73,7 @@ class SweepFolder:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "job.json"
         if not path.exists():
-            write_atomically(path, pretty_json(job.to_json()))
+            write_json(path, job.to_json())
         return folder
 
     def state(self, job: Job) -> State:
@@ -90,7 +89,7 @@ class SweepFolder:
     def fail(self, job: Job, reason: str, trace: str = "") -> None:
         """Record why a run could not be finished."""
         failure = {"title": job.title, "reason": reason, "trace": trace}
-        write_atomically(self.prepare(job) / "failed.json", pretty_json(failure))
+        write_json(self.prepare(job) / "failed.json", failure)
 
     def forgive(self, job: Job) -> None:
         """Forget a failure, so that the run is tried again."""
@@ -104,7 +103,7 @@ class SweepFolder:
 
     def tell(self, status: Mapping[str, Any]) -> None:
         """Write how the work stands, for whoever looks from another terminal."""
-        write_atomically(self.path / "status.json", pretty_json({**status, "told": time.time()}))
+        write_json(self.path / "status.json", {**status, "told": time.time()})
 
     def told(self) -> dict[str, Any] | None:
         """Return how the work stood last, with ``alive`` for whether its driver still speaks."""
@@ -124,7 +123,7 @@ class SweepFolder:
                     f"{self.path} has {min(others)} but no sweep.json: not a sweep to go on with;"
                     " choose another --out"
                 )
-            write_atomically(path, pretty_json(settings))
+            write_json(path, settings)
             return
         found = read_json(path)
         wanted = json.loads(json.dumps(settings))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import InvalidValue, RunConflict
+from shiftproof.core.files import read_json
 from shiftproof.data.base import Progress, silent
 from shiftproof.sweeps.estimate import Cost, measure, total_bytes, total_seconds
 from shiftproof.sweeps.executors.base import Executor
@@ -23,7 +24,7 @@ from shiftproof.sweeps.selection import SELECTORS, Needs
 from shiftproof.sweeps.store import EVALUATED, Failure, SweepFolder
 from shiftproof.sweeps.tracker import Standing, Tracker
 from shiftproof.training.interrupt import stop_on_signal
-from shiftproof.training.run_folder import changes, read_json
+from shiftproof.training.run_folder import changes
 
 
 @dataclass(frozen=True)

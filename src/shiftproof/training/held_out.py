@@ -17,9 +17,9 @@ from shiftproof.training.records import Record
 class HeldOutScore:
     """Accuracies of a run that held out one domain.
 
-    ``accuracy`` is over the ``samples`` of the held-out domain that were evaluated;
-    ``commonest_class`` is what always predicting the domain's commonest class would give there.
-    ``training_domains`` is the mean over the training domains of the accuracy on the part of each
+    `accuracy` is over the `samples` of the held-out domain that were evaluated;
+    `commonest_class` is what always predicting the domain's commonest class would give there.
+    `training_domains` is the mean over the training domains of the accuracy on the part of each
     that was not trained on.  What was not evaluated is NaN.
     """
 

@@ -23,10 +23,13 @@ from PIL import Image
 
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.data.datasets.pacs import PACS
-from shiftproof.data.library import store as module
-from shiftproof.data.library.completeness import state_notes
-from shiftproof.data.library.store import folder_of, holding, import_set, pull, remove
+from shiftproof.data.library import importing as module
+from shiftproof.data.library.base import folder_of, local_copy
+from shiftproof.data.library.completeness import completeness_notes
+from shiftproof.data.library.importing import import_dataset, pull_dataset, remove_dataset
 from shiftproof.data.sources import Source
+
+WRONG_TYPE = '{"counts": 3, "complete": true, "notes": []}'
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +73,9 @@ def leftovers(library: Path) -> list[str]:
 
 def test_a_set_is_copied_and_recorded(tmp_path, library):
     given = pacs(tmp_path / "given")
-    held = import_set("pacs", given)
+    held = import_dataset("pacs", given)
     assert (held.images, held.complete, held.notes) == (56, False, ())
-    assert holding("pacs") == held
+    assert local_copy("pacs") == held
     assert content(library / "pacs") == content(given)
     record = json.loads((library / "pacs/dataset.json").read_text())
     assert record["complete"] is False
@@ -81,16 +84,18 @@ def test_a_set_is_copied_and_recorded(tmp_path, library):
 
 
 def test_all_of_a_set_is_complete_and_stays_until_told_otherwise(tmp_path, library, full_pacs):
-    held = import_set("pacs", full_pacs, link=True)
+    held = import_dataset("pacs", full_pacs, link=True)
     assert (held.images, held.complete) == (9_991, True)
     assert held.counts == PACS.card.class_counts
     part = pacs(tmp_path / "part")
-    with pytest.raises(DataError, match=r"here already, complete \(9,991 images\); --replace"):
-        import_set("pacs", part)
-    with pytest.raises(DataError, match="here already"):
-        pull("pacs")
-    assert holding("pacs") == held
-    assert not import_set("pacs", part, replace=True).complete
+    with pytest.raises(
+        DataError, match=r"already here and complete \(9,991 images\); `replace=True`"
+    ):
+        import_dataset("pacs", part)
+    with pytest.raises(DataError, match="already here"):
+        pull_dataset("pacs")
+    assert local_copy("pacs") == held
+    assert not import_dataset("pacs", part, replace=True).complete
     assert content(library / "pacs") == content(part)
     assert leftovers(library) == ["pacs"]
 
@@ -104,26 +109,28 @@ def test_one_image_short_is_incomplete_and_one_too_many_is_told(tmp_path, full_p
     (given / "photo/dog").unlink()
     shutil.copytree(full_pacs / "kfold/photo/dog", given / "photo/dog")
     lost = (given / "photo/dog/0.png").rename(tmp_path / "lost.png")
-    held = import_set("pacs", given, link=True)
+    held = import_dataset("pacs", given, link=True)
     assert (held.images, held.complete) == (9_990, False)
     for name in ("0.png", "more.png"):
         shutil.copyfile(lost, given / "photo/dog" / name)
-    held = import_set("pacs", given, link=True)
+    held = import_dataset("pacs", given, link=True)
     assert (held.images, held.complete) == (9_992, True)
-    assert state_notes(PACS, held.counts) == [
+    assert completeness_notes(PACS, held.counts) == [
         "pacs has more images than were published: photo 1,671 instead of 1,670"
     ]
 
 
 def test_an_incomplete_set_gives_way_to_one_no_smaller_or_when_told(tmp_path, library):
-    import_set("pacs", pacs(tmp_path / "one", 2, ["photo"]))
-    import_set("pacs", pacs(tmp_path / "two", 3, ["sketch"]))
+    import_dataset("pacs", pacs(tmp_path / "one", 2, ["photo"]))
+    import_dataset("pacs", pacs(tmp_path / "two", 3, ["sketch"]))
     assert content(library / "pacs") == content(tmp_path / "two")
     smaller = pacs(tmp_path / "three", 1, ["photo"])
-    with pytest.raises(DataError, match=r"pacs is here with 21 images, and .* has 7; --replace"):
-        import_set("pacs", smaller)
+    with pytest.raises(
+        DataError, match=r"pacs is already here with 21 images, but .* has 7; `replace=True`"
+    ):
+        import_dataset("pacs", smaller)
     assert content(library / "pacs") == content(tmp_path / "two")
-    import_set("pacs", smaller, replace=True)
+    import_dataset("pacs", smaller, replace=True)
     assert content(library / "pacs") == content(tmp_path / "three")
     assert leftovers(library) == ["pacs"]
 
@@ -132,11 +139,11 @@ def test_links_share_their_bytes_and_copies_do_not(tmp_path, library):
     given = pacs(tmp_path / "given", 1, ["photo"])
     (given / "photo/dog/0.jpg").rename(tmp_path / "elsewhere.jpg")
     (given / "photo/dog/0.jpg").symlink_to(tmp_path / "elsewhere.jpg")
-    import_set("pacs", given)
+    import_dataset("pacs", given)
     ours = library / "pacs/photo/dog/0.jpg"
     assert not ours.is_symlink()
     assert ours.stat().st_ino != (tmp_path / "elsewhere.jpg").stat().st_ino
-    import_set("pacs", given, link=True)
+    import_dataset("pacs", given, link=True)
     assert not ours.is_symlink()
     assert ours.stat().st_ino == (tmp_path / "elsewhere.jpg").stat().st_ino
 
@@ -147,12 +154,12 @@ def test_links_to_another_disk_are_one_line(tmp_path, library, monkeypatch):
 
     given = pacs(tmp_path / "given", 1, ["photo"], above="kfold")
     monkeypatch.setattr(os, "link", link)
-    with pytest.raises(DataError, match="import without --link"):
-        import_set("pacs", given, link=True)
+    with pytest.raises(DataError, match="import without `link`"):
+        import_dataset("pacs", given, link=True)
     assert leftovers(library) == []
     # What was unpacked is copied where there are no links.
     shutil.make_archive(str(tmp_path / "PACS"), "zip", given)
-    assert import_set("pacs", tmp_path / "PACS.zip", link=True).images == 7
+    assert import_dataset("pacs", tmp_path / "PACS.zip", link=True).images == 7
 
 
 def test_a_disk_that_is_full_is_noticed_before_anything_is_written(tmp_path, library, monkeypatch):
@@ -160,30 +167,30 @@ def test_a_disk_that_is_full_is_noticed_before_anything_is_written(tmp_path, lib
     given = pacs(tmp_path / "given")
     size = sum(p.stat().st_size for p in given.rglob("*.jpg"))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(size, 1, size - 1))
-    with pytest.raises(DataError, match="make space, link the files"):
-        import_set("pacs", given)
+    with pytest.raises(DataError, match="free some space, use `link=True`"):
+        import_dataset("pacs", given)
     assert leftovers(library) == []
-    assert import_set("pacs", given, link=True).images == 56
+    assert import_dataset("pacs", given, link=True).images == 56
 
 
 def test_two_imports_at_once_are_refused(tmp_path, library):
     given = pacs(tmp_path / "given", 1, ["photo"])
     library.mkdir(parents=True)
     with FileLock(library / ".pacs.lock"):
-        with pytest.raises(DataError, match="another process is busy with pacs"):
-            import_set("pacs", given)
-        with pytest.raises(DataError, match="another process is busy with pacs"):
-            remove("pacs")
-    assert import_set("pacs", given).images == 7
+        with pytest.raises(DataError, match="another process is changing pacs"):
+            import_dataset("pacs", given)
+        with pytest.raises(DataError, match="another process is changing pacs"):
+            remove_dataset("pacs")
+    assert import_dataset("pacs", given).images == 7
 
 
 @pytest.mark.parametrize("name", ["pasc", "rotated-mnist"])
 def test_only_sets_of_the_library_can_be_brought_and_removed(tmp_path, name):
     kind = UnknownName if name == "pasc" else DataError
     for attempt in (
-        partial(import_set, name, tmp_path),
-        partial(pull, name),
-        partial(remove, name),
+        partial(import_dataset, name, tmp_path),
+        partial(pull_dataset, name),
+        partial(remove_dataset, name),
     ):
         with pytest.raises(kind):
             attempt()
@@ -191,25 +198,25 @@ def test_only_sets_of_the_library_can_be_brought_and_removed(tmp_path, name):
 
 def test_removing(tmp_path, library):
     with pytest.raises(DataError, match="pacs is not on this machine"):
-        remove("pacs")
-    import_set("pacs", pacs(tmp_path / "given", 1, ["photo"]))
-    remove("pacs")
-    assert holding("pacs") is None
+        remove_dataset("pacs")
+    import_dataset("pacs", pacs(tmp_path / "given", 1, ["photo"]))
+    remove_dataset("pacs")
+    assert local_copy("pacs") is None
     assert leftovers(library) == []
 
 
-@pytest.mark.parametrize("damage", [None, "", "{", "[]", '{"counts": {}}', '{"counts": 3}'])
+@pytest.mark.parametrize("damage", [None, "", "{", "[]", '{"counts": {}}', WRONG_TYPE])
 def test_a_damaged_record_is_one_line_and_can_be_removed(tmp_path, library, damage):
-    import_set("pacs", pacs(tmp_path / "given", 1, ["photo"]))
+    import_dataset("pacs", pacs(tmp_path / "given", 1, ["photo"]))
     record = library / "pacs/dataset.json"
     if damage is None:
         record.unlink()
     else:
         record.write_text(damage)
-    with pytest.raises(DataError, match=r"dataset.json is missing or damaged; .* remove pacs"):
-        holding("pacs")
-    remove("pacs")
-    assert holding("pacs") is None
+    with pytest.raises(DataError, match=r"dataset.json is .*damaged.*; .* data remove pacs"):
+        local_copy("pacs")
+    remove_dataset("pacs")
+    assert local_copy("pacs") is None
 
 
 # --- killed in the middle ---------------------------------------------------------------------
@@ -251,7 +258,7 @@ def killed(work, event: int) -> bool:
 
 
 def work(path: Path, progress) -> int:
-    return 0 if import_set("pacs", path, progress=progress).images == 28 else 1
+    return 0 if import_dataset("pacs", path, progress=progress).images == 28 else 1
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -263,22 +270,22 @@ def test_an_import_killed_anywhere_never_looks_complete_and_starts_clean(tmp_pat
     event, deaths = 1, 0
     while killed(partial(work, given), event):
         assert not folder_of("pacs").exists(), event
-        assert holding("pacs") is None
+        assert local_copy("pacs") is None
         deaths += 1
         event += 1 if deaths < 8 else 7
     assert deaths > 10
     assert content(library / "pacs") == wanted  # of the one that was not killed
-    remove("pacs")
+    remove_dataset("pacs")
     assert killed(partial(work, given), 9)
     assert leftovers(library) == [".pacs"]
-    assert import_set("pacs", given).images == 28
+    assert import_dataset("pacs", given).images == 28
     assert content(library / "pacs") == wanted
     assert leftovers(library) == ["pacs"]
 
 
 def test_a_replacement_killed_anywhere_leaves_the_old_or_the_new(tmp_path, library):
     old, new = pacs(tmp_path / "old", 3, ["photo"]), pacs(tmp_path / "new", 1)
-    import_set("pacs", old)
+    import_dataset("pacs", old)
     between = 0
     # The last events are the two renamings; the third from the end comes before the first.
     for event in range(80):
@@ -288,9 +295,9 @@ def test_a_replacement_killed_anywhere_leaves_the_old_or_the_new(tmp_path, libra
             assert content(library / "pacs") == content(old)
         else:
             between += 1
-            assert holding("pacs") is None
+            assert local_copy("pacs") is None
             with pytest.raises(DataError, match="no image"):  # which puts the old one back
-                import_set("pacs", tmp_path / "old/photo/dog")
+                import_dataset("pacs", tmp_path / "old/photo/dog")
             assert content(library / "pacs") == content(old)
     assert between == 1
     assert content(library / "pacs") == content(new)
@@ -299,7 +306,7 @@ def test_a_replacement_killed_anywhere_leaves_the_old_or_the_new(tmp_path, libra
 
 def test_a_renaming_that_fails_leaves_the_old_set(tmp_path, library, monkeypatch):
     old, new = pacs(tmp_path / "old", 3, ["photo"]), pacs(tmp_path / "new", 1)
-    import_set("pacs", old)
+    import_dataset("pacs", old)
     rename = os.rename
 
     def fail(source, target):
@@ -309,7 +316,7 @@ def test_a_renaming_that_fails_leaves_the_old_set(tmp_path, library, monkeypatch
 
     monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(OSError, match="Input/output error"):
-        import_set("pacs", new)
+        import_dataset("pacs", new)
     assert content(library / "pacs") == content(old)
 
 
@@ -364,13 +371,14 @@ def test_pulling_takes_the_first_source_that_works_and_every_part(
         (Source(f"{address}/two.zip", "b.zip"),),
     )
     steps = []
-    held = pull("pacs", progress=lambda what, done, total: steps.append(what))
+    held = pull_dataset("pacs", progress=lambda what, done, total: steps.append(what))
     assert asked == ["/gone.zip", "/one.zip", "/two.zip"]
     assert (held.images, held.complete) == (21, False)
     assert {sum(row) for row in held.counts.values()} == {0, 7}
     assert list(dict.fromkeys(step.partition(",")[0] for step in steps)) == [
         "downloading gone.zip", "downloading b.zip", "unpacking a.zip", "unpacking b.zip",
-        "looking into cartoon", "looking into photo", "looking into sketch", "importing pacs",
+        "finding images of cartoon", "finding images of photo", "finding images of sketch",
+        "importing pacs",
     ]  # fmt: skip
     assert not (library.parent / "downloads/pacs").exists()
     assert leftovers(library) == ["pacs"]
@@ -385,14 +393,14 @@ def test_a_pull_that_failed_goes_on_with_what_it_has(tmp_path, library, server, 
         (Source(f"{address}/x.zip", "x.zip"), Source(f"{address}/two.zip", "two.zip")),
     )
     with pytest.raises(DataError) as raised:
-        pull("pacs")
+        pull_dataset("pacs")
     words = str(raised.value)
     assert f"{address}/x.zip (it answers 404" in words
     assert f"{address}/two.zip (it answers 404" in words
     assert words.endswith("`shiftproof data import pacs PATH`")
-    assert holding("pacs") is None
+    assert local_copy("pacs") is None
     serve(tmp_path, "two.zip", ["cartoon"])
-    assert pull("pacs").images == 14
+    assert pull_dataset("pacs").images == 14
     assert asked.count("/one.zip") == 1
 
 
@@ -402,11 +410,11 @@ def test_a_bad_archive_that_nothing_vouches_for_is_fetched_again(
     address, asked = server
     offer(monkeypatch, (Source(f"{address}/one.zip", "one.zip"),))
     (tmp_path / "served/one.zip").write_bytes(b"PK\x03\x04 and then nothing of a zip")
-    with pytest.raises(DataError, match=r"one\.zip .*damaged or cut short"):
-        pull("pacs")
-    assert holding("pacs") is None
+    with pytest.raises(DataError, match=r"one\.zip .*damaged or incomplete"):
+        pull_dataset("pacs")
+    assert local_copy("pacs") is None
     serve(tmp_path, "one.zip", ["photo"])
-    assert pull("pacs").images == 7
+    assert pull_dataset("pacs").images == 7
     assert asked == ["/one.zip"] * 2
 
 
@@ -414,6 +422,6 @@ def test_wrong_bytes_do_not_become_a_set(tmp_path, library, server, monkeypatch)
     address, _ = server
     serve(tmp_path, "one.zip", ["photo"])
     offer(monkeypatch, (Source(f"{address}/one.zip", "one.zip", md5="0" * 32),))
-    with pytest.raises(DataError, match="wrong bytes"):
-        pull("pacs")
-    assert holding("pacs") is None
+    with pytest.raises(DataError, match="wrong content"):
+        pull_dataset("pacs")
+    assert local_copy("pacs") is None
