@@ -1,4 +1,4 @@
-"""Named things: register once, look up by name, list in order."""
+"""Registries: objects by name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A map from names to things of one kind.
+    """A map from names to objects of one kind.
 
-    The modules of ``package`` are imported at the first look-up, so that a new file there is
-    enough to add an entry, and nothing is imported before it is needed.
+    The first lookup imports all modules of `package`.  So a new file there is enough to add an
+    entry, and nothing is imported before it is needed.
 
     >>> shapes = Registry("shape")
     >>> @shapes.register("circle")
@@ -35,18 +35,18 @@ class Registry(Generic[T]):
         self._entries: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files its argument under ``name``; a second one is an error."""
+        """Return a decorator that registers its argument as `name`, which must be new."""
 
-        def file_under_name(entry: T) -> T:
+        def add(entry: T) -> T:
             if name in self._entries:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
             self._entries[name] = entry
             return entry
 
-        return file_under_name
+        return add
 
     def get(self, name: str) -> T:
-        """Return what is filed under ``name``, or raise with the nearest names."""
+        """Return the entry called `name`, or raise with the nearest names."""
         self._discover()
         try:
             return self._entries[name]
@@ -64,7 +64,7 @@ class Registry(Generic[T]):
     def _discover(self) -> None:
         if self._package is None:
             return
-        # Forgotten before the imports, which may look up themselves; a failure undoes it.
+        # Cleared before the imports, which may do lookups themselves; restored on failure.
         name, self._package = self._package, None
         try:
             for module in pkgutil.iter_modules(importlib.import_module(name).__path__):

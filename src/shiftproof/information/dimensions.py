@@ -1,18 +1,18 @@
-"""Which features move between which domains: matching distances, one dimension at a time.
+"""Which features differ between which domains: matching distances, one dimension at a time.
 
 For two domains a, b with quantile functions Q_a, Q_b of one feature,
 
     W1  = ∫ |Q_a(u) − Q_b(u)| du,        PDM = ¼ ∫ (Q_a(u) − Q_b(u))² du,
 
-the Wasserstein distance and the order-2 matching penalty of
-`pdm`, both in units of the feature's standard deviation.
+the Wasserstein distance and the order-2 matching penalty (`pdm`), both in units of the feature's
+standard deviation.
 
-Whether that is more than chance: domains are permuted within the pair, which leaves all as it was
-if a and b do not differ.  The permuted distances are those of the values' bins (their order
-among the pair, in ``BINS`` equal parts), for the observed domains as for the permuted ones, so
-the p-values are exact.  ``p_values`` hold for each feature alone; ``adjusted`` for all of a pair
-together (the chance that any feature of an unshifted pair comes out as low; Westfall and Young,
-1993, by the largest standardised distance).
+The test permutes the domains within the pair, which changes nothing in distribution if a and b do
+not differ.  The test statistic uses binned values (`BINS` equal parts of the pair's values in
+order), for the observed and the permuted domains alike, so the p-values are exact.  `p_values` hold
+for each feature alone, `adjusted` for all features of a pair together (the probability that any
+feature of a pair without shift has a p-value this low; Westfall and Young, 1993, with the largest
+standardised distance).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.information.sample import Floats, as_table, checked, varying
 
 BINS = 64
-# Permutations handled at once: bounds the memory to columns × BINS × this many numbers.
+# Permutations computed at once; limits the memory to columns × BINS × this many numbers.
 AT_ONCE = 50
 
 
@@ -36,8 +36,8 @@ AT_ONCE = 50
 class Matching:
     """Distances of every pair of domains in every feature.
 
-    ``pairs`` names the domains as given.  The arrays are [pairs, features]; a feature that never
-    varies has distance 0 and p-value 1.
+    `pairs` holds the domains' original numbers.  The arrays are [pairs, features]; a constant
+    feature has distance 0 and p-value 1.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -51,7 +51,7 @@ class Matching:
 def match_dimensions(x: ArrayLike, d: ArrayLike, *, seed: int, permutations: int = 100) -> Matching:
     """Compare features x [n, k] between all pairs of domains d [n]."""
     if permutations < 1:
-        raise InvalidValue(f"at least 1 permutation is needed, not {permutations}")
+        raise InvalidValue(f"`permutations` must be at least 1, not {permutations}")
     sample = checked(x, None, d, balanced=False)
     features = as_table(x)
     varies = varying(features)
@@ -63,7 +63,7 @@ def match_dimensions(x: ArrayLike, d: ArrayLike, *, seed: int, permutations: int
     ranked = [np.sort(values, axis=0) for values in by_domain]
     for row, (a, b) in enumerate(pairs):
         w1[row, varies], pdm[row, varies] = distances(ranked[a], ranked[b])
-        # The pair's sizes, not its numbers, lead the draws: names of domains do not matter.
+        # Seeded by the sizes of the pair, so that the numbering of domains does not matter.
         rng = np.random.default_rng([seed, *sorted((len(by_domain[a]), len(by_domain[b])))])
         found = _permutation_p(by_domain[a], by_domain[b], permutations, rng)
         p_values[row, varies], adjusted[row, varies] = found
@@ -74,7 +74,7 @@ def match_dimensions(x: ArrayLike, d: ArrayLike, *, seed: int, permutations: int
 def distances(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Return W1 and PDM of each column of a [n, k] and b [l, k], sorted: [k], [k]."""
     edges = np.unique(np.concatenate([np.arange(1, len(v) + 1) / len(v) for v in (a, b)]))
-    # Steps that rounding tells apart leave a piece of no width, which does no harm.
+    # Steps that differ only by rounding leave a piece of width 0, which has no effect.
     widths = np.diff(edges, prepend=0)
     middles = edges - widths / 2
     gap = np.abs(a[(middles * len(a)).astype(int)] - b[(middles * len(b)).astype(int)])
@@ -84,7 +84,7 @@ def distances(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 def _permutation_p(
     a: Floats, b: Floats, permutations: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Return the p-values of the columns, alone and adjusted for all: [k], [k]."""
+    """Return the p-values of the columns, each alone and adjusted for all: [k], [k]."""
     values = np.concatenate([a, b])
     bins, steps = _bins(values)
     first = np.zeros((len(values), permutations + 1), dtype=np.float32)
@@ -98,7 +98,7 @@ def _permutation_p(
         ],
         axis=1,
     )
-    # Standardised over all draws, the observed one among them, so that they stay exchangeable.
+    # Standardised over all draws including the observed one, so that they stay exchangeable.
     spread = np.maximum(statistic.std(axis=1, keepdims=True), 1e-12)
     standard = (statistic - statistic.mean(axis=1, keepdims=True)) / spread
     largest = standard.max(axis=0, initial=-np.inf)
@@ -111,7 +111,7 @@ def _permutation_p(
 def _bins(values: Floats) -> tuple[csr_array, Floats]:
     """Return the membership in bins [columns × BINS, n], and the steps between bins' means.
 
-    A bin holds an equal part of the pooled values in order; equal values share the bin of the
+    Each bin holds an equal part of the sorted pooled values; equal values are in the bin of the
     first of them.
     """
     n, columns = values.shape
@@ -126,7 +126,7 @@ def _bins(values: Floats) -> tuple[csr_array, Floats]:
     counts = np.bincount(flat.ravel(), minlength=columns * BINS).reshape(columns, BINS)
     sums = np.bincount(flat.ravel(), values.ravel(), minlength=columns * BINS)
     means = sums.reshape(columns, BINS) / np.maximum(counts, 1)
-    # An empty bin takes the mean of the last full one before it: no step.
+    # An empty bin gets the mean of the last non-empty one before it, so its step is 0.
     filled = np.maximum.accumulate(np.where(counts > 0, np.arange(BINS), 0), axis=1)
     steps = np.diff(np.take_along_axis(means, filled, axis=1), axis=1)
     ones = np.ones(n * columns, dtype=np.float32)

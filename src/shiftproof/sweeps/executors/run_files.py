@@ -1,7 +1,7 @@
-"""A run's folder travels as its files, where driver and worker share no disk.
+"""The files of a run, sent between driver and worker where they share no disk.
 
-What has been written is whole after every parcel: records may be ahead of the checkpoint, which a
-resumed run forgets, and never behind it.
+Every transfer leaves a run that can be resumed: records may be ahead of the checkpoint, and are
+dropped when it resumes, but never behind it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from shiftproof.core.files import write_atomically
 Files = Mapping[str, bytes]
 
 CHECKPOINT = "checkpoint.safetensors"
-# All that travels, in the order in which it is written: a run is done when nothing is left to do.
-TRAVELLING = ("job.json", "config.json", "records.jsonl", CHECKPOINT, "done.json")
+# The files that are sent, in the order in which they are written: done.json comes last.
+RUN_FILES = ("job.json", "config.json", "records.jsonl", CHECKPOINT, "done.json")
 
 
 def pack(run: Path) -> dict[str, bytes]:
@@ -26,28 +26,28 @@ def pack(run: Path) -> dict[str, bytes]:
 def unpack(files: Files, run: Path) -> None:
     """Write files into a run's folder, each all or nothing."""
     run.mkdir(parents=True, exist_ok=True)
-    for name in TRAVELLING:
+    for name in RUN_FILES:
         path = run / name
         if name in files and not (path.exists() and path.read_bytes() == files[name]):
             write_atomically(path, files[name])
 
 
-class News:
-    """What the files of a run have become since the last time one asked."""
+class ChangedFiles:
+    """The files of a run that have changed since the last call."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
-        self._known = self._stamps()
+        self._sent = self._stamps()
 
     def take(self) -> dict[str, bytes]:
-        """Return nothing, or all files; without the checkpoint, which is large, if it is known."""
+        """Return nothing, or all files, without the (large) checkpoint if it is the same."""
         stamps = self._stamps()
-        if stamps == self._known:
+        if stamps == self._sent:
             return {}
         # The small ones always together: a checkpoint never arrives without its records, even if
-        # the parcel before it did not.
-        same = stamps.get(CHECKPOINT) == self._known.get(CHECKPOINT)
-        self._known = stamps
+        # the transfer before it was lost.
+        same = stamps.get(CHECKPOINT) == self._sent.get(CHECKPOINT)
+        self._sent = stamps
         return {
             path.name: path.read_bytes()
             for path in _present(self._run)
@@ -60,4 +60,4 @@ class News:
 
 
 def _present(run: Path) -> list[Path]:
-    return [run / name for name in TRAVELLING if (run / name).exists()]
+    return [run / name for name in RUN_FILES if (run / name).exists()]

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from shiftproof.report.tables import describe_holes, marks, number_ranges, sheets
-from shiftproof.sweeps.aggregate import Hole, aggregate
+from shiftproof.report.missing_runs import describe_missing
+from shiftproof.report.sweep_tables import sweep_tables
+from shiftproof.report.table import marks
+from shiftproof.report.words import number_ranges
+from shiftproof.sweeps.aggregate import MissingRun, aggregate
 from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection import SELECTORS
 
@@ -60,27 +63,27 @@ def test_marks_by_hand():
 
 
 def test_runs_with_something_in_common_are_named_in_one_line():
-    def holes(algorithms, tests, seeds, trials, reason="missing"):
+    def missing(algorithms, tests, seeds, trials, reason="missing"):
         return [
-            Hole("vlcs", a, t, s, trial, reason)
+            MissingRun("vlcs", a, t, s, trial, reason)
             for a in algorithms
             for t in tests
             for s in seeds
             for trial in trials
         ]
 
-    everything = holes(["erm", "own"], [("C",), ("C", "L")], range(20), range(3))
-    assert describe_holes(everything) == [
+    everything = missing(["erm", "own"], [("C",), ("C", "L")], range(20), range(3))
+    assert describe_missing(everything) == [
         "missing: ERM, own on VLCS, test domains C, C+L, hyper-parameter seeds 0-19, trials 0-2"
     ]
-    some = holes(["erm"], [("C",)], [3], [0, 1]) + holes(["erm"], [("C",)], [4, 6], [2])
-    assert describe_holes(some + some) == [
+    some = missing(["erm"], [("C",)], [3], [0, 1]) + missing(["erm"], [("C",)], [4, 6], [2])
+    assert describe_missing(some + some) == [
         "missing: ERM on VLCS, test domain C, hyper-parameter seed 3, trials 0-1 and"
         " hyper-parameter seeds 4, 6, trial 2"
     ]
-    mixed = holes(["erm"], [("C",)], [0], [0]) + holes(["irm"], [("C",)], [0], [0], "diverged")
-    assert [line.split(":")[0] for line in describe_holes(mixed)] == ["missing", "diverged"]
-    assert describe_holes([]) == []
+    mixed = missing(["erm"], [("C",)], [0], [0]) + missing(["irm"], [("C",)], [0], [0], "diverged")
+    assert [line.split(":")[0] for line in describe_missing(mixed)] == ["missing", "diverged"]
+    assert describe_missing([]) == []
     assert number_ranges([7]) == "7"
     assert number_ranges([]) == ""
 
@@ -103,32 +106,37 @@ def sweep(accuracies, draws=(0,), trials=(0, 1), dataset="mine"):
 
 def shown(runs, selector="oracle", **options):
     results = aggregate(runs, SELECTORS.get(selector)())
-    return {sheet.title.split(",")[0]: sheet for sheet in sheets(results, **options)}
+    return {table.title.split(",")[0]: table for table in sweep_tables(results, **options)}
 
 
-def entries(row):
-    return [f"{e.text} {e.error} {e.sign}".strip() for e in row]
+def row_of(table, label):
+    (row,) = [row for row in table.rows if row.label == label]
+    return row.cells
 
 
-def test_a_sweep_without_holes():
+def entries(table, label):
+    return [f"{c.text} {c.error} {c.sign}".strip() for c in row_of(table, label)]
+
+
+def test_a_whole_sweep():
     found = shown(sweep({"idm": (0.9, 0.8), "erm": (0.7, 0.6)}, draws=(0, 1)))
     assert list(found) == ["Dataset: mine", "Averages", "Ranking", "Against ERM"]
     dataset = found["Dataset: mine"]
-    assert dataset.columns == ("u", "v", "Avg")
-    assert list(dataset.rows) == ["ERM", "IDM"]
+    assert [column.title for column in dataset.columns] == ["u", "v", "Avg"]
+    assert [row.label for row in dataset.rows] == ["ERM", "IDM"]
     # 0.9 and 0.8: mean 0.85; deviation 0.05, over √2 trials.
-    assert entries(dataset.rows["IDM"]) == ["85.0 3.5", "75.0 3.5", "80.0"]
+    assert entries(dataset, "IDM") == ["85.0 3.5", "75.0 3.5", "80.0"]
     assert dataset.notes == ()
-    assert entries(found["Averages"].rows["IDM"]) == ["80.0 3.5", "80.0"]
-    assert entries(found["Ranking"].rows["IDM"]) == ["1.0", "1", "1"]
-    assert entries(found["Against ERM"].rows["IDM"]) == ["+20.0", "0.1250", "0.1250", "4"]
-    for sheet in found.values():
+    assert entries(found["Averages"], "IDM") == ["80.0 3.5", "80.0"]
+    assert entries(found["Ranking"], "IDM") == ["1.0", "1", "1"]
+    assert entries(found["Against ERM"], "IDM") == ["+20.0", "0.1250", "0.1250", "4"]
+    for table in found.values():
         for part in ("test-in", "selector oracle", "2 trials (seeds 0-1)", "population standard"):
-            assert part in sheet.caption
-        assert "2 hyper-parameter draws (seeds 0-1)" in sheet.caption
+            assert part in table.caption
+        assert "2 hyper-parameter draws (seeds 0-1)" in table.caption
 
 
-def test_holes_show_in_the_cell_and_are_named_below():
+def test_missing_runs_show_in_the_cell_and_are_named_below():
     runs = sweep({"erm": (0.7, 0.6), "idm": (0.9, 0.8)}, draws=(0, 1))
     gone = {("erm", 0, 1, 1), ("idm", 1, 0, 0), ("idm", 1, 1, 0)}
     kept = [
@@ -137,8 +145,8 @@ def test_holes_show_in_the_cell_and_are_named_below():
     ]  # fmt: skip
     found = shown(kept)
     dataset = found["Dataset: mine"]
-    assert entries(dataset.rows["ERM"]) == ["65.0 3.5 *", "55.0 3.5", "60.0  *"]
-    assert entries(dataset.rows["IDM"]) == ["85.0 3.5", "70.0 0.0 (1/2)", "77.5  *"]
+    assert entries(dataset, "ERM") == ["65.0 3.5 *", "55.0 3.5", "60.0  *"]
+    assert entries(dataset, "IDM") == ["85.0 3.5", "70.0 0.0 (1/2)", "77.5  *"]
     assert dataset.notes[2:] == (
         "missing: ERM on mine, test domain u, hyper-parameter seed 1, trial 1",
         "missing: IDM on mine, test domain v, hyper-parameter seeds 0-1, trial 0",
@@ -146,8 +154,8 @@ def test_holes_show_in_the_cell_and_are_named_below():
     assert dataset.notes[0].startswith("(n/m) n of m trials")
     assert dataset.notes[1].startswith("* over the runs there are")
     # As the original tool: trial 0 is averaged over the one test domain it has.
-    assert entries(found["Averages"].rows["IDM"])[0] == "82.5 5.3 *"
-    assert found["Against ERM"].rows["IDM"][3].text == "3"
+    assert entries(found["Averages"], "IDM")[0] == "82.5 5.3 *"
+    assert row_of(found["Against ERM"], "IDM")[3].text == "3"
 
 
 def test_a_test_domain_without_any_number_is_a_dash_and_is_not_ranked():
@@ -156,9 +164,9 @@ def test_a_test_domain_without_any_number_is_a_dash_and_is_not_ranked():
         if (r.algorithm, r.test_domains) != ("idm", (1,))
     ]  # fmt: skip
     found = shown(runs)
-    assert entries(found["Dataset: mine"].rows["IDM"])[1:] == ["–", "–"]
-    assert entries(found["Ranking"].rows["IDM"]) == ["–"] * 3
-    assert entries(found["Ranking"].rows["ERM"]) == ["1.0", "1", "1"]
+    assert entries(found["Dataset: mine"], "IDM")[1:] == ["–", "–"]
+    assert entries(found["Ranking"], "IDM") == ["–"] * 3
+    assert entries(found["Ranking"], "ERM") == ["1.0", "1", "1"]
     assert found["Ranking"].notes
 
 
@@ -166,7 +174,7 @@ def test_diverged_runs_are_named_without_a_sign():
     runs = sweep({"erm": (0.7, 0.6)}, draws=(0, 1))
     runs[2] = replace(runs[2], status="diverged")
     dataset = shown(runs)["Dataset: mine"]
-    assert {e.sign for e in dataset.rows["ERM"]} == {""}
+    assert {cell.sign for cell in row_of(dataset, "ERM")} == {""}
     (note,) = dataset.notes
     assert note == "diverged: ERM on mine, test domain u, hyper-parameter seed 1, trial 0"
 
@@ -174,7 +182,7 @@ def test_diverged_runs_are_named_without_a_sign():
 def test_a_selector_with_nothing_to_select_from_says_what_it_lacks():
     found = shown(sweep({"erm": (0.7, 0.6), "idm": (0.9, 0.8)}), "leave-one-domain-out")
     assert list(found) == ["Dataset: mine"]
-    assert found["Dataset: mine"].rows == {}
+    assert found["Dataset: mine"].rows == ()
     assert found["Dataset: mine"].notes == (
         "no number: no run can be selected from",
         "missing: ERM, IDM on mine, test domain u+v, hyper-parameter seed 0, trials 0-1",
@@ -183,12 +191,17 @@ def test_a_selector_with_nothing_to_select_from_says_what_it_lacks():
 
 def test_equal_as_printed_is_equal_in_rank():
     found = shown(sweep({"erm": (0.70001, 0.7), "idm": (0.7, 0.7)}))
-    assert [row[0].text for row in found["Ranking"].rows.values()] == ["1.0", "1.0"]
+    assert [row.cells[0].text for row in found["Ranking"].rows] == ["1.0", "1.0"]
 
 
 def test_another_baseline_or_none():
     runs = sweep({"erm": (0.7, 0.6), "idm": (0.9, 0.8)})
     found = shown(runs, baseline="idm")
-    assert list(found["Against IDM"].rows) == ["ERM"]
-    assert found["Averages"].baseline == "IDM"
+    assert [row.label for row in found["Against IDM"].rows] == ["ERM"]
+    # ERM is worse than IDM, but as the second of two it is marked as that.
+    three = sweep({"erm": (0.7, 0.6), "idm": (0.9, 0.8), "sd": (0.5, 0.5)})
+    of_averages = shown(three, baseline="erm")["Averages"]
+    assert [row.cells[0].mark for row in of_averages.rows] == ["second", "best", "worse"]
+    of_averages = shown(three, baseline="sd")["Averages"]
+    assert [row.cells[0].mark for row in of_averages.rows] == ["second", "best", ""]
     assert list(shown(runs, baseline="absent")) == ["Dataset: mine", "Averages", "Ranking"]

@@ -1,7 +1,6 @@
 """Families of domains in which every quantity is known: tables, and Gaussians with moving means.
 
-For tests and examples: an estimate, or a bound, can be held against the truth.  All information is
-in nats.
+Tests compare estimates and bounds with these true values.  All information is in nats.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special  # type: ignore[import-untyped]
+from scipy import special
 
 from shiftproof.core.errors import InvalidValue
+from shiftproof.information import mutual_information
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -24,25 +24,6 @@ Ints = npt.NDArray[np.int64]
 MOST_CELLS = 20_000_000
 # Steps of the quadrature over a normal variable.
 _STEPS = 8_000
-
-
-def mutual_information(
-    joint: npt.ArrayLike, one: Sequence[int], other: Sequence[int], given: Sequence[int] = ()
-) -> float:
-    """Return I(A;B|C) of a table of probabilities, with A, B, C each some of its axes.
-
-    >>> mutual_information([[0.5, 0.0], [0.0, 0.5]], [0], [1]) == math.log(2)
-    True
-    """
-    table = np.asarray(joint, dtype=float)
-
-    def entropy(*axes: int) -> float:
-        dropped = tuple(axis for axis in range(table.ndim) if axis not in axes)
-        return float(special.entr(table.sum(axis=dropped)).sum())
-
-    value = entropy(*one, *given) + entropy(*other, *given)
-    value -= entropy(*one, *other, *given) + entropy(*given)
-    return max(value, 0.0)  # rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +105,7 @@ class DiscreteFamily:
         return mutual_information(np.einsum("dxy,xyl->dl", self.joint, levels), [1], [0])
 
     def sample(self, number: int, seed: int) -> tuple[Ints, Ints, Ints]:
-        """Draw domains, inputs and labels, ``number`` of each, as whole numbers."""
+        """Draw domains, inputs and labels, `number` of each, as whole numbers."""
         cells = np.random.default_rng(seed).choice(self.joint.size, number, p=self.joint.ravel())
         d, x, y = np.unravel_index(cells, self.joint.shape)
         return np.asarray(d), np.asarray(x), np.asarray(y)
@@ -139,7 +120,7 @@ def colored_digits(
 ) -> DiscreteFamily:
     """Return Colored MNIST with its shapes perfectly seen, domains equally likely.
 
-    The shape is a fair bit, the label is the shape but for ``noise``, and the colour is the label
+    The shape is a fair bit, the label is the shape but for `noise`, and the colour is the label
     with the domain's probability of agreement.  An input is 2 · shape + colour.
 
     >>> round(colored_digits((0.9, 0.8)).concept_shift, 6)
@@ -158,8 +139,8 @@ def colored_digits(
 class GaussianMeanShift:
     """A mean that moves: D ~ N(0, spread²), X|D ~ N(D, scale²), and a threshold at follow · D.
 
-    The label is 1 where X is above follow · D, and wrong with probability ``noise``.  With
-    ``follow`` = 0 the shift is one of covariates alone; otherwise the concept moves as well.  A
+    The label is 1 where X is above follow · D, and wrong with probability `noise`.  With
+    `follow` = 0 the shift is one of covariates alone; otherwise the concept moves as well.  A
     predictor is a threshold t: it says 1 above t.  Risks are those of 0-1 loss.
     """
 
@@ -229,7 +210,7 @@ class GaussianMeanShift:
         return self._information_of_bit(self.risks(self._means, threshold))
 
     def target_gaps(self, threshold: float, domains: int, draws: int, seed: int) -> Array:
-        """Return ``draws`` gaps L_t(t) − L(t), each over ``domains`` independent test domains."""
+        """Return `draws` gaps L_t(t) − L(t), each over `domains` independent test domains."""
         means = np.random.default_rng(seed).normal(0, self.spread, (draws, domains))
         gaps = self.risks(means, threshold).mean(axis=1) - self.average_risk(threshold)
         return np.asarray(gaps)
