@@ -12,8 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from shiftproof.core.errors import ShiftproofError
-from shiftproof.data.tables.dataset import load_table
+from shiftproof import ShiftproofError, load
 from shiftproof.training.load_run import read_run
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
@@ -101,7 +100,7 @@ def test_an_unfinished_run_resumes_or_is_refused_in_one_line(old: Path, algorith
     """It was killed after its last record, and its checkpoint is older: the records come again."""
     folder = old / f"unfinished-{algorithm}"
     before = read_records(folder / "records.jsonl")
-    dataset = load_table(old / "patients.csv", "ill", "site")
+    dataset = load(old / "patients.csv", label="ill", domain="site")
     try:
         result = train(read_run(folder), dataset, folder, StopAfter(200))
     except ShiftproofError as error:

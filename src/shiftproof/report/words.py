@@ -5,28 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from shiftproof.core.text import counted, plural
 from shiftproof.sweeps.aggregate import DatasetResults
 from shiftproof.sweeps.domainbed.names import dataset_title
 
 ERROR_BAR = "population standard deviation over trials / √trials"
-
-
-def plural(word: str, count: int) -> str:
-    """Return a word for so many things.
-
-    >>> plural("run", 1), plural("run", 2)
-    ('run', 'runs')
-    """
-    return word + "s" * (count != 1)
-
-
-def counted(number: int, word: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "run"), counted(1479, "run")
-    ('1 run', '1,479 runs')
-    """
-    return f"{number:,} {plural(word, number)}"
 
 
 def listed(names: Sequence[str]) -> str:

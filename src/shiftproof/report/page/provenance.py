@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from shiftproof import __version__
+from shiftproof.core.text import counted
 from shiftproof.report.missing_runs import describe_missing
 from shiftproof.report.page.values import Fact
 from shiftproof.report.page.words import error_bars, selector_name
 from shiftproof.report.table import NOTHING, Column, Row, Table
-from shiftproof.report.words import counted, listed, number_ranges
+from shiftproof.report.words import listed, number_ranges
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shiftproof.core.text import counted, plural
 from shiftproof.report.page.comparable import best_first, overall, overall_by_trial, shown_domains
 from shiftproof.report.page.words import selector_name
-from shiftproof.report.words import counted, listed, number_ranges, plural
+from shiftproof.report.words import listed, number_ranges
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import RunOutcome
