@@ -168,9 +168,7 @@ def test_a_run_that_does_not_ask_is_as_it_was(dataset, tmp_path):
 
 
 def test_the_word_needs_train_out(dataset):
-    with pytest.raises(
-        InvalidValue, match=r"must include both \(now: test-in,invariance\)"
-    ):
+    with pytest.raises(InvalidValue, match=r"must include both \(now: test-in,invariance\)"):
         make_config(dataset, evaluate=("test-in", "invariance"))
 
 
