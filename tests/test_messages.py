@@ -16,8 +16,8 @@ from shiftproof.cli.messages import OTHER_NAMES, in_options, running
 from shiftproof.cli.progress import ProgressBar
 
 SOURCE = Path(shiftproof.__file__).parent
-# Rooms whose strings still name options; empty once everything is merged.
-NOT_YET = {"bench", "paper", "report", "shift", "sweeps"}
+# Paths whose strings still name options; empty once the benchmarks have left the package.
+NOT_YET = ("bench/", "report/performance.py")
 # Commands of other programs.
 OF_OTHERS = ("ray start --head",)
 OPTION = re.compile(r"--[a-z]")
@@ -35,7 +35,7 @@ def options_named(folder: Path) -> list[str]:
     found = []
     for path in sorted(folder.rglob("*.py")):
         relative = path.relative_to(folder)
-        if relative.parts[0] in {"cli", *NOT_YET}:
+        if relative.as_posix().startswith(("cli/", *NOT_YET)):
             continue
         for line, text in strings(path):
             for command in OF_OTHERS:
@@ -118,6 +118,7 @@ def test_a_parameter_becomes_the_option_of_the_command(name: str, message: str, 
 
 
 def test_without_a_command_a_message_stays() -> None:
+    running.set(None)  # an earlier test may have run a command in this process
     assert in_options("`holdout` must lie in [0, 1)") == "`holdout` must lie in [0, 1)"
 
 

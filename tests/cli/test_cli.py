@@ -278,7 +278,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "the same command goes on from there" in err
+    assert "Run the same command again to resume." in err
     assert "Traceback" not in err
     assert (tmp_path / "checkpoint.safetensors").exists()
 

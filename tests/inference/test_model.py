@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -51,7 +52,7 @@ def run(
     settings = {"steps": 20, "test_domains": [dataset.domain_names[0]], "device": "cpu"} | settings
     config = configure(dataset, algorithm, **settings)
     train(config, dataset, folder)
-    return config, trained_model(config, dataset, folder, {"label": "ill"})
+    return config, trained_model(config, replace(dataset, columns={"label": "ill"}), folder)
 
 
 def last_record(folder: Path) -> dict[str, Any]:

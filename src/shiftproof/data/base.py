@@ -75,6 +75,8 @@ class DomainDataset:
     ``notes`` tell the user what may be unexpected about the data, one sentence each (images left
     out, classes missing from a domain).  ``identity`` replaces the hash of the content where the
     content was computed from other data; ``frozen`` then names the network that computed it.
+    ``columns`` names the columns of a table or manifest that hold the label, the domain and the
+    image paths.
     """
 
     name: str
@@ -88,6 +90,7 @@ class DomainDataset:
     notes: tuple[str, ...] = ()
     identity: str = ""
     frozen: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [domain.name for domain in (*self.domains, *self.extras)]
@@ -185,4 +188,6 @@ class DatasetSource(ABC):
         """Return the data; all randomness comes from the stream ``data`` of ``seed``."""
 
 
-DATASETS: Registry[type[DatasetSource]] = Registry("dataset", package="shiftproof.data.datasets")
+DATASETS: Registry[type[DatasetSource]] = Registry(
+    "dataset", package="shiftproof.data.datasets", plugins="shiftproof.datasets"
+)

@@ -189,7 +189,6 @@ def trained_model(
     config: RunConfig,
     dataset: DomainDataset,
     folder: Path,
-    columns: Mapping[str, str] | None = None,
     progress: Progress = silent,
 ) -> TrainedModel:
     """Return the model of a run, from its folder and the dataset it was trained on."""
@@ -219,7 +218,7 @@ def trained_model(
         form,
         network,
         typicality,
-        dict(columns or {}),
+        dict(dataset.columns),
         config.device,
     )
 

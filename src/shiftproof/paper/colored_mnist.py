@@ -74,7 +74,6 @@ class Table1(Study):
     """Six methods on Colored MNIST: accuracies on the training domains, the reversed, in gray."""
 
     name = "table1"
-    summary = "Colored MNIST in IRM's form: six methods, full batches, ten runs"
     folder = "table1"
 
     def preset(self, scale: Scale) -> Preset:
@@ -143,7 +142,6 @@ class Figure1(Table1):
     """Five penalties over the steps of IDM's first run of Table 1."""
 
     name = "figure1"
-    summary = "learning dynamics: five penalties under the IDM objective"
 
     def blocks(self, choice: Choice) -> list[Block]:
         """Return IDM's first run."""

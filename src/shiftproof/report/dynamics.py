@@ -15,10 +15,11 @@ from matplotlib.figure import Figure
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import write_atomically
+from shiftproof.data.datasets.colored_mnist import LABEL_NOISE
 from shiftproof.report.plots import BLUE, GREEN, GREY, ORANGE
 
-# A quarter of the labels of Colored MNIST are flipped: no predictor from shapes alone does better.
-CEILING = 0.75
+# A model that reads only the digit cannot do better.
+CEILING = 1 - LABEL_NOISE
 # As wide as a column of a paper with two; the text is of the size it is printed in.
 WIDTH, PANEL_HEIGHT, LEGEND_HEIGHT, DPI = 3.5, 1.45, 0.55, 300
 MARKERS = 9
@@ -69,7 +70,7 @@ def normalised(series: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, 
             if not np.isfinite(value):
                 raise DataError(
                     f"value {position} of the penalty {name} is {value}: the run diverged and"
-                    " cannot be drawn; look into its records, then run it anew"
+                    " cannot be drawn; look into its records, then run it again"
                 )
         largest = max(values, default=0.0)
         if largest <= 0 and any(values):

@@ -39,7 +39,7 @@ def predictions_frame(
 
 
 def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
-    """Return a table as the content of a file that ends in ``suffix``: .parquet, or CSV."""
+    """Return a table as the content of a file that ends in `suffix`: .parquet, or CSV."""
     if suffix == ".parquet":
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)

@@ -1,6 +1,6 @@
-"""What a trained run makes of samples that it has not seen: representations and risks.
+"""The representations and risks of a trained run, on samples that it was not trained on.
 
-Those it was trained on would not do: what is learnt by heart has no risk in any training domain.
+Samples that it was trained on show nothing: memorised samples have no risk in any domain.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunCon
     for name in domains:
         if len(found[name]) == 0:
             raise DataError(
-                f"the run was trained on every sample of domain {name!r}, and what it has seen"
-                " shows nothing; train with --holdout above 0, or leave the domain out"
+                f"the run was trained on every sample of domain {name!r}, and samples that it has"
+                " seen show nothing; train with `holdout` above 0, or leave the domain out"
             )
     return {name: found[name] for name in dataset.domain_names if name in domains}
 
@@ -63,12 +63,12 @@ def view_of_run(
 ) -> ModelView:
     """Return representations and risks of the samples, by the weights that the run scores.
 
-    A representation is what the head is given; ``dataset`` must be the run's, all of it.
+    A representation is the input of the head; `dataset` must be the whole dataset of the run.
     """
     if dataset.fingerprint != run.fingerprint:
         raise DataError(
             f"the run in {folder} was trained on other data ({run.dataset}) than this"
-            f" {dataset.name}; give the same data and options, and the same network's features"
+            f" {dataset.name}; use the same data, options and frozen features"
         )
     run = without_starting_weights(run, device)
     state = read_checkpoint(folder)

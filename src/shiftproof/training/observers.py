@@ -6,12 +6,19 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from shiftproof.data import DomainDataset
 from shiftproof.training.config import RunConfig
 from shiftproof.training.records import Record
 
 
 class Observer:
     """Callbacks of a run; each does nothing unless overridden."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Part of the data is read, or of another long task before or after training is done."""
+
+    def loaded(self, dataset: DomainDataset) -> None:
+        """The data is read; called before `begin`."""
 
     def begin(self, config: RunConfig, step: int) -> None:
         """The run starts, or resumes after ``step`` updates."""
