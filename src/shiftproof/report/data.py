@@ -1,4 +1,4 @@
-"""Datasets for the terminal: what there is, the card of one, what is here of it, what is wrong."""
+"""Datasets on the terminal: the list, the card of one, how complete it is, and check results."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from shiftproof.data.library.completeness import Counts
 from shiftproof.data.library.store import Holding, KeptSet
 from shiftproof.data.sources import Source
 from shiftproof.report.terminal import hparam_table, paragraphs
+from shiftproof.report.words import counted
 
-# A card names so many classes at most.
+# At most so many classes are named.
 MOST_CLASSES = 70
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 def state(source: type[DatasetSource], held: Holding | None) -> str:
-    """Say in two words whether a dataset can be loaded."""
+    """Return in two words whether a dataset can be loaded."""
     if not issubclass(source, KeptSet):
         return "in the package"
     if held is None:
-        return "not here"
-    return "here" if held.complete else "incomplete"
+        return "not downloaded"
+    return "complete" if held.complete else "incomplete"
 
 
 def dataset_table(
@@ -84,13 +85,13 @@ def dataset_description(
 
 
 def holding_report(source: type[KeptSet], held: Holding) -> Iterator[RenderableType]:
-    """Yield what has been imported, against what was published."""
+    """Yield how much of the published dataset was imported."""
     published = sum(source.card.counts.values())
     if held.complete:
-        yield Text(f"{held.name} is here, complete: {held.images:,} images", style="green")
+        yield Text(f"{held.name} is complete: {held.images:,} images", style="green")
     else:
         yield Text(
-            f"{held.name} is here, incomplete: {held.images:,} of {published:,} images",
+            f"{held.name} is incomplete: {held.images:,} of {published:,} images",
             style="yellow",
         )
         yield counts_table(source.card, held.counts)
@@ -99,7 +100,7 @@ def holding_report(source: type[KeptSet], held: Holding) -> Iterator[RenderableT
 
 def counts_table(card: DatasetCard, found: Counts | None) -> Table:
     """Return the images by class and domain, or by domain alone: those found of those published."""
-    title = "images" if found is None else "images here, of those published"
+    title = "images" if found is None else "images, of those published"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     if not card.class_counts:
         table.add_column("domain")
@@ -126,12 +127,12 @@ def counts_table(card: DatasetCard, found: Counts | None) -> Table:
 
 
 def source_table(sources: Sequence[Sequence[Source]]) -> Table:
-    """Return where each file can be had, and what it is verified by."""
+    """Return the source of each file, and its checksum."""
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, title="sources", title_justify="left", show_lines=True
     )
     table.add_column("file", overflow="fold")
-    table.add_column("where, and how it is verified", overflow="fold")
+    table.add_column("source and checksum", overflow="fold")
     for alternatives in sources:
         for position, source in enumerate(alternatives):
             table.add_row(
@@ -144,7 +145,7 @@ def source_table(sources: Sequence[Sequence[Source]]) -> Table:
 def examination_report(
     name: str, examination: Examination, notes: Sequence[str] = ()
 ) -> Iterator[RenderableType]:
-    """Yield what was found wrong with a set of images, the worst first, and what to do."""
+    """Yield what is wrong with a set of images, the worst first, and what to do."""
     images = sum(sum(classes.values()) for classes in examination.counts.values())
     labels = {label for classes in examination.counts.values() for label in classes}
     yield Text(
@@ -163,9 +164,10 @@ def examination_report(
         yield line
     errors = sum(finding.severity == "error" for finding in findings)
     if errors:
-        yield Text(f"\nnot sound: {errors} error{'s' * (errors > 1)} to mend", style="bold red")
+        yield Text(f"\ncheck failed: {counted(errors, 'error')}", style="bold red")
     else:
-        yield Text("\nsound" + (", but see above" if findings else ""), style="bold green")
+        warned = ", with warnings (see above)" if findings else ""
+        yield Text(f"\ncheck passed{warned}", style="bold green")
 
 
 def _of(found: int | None, published: int) -> str:
@@ -185,4 +187,4 @@ def _verification(source: Source) -> str:
         source.md5
     )
     known += [f"{source.size:,} bytes"] * bool(source.size)
-    return ", ".join(known) or "no checksum is known: verified by counts"
+    return ", ".join(known) or "no checksum: verified by counts"
