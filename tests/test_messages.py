@@ -12,11 +12,12 @@ import typer
 
 import shiftproof
 from shiftproof.cli import app
-from shiftproof.cli.messages import OTHER_NAMES, in_options
+from shiftproof.cli.messages import OTHER_NAMES, in_options, running
+from shiftproof.cli.progress import ProgressBar
 
 SOURCE = Path(shiftproof.__file__).parent
 # Rooms whose strings still name options; empty once everything is merged.
-NOT_YET = {"bench", "data", "paper", "report", "shift", "sweeps", "training"}
+NOT_YET = {"bench", "data", "paper", "report", "sweeps", "training"}
 # Commands of other programs.
 OF_OTHERS = ("ray start --head",)
 OPTION = re.compile(r"--[a-z]")
@@ -74,7 +75,7 @@ def command(path: str) -> typer.core.TyperCommand:
 
 
 @pytest.mark.parametrize(
-    ("running", "message", "told"),
+    ("name", "message", "told"),
     [
         ("train", "`holdout` must lie in [0, 1)", "--holdout must lie in [0, 1)"),
         ("train", "choose another `out`", "choose another --out"),
@@ -112,14 +113,24 @@ def command(path: str) -> typer.core.TyperCommand:
         ("train", "no names: ` `` 5", "no names: ` `` 5"),
     ],
 )
-def test_a_parameter_becomes_the_option_of_the_command(
-    running: str, message: str, told: str
-) -> None:
-    assert in_options(message, command(running)) == told
+def test_a_parameter_becomes_the_option_of_the_command(name: str, message: str, told: str) -> None:
+    assert in_options(message, command(name)) == told
 
 
 def test_without_a_command_a_message_stays() -> None:
+    running.set(None)  # an earlier test may have run a command in this process
     assert in_options("`holdout` must lie in [0, 1)") == "`holdout` must lie in [0, 1)"
+
+
+def test_notes_of_a_run_name_options_too(capfd) -> None:
+    token = running.set(command("train"))
+    try:
+        ProgressBar("idm").note("lower `holdout`, or shorten `gradient_warmup`")
+    finally:
+        running.reset(token)
+    assert capfd.readouterr().err == (
+        "note: lower --holdout, or shorten --hparam gradient_warmup\n"
+    )
 
 
 def test_other_names_are_those_of_some_command() -> None:

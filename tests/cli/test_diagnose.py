@@ -155,7 +155,7 @@ def test_photographs_as_pixels_and_as_features_of_a_run(shiftproof, pets):
         (["one.csv", "--label", "ill", "--domain", "ward"], "one domain only"),
         (["same.csv", "--label", "ill", "--domain", "ward"], "one class only"),
         (["thin.csv", "--label", "ill", "--domain", "ward"], "domain 'b' has 3 samples, fewer"),
-        (["pets"], "holds photographs: give --weights FILE and --backbone NAME"),
+        (["pets"], "holds photographs: give --weights and --backbone to measure"),
         (["pets", "--raw", "--freeze"], "give one of the two"),
         (["pets", "--weights", "lost.pt"], "there is no file 'lost.pt'"),
         (["pets", "--backbone", "mlp"], "needs a backbone with weights"),

@@ -244,7 +244,7 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(
     out = ["--out", hospitals / "p.csv"] if command == "predict" else []
     code, printed, err = shiftproof(command, hospitals / "run", hospitals / "west.csv", *out)
     assert (code, printed) == (130, "")
-    assert err == "stopped; nothing is left half done: the same command again\n"
+    assert err == "Interrupted. Run the same command again to resume.\n"
     assert not (hospitals / "p.csv").exists()
 
 

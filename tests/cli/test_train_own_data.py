@@ -121,6 +121,7 @@ def test_frozen_features_by_the_command(shiftproof, pets):
     config = json.loads(Path("run/config.json").read_text())
     assert config["backbone"] == "mlp"
     assert config["frozen"]["weights"] == "random"
+    assert config["frozen"]["backbone"] == "test_resnet.r160_in1k"
     assert "weights" not in config["hparams"]
     code, _, err = shiftproof(*command, "--out", "linear", "--hparam", "depth=0")
     assert code == 0, err
@@ -131,9 +132,10 @@ def test_what_is_left_out_is_said_once_and_training_goes_on(shiftproof, pets):
     (pets / "south" / "readme.txt").write_text("x")
     code, _, err = shiftproof(
         "train", pets, "-a", "erm", "--backbone", "mlp", "--image-size", "8",
-        "--test-domain", "south", "--out", "run", *SHORT,
+        "--test-domain", "each", "--out", "run", *SHORT,
     )  # fmt: skip
     assert code == 0
+    assert err.count("pets: 3 domains (north 11, south 12, west & east 12)") == 1
     assert err.count("note: domain 'north': 1 image cannot be read and is left out") == 1
     assert err.count("note: 1 files of other kinds were left out (1 .txt)") == 1
 

@@ -14,7 +14,8 @@ from shiftproof.shift.samples import choose_domains, collect, every_sample, some
 from shiftproof.shift.trained_run import unseen_samples, view_of_run
 from shiftproof.training.config import configure
 from shiftproof.training.load_run import read_run
-from shiftproof.training.loop import Trainer, build_algorithm, train
+from shiftproof.training.loop import train
+from shiftproof.training.trainer import Trainer, build_algorithm
 
 
 def table(rows=30):

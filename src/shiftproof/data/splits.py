@@ -1,4 +1,4 @@
-"""Splitting a domain into the part to train on (*in*) and the part held out (*out*)."""
+"""Split a domain into a training part (*in*) and a held-out part (*out*)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from shiftproof.data.samples import Samples
-from shiftproof.inference.metrics import Assessment
+from shiftproof.inference.metrics import DomainMetrics
 from shiftproof.inference.model import Predictions
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def predictions_frame(
 
 
 def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
-    """Return a table as the content of a file that ends in ``suffix``: .parquet, or CSV."""
+    """Return a table as the content of a file that ends in `suffix`: .parquet, or CSV."""
     if suffix == ".parquet":
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
@@ -64,7 +64,7 @@ def predictions_summary(frame: pd.DataFrame) -> str:
     return f"{count} ({most}{more}); {warning}"
 
 
-def assessment_table(outcomes: Sequence[Assessment]) -> Table:
+def assessment_table(outcomes: Sequence[DomainMetrics]) -> Table:
     """Return accuracies by domain, with their mean and the worst."""
     table = Table(caption="± is the standard error over samples", caption_justify="left")
     table.add_column("domain")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from shiftproof.data import DomainDataset
 from shiftproof.sweeps.jobs import Job
-from shiftproof.training.loop import Trainer
+from shiftproof.training.trainer import Trainer
 
 WARM_UP = 2
 LONGEST_SECONDS = 1.0

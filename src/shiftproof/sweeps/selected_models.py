@@ -123,7 +123,7 @@ def _save_model(job: Job, run: Path, cache: DatasetCache) -> None:
     """Write the model file into the run, which `load_model` reads."""
     if not (run / MODEL).exists():
         dataset = cache.get(job)
-        trained_model(job.config, dataset, run, job.data.request.columns(dataset)).save(run)
+        trained_model(job.config, dataset, run).save(run)
 
 
 def _check(model: SelectedModel, job: Job, folder: SweepFolder) -> None:

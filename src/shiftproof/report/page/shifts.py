@@ -131,7 +131,7 @@ def _amounts(diagnosis: Mapping[str, Any]) -> DotPlot:
 def _what_to_do(advice: Mapping[str, Any]) -> list[Fact]:
     choice, beside = advice["choice"], advice["beside"]
     found = [Fact(algorithm_title(choice["algorithm"]), [choice["why"]])]
-    found.append(Fact("", [advice["command"]], code=True))
+    found += [Fact("", [advice["command"]], code=True)] * bool(advice["command"])
     if beside:
         found.append(Fact(f"beside it, {algorithm_title(beside['algorithm'])}", [beside["why"]]))
         found += [Fact("", [advice["compare_with"]], code=True)] * bool(advice["compare_with"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from shiftproof.training.checkpoint import write_atomically
+from shiftproof.core.files import write_atomically
 
 Files = Mapping[str, bytes]
 

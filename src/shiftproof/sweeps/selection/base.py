@@ -130,4 +130,6 @@ def mean_if_all(values: Iterable[float | None]) -> float | None:
     return float(np.mean(known)) if known and len(known) == len(found) else None
 
 
-SELECTORS: Registry[type[Selector]] = Registry("selection", __package__)
+SELECTORS: Registry[type[Selector]] = Registry(
+    "selection", package=__package__, plugins="shiftproof.selectors"
+)
