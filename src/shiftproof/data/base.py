@@ -188,4 +188,6 @@ class DatasetSource(ABC):
         """Return the data; all randomness comes from the stream `data` of `seed`."""
 
 
-DATASETS: Registry[type[DatasetSource]] = Registry("dataset", package="shiftproof.data.datasets")
+DATASETS: Registry[type[DatasetSource]] = Registry(
+    "dataset", package="shiftproof.data.datasets", plugins="shiftproof.datasets"
+)

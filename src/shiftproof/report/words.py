@@ -12,10 +12,10 @@ from shiftproof.sweeps.domainbed.names import dataset_title
 ERROR_BAR = "population standard deviation over trials / √trials"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence has them.
+def joined(names: Sequence[str]) -> str:
+    """Return names as part of a sentence.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> joined(["a"]), joined(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
@@ -48,7 +48,7 @@ def sizes_of(datasets: Sequence[DatasetResults]) -> str:
     for dataset in datasets:
         sizes.setdefault(_size(dataset), []).append(dataset_title(dataset.dataset))
     return "; ".join(
-        f"{listed(names)}: {text}" if len(sizes) > 1 else text for text, names in sizes.items()
+        f"{joined(names)}: {text}" if len(sizes) > 1 else text for text, names in sizes.items()
     )
 
 

@@ -42,7 +42,7 @@ def _terms(records: Sequence[Record], test_domains: Collection[str]) -> Iterator
         if "gradient_information" not in record:
             raise DataError(
                 f"the record of step {record['step']} has no information terms; train idm with"
-                " --hparam track_information=yes"
+                " `track_information=True`"
             )
         step, gradient = record["step"], record["gradient_information"]
         accumulated += (step - before) * gradient
@@ -63,6 +63,6 @@ def _gap(record: Record, test_domains: Collection[str]) -> float:
     if not all(risks.values()):
         raise DataError(
             f"the record of step {record['step']} lacks the risk of training or test domains;"
-            " train with --evaluate train-out,test-in"
+            ' train with `evaluate=["train-out", "test-in"]`'
         )
     return fmean(risks[True]) - fmean(risks[False])
