@@ -19,6 +19,8 @@ __all__ = [
     "Algorithm",
     "Batch",
     "Choice",
+    "DatasetCard",
+    "DatasetSource",
     "Domain",
     "DomainDataset",
     "Float",
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from shiftproof.core.errors import ShiftproofError
     from shiftproof.core.space import Choice, Float, Int, hparam
     from shiftproof.core.types import Batch, Task
-    from shiftproof.data import DATASETS, Domain, DomainDataset
+    from shiftproof.data import DATASETS, DatasetCard, DatasetSource, Domain, DomainDataset
     from shiftproof.inference.model import TrainedModel
     from shiftproof.learners.algorithms import ALGORITHMS, Algorithm, Losses
     from shiftproof.matching import InterDomainMatching
@@ -66,7 +68,7 @@ _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
         "shiftproof.core.errors": "ShiftproofError",
         "shiftproof.core.space": "Choice Float Int hparam",
         "shiftproof.core.types": "Batch Task",
-        "shiftproof.data": "DATASETS Domain DomainDataset",
+        "shiftproof.data": "DATASETS DatasetCard DatasetSource Domain DomainDataset",
         "shiftproof.inference.model": "TrainedModel",
         "shiftproof.learners.algorithms": "ALGORITHMS Algorithm Losses",
         "shiftproof.matching": "InterDomainMatching",

@@ -15,7 +15,8 @@ from shiftproof import api
 PUBLIC = {
     *("load", "diagnose", "train", "train_each", "sweep", "report", "load_model"),
     *("ShiftproofClassifier", "InterDomainMatching", "pdm", "TrainedModel"),
-    *("Algorithm", "Losses", "Batch", "Task", "Domain", "DomainDataset"),
+    *("Algorithm", "Losses", "Batch", "Task"),
+    *("Domain", "DomainDataset", "DatasetCard", "DatasetSource"),
     *("hparam", "Float", "Int", "Choice", "ALGORITHMS", "DATASETS"),
     *("ShiftproofError", "__version__"),
 }

@@ -80,6 +80,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
     # Pillow warns about damaged images that it can still read; we report those that it cannot.
     warnings.filterwarnings("ignore", module="PIL")
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     running.set(None)
     try:
         app(prog_name="shiftproof")

@@ -29,6 +29,7 @@ running: ContextVar[Any] = ContextVar("running", default=None)
 OTHER_NAMES = {
     "algorithm": ("algorithms",),
     "algorithms": ("algorithm",),
+    "data_options": ("data_option",),
     "datasets": ("data",),
     "folder": ("out",),
     "format": ("format_",),

@@ -27,7 +27,9 @@ def read_run(folder: Path) -> RunConfig:
     try:
         return RunConfig.from_json(read_json(path, remedy=START_OVER))
     except TypeError as error:
-        raise CheckpointError(f"{path} was written by another version ({error})") from error
+        raise CheckpointError(
+            f"{path} was written by another version; train again ({error})"
+        ) from error
 
 
 def read_checkpoint(folder: Path) -> State:

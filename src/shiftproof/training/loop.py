@@ -34,9 +34,9 @@ CHECKPOINT_SHARE = 0.02
 
 @dataclass(frozen=True)
 class RunResult:
-    """The state of a run: ``finished``, ``diverged`` (a loss was not finite) or ``stopped``.
+    """The state of a run: `finished`, `diverged` (a loss was not finite) or `stopped`.
 
-    ``seconds`` is the time spent on training and evaluation, over all its sessions.
+    `seconds` is the time spent on training and evaluation, over all its sessions.
     """
 
     status: str
@@ -59,12 +59,12 @@ def train(
     checkpoint_seconds: float = 5.0,
     workers: int | None = None,
 ) -> RunResult:
-    """Train as ``config`` says, in ``folder``; called again, resume.
+    """Train as `config` says, in `folder`; called again, resume.
 
     A run that was killed and resumed ends with the same records and weights as one that was not.
     The first SIGINT or SIGTERM stops it after the current step with a checkpoint.
 
-    ``workers`` threads read image files ahead; by default one a core, at most eight.  The result
+    `workers` threads read image files ahead; by default one a core, at most eight.  The result
     does not depend on their number.
     """
     workers = reading_threads(workers)

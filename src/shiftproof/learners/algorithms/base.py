@@ -180,5 +180,5 @@ class Algorithm(nn.Module, ABC):
 
 
 ALGORITHMS: Registry[type[Algorithm]] = Registry(
-    "algorithm", package="shiftproof.learners.algorithms"
+    "algorithm", package="shiftproof.learners.algorithms", plugins="shiftproof.algorithms"
 )
