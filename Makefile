@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all lint format docs install clean
+.PHONY: demo test test-all bench lint format docs install clean
 
 demo: $(STAMP)
 	$(BIN)/shiftproof demo
@@ -16,6 +16,9 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "slow or not slow"
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks --out results/performance.md
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -19,7 +19,6 @@ from typer.core import TyperGroup
 from shiftproof import __version__
 from shiftproof.cli import (
     algorithms,
-    bench,
     data,
     demo,
     diagnose,
@@ -90,7 +89,6 @@ app.command(epilog=sweep.EXAMPLE)(sweep.sweep)
 app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)
-app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.add_typer(data.app, name="data", epilog=data.EXAMPLE)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftproof.cli.bench import quieten_profiler
 from shiftproof.cli.options import Device, Quiet, parse_assignments
 from shiftproof.core.errors import InvalidValue, UnknownName
 
@@ -291,7 +290,9 @@ def _write(table: Comparison, folder: Path) -> list[Path]:
 
 def _time(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> None:
     """Measure steps; nothing else may run meanwhile."""
-    quieten_profiler()
+    from shiftproof.paper.measure import quieten_profiler
+
+    quieten_profiler()  # before torch is imported
     from shiftproof.paper.published import paper_table
     from shiftproof.paper.running_time import compare_timings, read_timings, time_datasets
     from shiftproof.paper.studies import Findings
