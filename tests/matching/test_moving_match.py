@@ -62,8 +62,8 @@ def by_hand(seen: list[Call], gamma: float, order: int, trim: int, corrected: bo
     """Σₖ γᵏ over all calls, one dimension and one level at a time."""
     levels = max(seen[0].sizes)
     known = list(dict.fromkeys(domain for call in seen for domain in call.domains))
-    sums = {domain: 0.0 for domain in known}
-    masses = {domain: 0.0 for domain in known}
+    sums = dict.fromkeys(known, 0.0)
+    masses = dict.fromkeys(known, 0.0)
     for age, call in enumerate(reversed(seen)):
         groups = call.groups() if age == 0 else [g.detach() for g in call.groups()]
         for domain, group in zip(call.domains, groups, strict=True):
