@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from shiftproof import ShiftproofError, load
+from shiftproof.inference.model import trained_model
 from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.load_run import read_run
 from shiftproof.training.loop import train
@@ -151,6 +152,10 @@ def test_a_checkpoint_that_does_not_fit_is_refused(old: Path, shiftproof: Any, f
     assert code == 2
     assert_refused(err)
     assert "does not fit this version" in err
+    dataset = load(old / "patients.csv", label="ill", domain="site")
+    with pytest.raises(ShiftproofError) as caught:
+        trained_model(read_run(run), dataset, run)
+    assert "\n" not in str(caught.value)
 
 
 def train_command(folder: Path, table: Path) -> list[Any]:
