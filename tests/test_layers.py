@@ -21,7 +21,7 @@ LAYERS = [
     {"testing", "__main__"},
     {"cli"},
     {"api"},
-    {"report", "sklearn", "paper", "bench"},
+    {"report", "sklearn", "paper"},
     {"sweeps", "shift"},
     {"inference"},
     {"training"},
@@ -253,7 +253,9 @@ def test_the_walker_catches_a_part_without_a_layer(name: str, package: Path) -> 
 # --- what importing costs ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["shiftproof", "shiftproof.cli"])
+@pytest.mark.parametrize(
+    "module", ["shiftproof", "shiftproof.cli", "shiftproof.training.run_folder"]
+)
 def test_importing_does_not_load_torch(module: str) -> None:
     script = f"import sys, {module}; print('torch' in sys.modules)"
     run = subprocess.run(

@@ -17,7 +17,7 @@ from shiftproof.paper.catalogue import STUDIES
 from shiftproof.paper.comparison import Comparison
 from shiftproof.paper.running_time import compare_timings, read_timing
 from shiftproof.paper.studies import Choice
-from shiftproof.report.paper_tables import paper_table
+from shiftproof.report.paper_tables import comparison_table
 from shiftproof.report.renderers.markdown import as_markdown
 from shiftproof.sweeps.read_runs import read_sweep
 
@@ -78,7 +78,7 @@ def table_named(name: str) -> str:
         table = compare_timings([read_timing(path) for path in paths])
     else:
         table = found(SOURCES[name])
-    return as_markdown(paper_table(table)).partition("\n\n")[2].strip()
+    return as_markdown(comparison_table(table)).partition("\n\n")[2].strip()
 
 
 def renewed(page: str) -> str:

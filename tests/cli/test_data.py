@@ -61,11 +61,11 @@ def test_list_names_every_set_with_its_state(shiftproof, sample):
     assert (code, err) == (0, "")
     assert set(DATASETS) <= set(out.split())
     assert out.count("in the package") == 3
-    assert out.count("not here") == 5
+    assert out.count("not downloaded") == 5
     assert max(map(len, out.splitlines())) <= 80
     shiftproof("data", "import", "pacs", sample)
     _, out, _ = shiftproof("data", "list")
-    assert (out.count("not here"), out.count("incomplete")) == (4, 1)
+    assert (out.count("not downloaded"), out.count("incomplete")) == (4, 1)
     assert "28 images" in out
 
 
@@ -95,7 +95,7 @@ def test_import_says_exactly_what_there_is(shiftproof, sample, library):
     (sample / "photo/dog/3.png").touch()
     code, out, err = shiftproof("data", "import", "pacs", sample)
     assert (code, err) == (0, "")
-    assert "pacs is here, incomplete: 28 of 9,991 images" in out
+    assert "pacs is incomplete: 28 of 9,991 images" in out
     assert "all 0 of 2,048 0 of 2,344 14 of 1,670 14 of 3,929" in words(out)
     assert "note: left out 1 empty file" in out
     assert out.endswith(f"It is in {library / 'pacs'}\n")

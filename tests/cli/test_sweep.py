@@ -157,7 +157,7 @@ def test_data_that_the_preset_is_not_for(shiftproof, tmp_path):
     code, _, err = shiftproof("sweep", "colored-mnist-irm", *asked)
     assert (code, err.count("\n")) == (2, 1)
     assert "with 90% held out, those of colored-mnist-irm have 25000 and 10000 samples" in err
-    assert err.endswith("; hold out others with --test-domain, or set --hparam batch_size=…\n")
+    assert err.endswith("; hold out others with --test-domain, or set --hparam batch_size\n")
 
 
 def test_several_datasets_must_all_have_the_test_domain(shiftproof, table, tmp_path):

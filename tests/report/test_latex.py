@@ -7,7 +7,7 @@ import pytest
 
 from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row
 from shiftproof.report.formats import tables_as_latex
-from shiftproof.report.paper_tables import paper_table
+from shiftproof.report.paper_tables import comparison_table
 from shiftproof.report.renderers.latex import as_aligned_latex
 from shiftproof.report.sweep_tables import sweep_tables
 from shiftproof.sweeps.aggregate import aggregate
@@ -40,7 +40,7 @@ def of_paper():
     rows = tuple(Row(f"{AWKWARD} {i}", ("yes",), (cell,) * 8) for i in range(22))
     columns = tuple(f"{AWKWARD} {i}" for i in range(8))
     comparison = Comparison("table", AWKWARD, columns, rows, ("GA",), notes=(AWKWARD,))
-    return as_aligned_latex(paper_table(comparison))
+    return as_aligned_latex(comparison_table(comparison))
 
 
 @pytest.mark.skipif(not (TEX and has_adjustbox()), reason="needs pdflatex and adjustbox")

@@ -7,22 +7,22 @@ import pytest
 from rich.console import Console
 
 from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row
-from shiftproof.report.paper_tables import FAR_NOTE, paper_table
+from shiftproof.report.paper_tables import FAR_NOTE, comparison_table
 from shiftproof.report.renderers import latex, markdown
 from shiftproof.report.renderers import text as fixed_width
 from shiftproof.report.renderers.terminal import as_rich
 
 
 def as_text(comparison):
-    return fixed_width.as_aligned_text(paper_table(comparison))
+    return fixed_width.as_aligned_text(comparison_table(comparison))
 
 
 def as_markdown(comparison):
-    return markdown.as_markdown(paper_table(comparison))
+    return markdown.as_markdown(comparison_table(comparison))
 
 
 def as_latex(comparison):
-    return latex.as_aligned_latex(paper_table(comparison))
+    return latex.as_aligned_latex(comparison_table(comparison))
 
 
 FORMATS = {"text": as_text, "markdown": as_markdown, "latex": as_latex}
@@ -71,7 +71,7 @@ def wide(rows=22, columns=8):
 def on_terminal(comparison, width=80, asked=None):
     console = Console(width=width, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(as_rich(paper_table(comparison), asked or width))
+        console.print(as_rich(comparison_table(comparison), asked or width))
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
@@ -173,7 +173,7 @@ def test_more_than_two_standard_errors_are_marked(ours, marked):
 def test_the_terminal_shows_the_marked_in_bold():
     console = Console(width=80, color_system="standard", force_terminal=True)
     with console.capture() as captured:
-        console.print(as_rich(paper_table(two_by_three())))
+        console.print(as_rich(comparison_table(two_by_three())))
     assert "\x1b[1m+3.5 s.e.*" in captured.get()
     assert "\x1b[1m-0.5" not in captured.get()
 

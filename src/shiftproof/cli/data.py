@@ -1,4 +1,4 @@
-"""``shiftproof data``: list, show, download, import, check and remove datasets."""
+"""`shiftproof data`: list, show, download, import, check and remove datasets."""
 
 from __future__ import annotations
 

@@ -172,12 +172,12 @@ def _show(findings: Findings, name: str, folder: Path | None) -> None:
     """Print the tables, and write tables and figures into a folder, if there is one."""
     from rich.console import Console
 
-    from shiftproof.report.paper_tables import paper_table, write_findings
+    from shiftproof.report.paper_tables import comparison_table, write_findings
     from shiftproof.report.renderers.terminal import as_rich
 
     console = Console()
     for table in findings.comparisons:
-        console.print(as_rich(paper_table(table), console.width))
+        console.print(as_rich(comparison_table(table), console.width))
     if folder is not None:
         typer.echo(f"written: {', '.join(map(str, write_findings(findings, name, folder)))}")
     elif findings.curves is not None:
@@ -186,7 +186,7 @@ def _show(findings: Findings, name: str, folder: Path | None) -> None:
 
 def _timings(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> Findings:
     """Measure steps; nothing else should run meanwhile."""
-    from shiftproof.cli.bench import quieten_profiler
+    from shiftproof.paper.measure import quieten_profiler
 
     quieten_profiler()
     from shiftproof.paper.running_time import reproduce_timings

@@ -27,8 +27,8 @@ def state(source: type[DatasetSource], held: LocalCopy | None) -> str:
     if not issubclass(source, LibraryDataset):
         return "in the package"
     if held is None:
-        return "not here"
-    return "here" if held.complete else "incomplete"
+        return "not downloaded"
+    return "complete" if held.complete else "incomplete"
 
 
 def dataset_table(
@@ -87,10 +87,10 @@ def local_copy_report(source: type[LibraryDataset], held: LocalCopy) -> Iterator
     """Yield how much of a dataset is on this machine."""
     published = sum(source.card.counts.values())
     if held.complete:
-        yield Text(f"{held.name} is here, complete: {held.images:,} images", style="green")
+        yield Text(f"{held.name} is complete: {held.images:,} images", style="green")
     else:
         yield Text(
-            f"{held.name} is here, incomplete: {held.images:,} of {published:,} images",
+            f"{held.name} is incomplete: {held.images:,} of {published:,} images",
             style="yellow",
         )
         yield counts_table(source.card, held.counts)

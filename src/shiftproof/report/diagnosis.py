@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.files import read_json
+from shiftproof.core.text import plural
 from shiftproof.information import Estimate, Shift
 from shiftproof.shift.advise import Advice, Choice
 from shiftproof.shift.diagnose import Diagnosis
@@ -217,8 +218,7 @@ def _classes(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _more(count: int, thing: str) -> list[str]:
-    plural = {"class": "classes"}.get(thing, thing + "s")
-    return [f"  … and {count:,} more {thing if count == 1 else plural}"] if count > 0 else []
+    return [f"  … and {count:,} more {plural(thing, count)}"] if count > 0 else []
 
 
 def _table(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shiftproof.report.words import plural, seeds
+from shiftproof.core.text import plural
+from shiftproof.report.words import seeds
 from shiftproof.sweeps.aggregate import DIVERGED, MissingRun
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 

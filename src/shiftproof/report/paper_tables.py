@@ -27,7 +27,7 @@ FAR_NOTE = (
 )
 
 
-def paper_table(comparison: Comparison) -> Table:
+def comparison_table(comparison: Comparison) -> Table:
     """Return the comparison as a table; figures far from the paper are marked."""
     rows = tuple(_rows(comparison))
     return Table(
@@ -46,7 +46,7 @@ def write_findings(findings: Findings, name: str, folder: Path) -> list[Path]:
     written = []
     formats = {".txt": as_aligned_text, ".md": as_markdown, ".tex": as_aligned_latex}
     for comparison in findings.comparisons:
-        table = paper_table(comparison)
+        table = comparison_table(comparison)
         for suffix, render in formats.items():
             path = folder / f"{table.name}{suffix}"
             write_atomically(path, render(table).encode())

@@ -1,4 +1,4 @@
-"""Pictures, drawn from values without a screen."""
+"""Pictures, drawn without a screen."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from shiftproof.training.bound_terms import BoundTerms
-
-# Okabe and Ito's palette: told apart by colour-blind readers too.
+# Okabe and Ito's palette, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
 
 
@@ -59,33 +57,6 @@ def learning_picture(
     rows[0].set_ylabel("accuracy (%)")
     lines, labels = rows[0].get_legend_handles_labels()
     bottom.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    out = io.BytesIO()
-    figure.savefig(out, format="png")
-    return out.getvalue()
-
-
-def bound_picture(runs: Mapping[str, Sequence[BoundTerms]]) -> bytes:
-    """Return a PNG: the two terms of the bound and the gap over the steps, a line for each run."""
-    figure = Figure(figsize=(10, 6), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = np.asarray(figure.subplots(2, 2, sharex=True))
-    titles = {
-        "gradient": "information of a gradient on the domain (nats)",
-        "accumulated": "the same, accumulated over steps",
-        "representation": "information of a representation on the domain (nats)",
-        "gap": "test risk − training risk (nats)",
-    }
-    for axes, (name, title) in zip(grid.flat, titles.items(), strict=True):
-        for (label, terms), colour in zip(runs.items(), (BLUE, ORANGE, GREEN, GREY), strict=False):
-            steps, values = [t.step for t in terms], [getattr(t, name) for t in terms]
-            axes.plot(steps, values, color=colour, label=label, linewidth=2)
-        axes.set_title(title, fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    for axes in grid[1]:
-        axes.set_xlabel("step")
-    lines, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     out = io.BytesIO()
     figure.savefig(out, format="png")
     return out.getvalue()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from shiftproof.core.text import counted
 from shiftproof.data.samples import Samples
 from shiftproof.inference.metrics import DomainMetrics
 from shiftproof.inference.model import Predictions
@@ -60,7 +61,7 @@ def predictions_summary(frame: pd.DataFrame) -> str:
             f"{far} ({far / len(frame):.1%}) far from every training domain: what is predicted"
             " there is a guess"
         )
-    count = f"{len(frame)} prediction{'' if len(frame) == 1 else 's'}"
+    count = counted(len(frame), "prediction")
     return f"{count} ({most}{more}); {warning}"
 
 

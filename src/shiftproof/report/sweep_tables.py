@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from shiftproof.core.text import counted
 from shiftproof.report.missing_runs import describe_missing
 from shiftproof.report.table import NOTHING, Cell, Column, Row, Table
-from shiftproof.report.words import ERROR_BAR, counted, sizes_of
+from shiftproof.report.words import ERROR_BAR, sizes_of
 from shiftproof.sweeps.aggregate import DatasetResults, Estimate, MissingRun, SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.ranking import rank_algorithms

@@ -5,34 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from shiftproof.core.text import counted, plural
 from shiftproof.sweeps.aggregate import DatasetResults
 from shiftproof.sweeps.domainbed.names import dataset_title
 
 ERROR_BAR = "population standard deviation over trials / √trials"
 
 
-def plural(word: str, count: int) -> str:
-    """Return a word for so many things.
+def joined(names: Sequence[str]) -> str:
+    """Return names as part of a sentence.
 
-    >>> plural("run", 1), plural("run", 2)
-    ('run', 'runs')
-    """
-    return word + "s" * (count != 1)
-
-
-def counted(number: int, word: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "run"), counted(1479, "run")
-    ('1 run', '1,479 runs')
-    """
-    return f"{number:,} {plural(word, number)}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence has them.
-
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> joined(["a"]), joined(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
@@ -65,7 +48,7 @@ def sizes_of(datasets: Sequence[DatasetResults]) -> str:
     for dataset in datasets:
         sizes.setdefault(_size(dataset), []).append(dataset_title(dataset.dataset))
     return "; ".join(
-        f"{listed(names)}: {text}" if len(sizes) > 1 else text for text, names in sizes.items()
+        f"{joined(names)}: {text}" if len(sizes) > 1 else text for text, names in sizes.items()
     )
 
 

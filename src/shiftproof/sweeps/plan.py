@@ -126,7 +126,7 @@ def _check_fit(config: RunConfig, dataset: DomainDataset, preset: Preset) -> Non
             f"full batches (batch_size=0{_of(preset, 'batch_size')}) need training domains of equal"
             f" size; with {'+'.join(config.test_domains)} held out, those of {dataset.name} have"
             f" {' and '.join(map(str, sizes))} samples; hold out others with `test_domains`, or"
-            ' set `hparams={"batch_size": …}`'
+            " set `batch_size`"
         )
 
 

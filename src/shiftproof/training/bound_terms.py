@@ -2,7 +2,7 @@
 
 What training learns of the domains is at most what its gradients tell of them, step by step:
 I(W;D) ≤ Σₜ I(Gₜ;D | W₁ … Wₜ₋₁).  What a test domain may change is bounded by I(R;D).  A run of IDM
-with ``track_information`` records both per dimension and step
+with `track_information` records both per dimension and step
 (`matching_information`); its records hold means over the steps
 since the last one, so that the sum over all steps is exact.
 """
@@ -18,10 +18,10 @@ from shiftproof.training.records import Record
 
 
 class BoundTerms(NamedTuple):
-    """After ``step`` updates; information in nats a dimension, the gap in units of the risk.
+    """After `step` updates; information in nats a dimension, the gap in units of the risk.
 
-    ``gradient`` is the mean per step since the last record, ``accumulated`` its sum over all steps
-    so far.  ``gap`` is the mean risk of the test domains less that of the training domains.
+    `gradient` is the mean per step since the last record, `accumulated` its sum over all steps
+    so far.  `gap` is the mean risk of the test domains less that of the training domains.
     """
 
     step: int
@@ -32,7 +32,7 @@ class BoundTerms(NamedTuple):
 
 
 def bound_terms(records: Sequence[Record], test_domains: Collection[str]) -> list[BoundTerms]:
-    """Return the terms at each record of a run that held out ``test_domains``."""
+    """Return the terms at each record of a run that held out `test_domains`."""
     return list(_terms(records, test_domains))
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from shiftproof.core.text import counted
 from shiftproof.report.page.axes import Axis, short
 from shiftproof.report.page.comparable import best_first, shown_domains
 from shiftproof.report.page.values import Line, Panel, Panels, Tick
 from shiftproof.report.page.words import selector_name
 from shiftproof.report.table import NOTHING, Column, Row, Table
-from shiftproof.report.words import counted, listed
+from shiftproof.report.words import joined
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import Evaluation, RunOutcome
@@ -118,7 +119,7 @@ def _panels(
         " The ring marks the step that the tables report."
     ]
     if len(shown) < there:
-        notes.append(f"Drawn are {listed(shown)}, of {counted(there, 'algorithm')}.")
+        notes.append(f"Drawn are {joined(shown)}, of {counted(there, 'algorithm')}.")
     kinds = list(dict.fromkeys(kind for each in drawn for kind in each.curves))
     return Panels(
         dataset_title(dataset.dataset),

@@ -9,12 +9,12 @@ from statistics import fmean, median
 import numpy as np
 from scipy.stats import studentized_range  # type: ignore[import-untyped]
 
+from shiftproof.core.text import counted
 from shiftproof.report.page.axes import Axis, signed
 from shiftproof.report.page.comparable import average, shown_domains
 from shiftproof.report.page.values import DotPlot, Mark
 from shiftproof.report.page.words import what_the_numbers_are
 from shiftproof.report.table import Column, Row, Table
-from shiftproof.report.words import counted
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title
 from shiftproof.sweeps.ranking import competition_ranks

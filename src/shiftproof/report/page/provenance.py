@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from shiftproof import __version__
+from shiftproof.core.text import counted
 from shiftproof.report.missing_runs import describe_missing
 from shiftproof.report.page.values import Fact
 from shiftproof.report.page.words import error_bars, selector_name
 from shiftproof.report.table import NOTHING, Column, Row, Table
-from shiftproof.report.words import counted, listed, number_ranges
+from shiftproof.report.words import joined, number_ranges
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome
@@ -142,7 +143,7 @@ def _values(values: Sequence[object]) -> str:
     said = list(dict.fromkeys(v if isinstance(v, str) else json.dumps(v) for v in values))
     if not said:
         return NOTHING
-    return listed(said) if len(said) <= 3 else f"{len(said)} values"
+    return joined(said) if len(said) <= 3 else f"{len(said)} values"
 
 
 def _titled(run: RunOutcome) -> str:

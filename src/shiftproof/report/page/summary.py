@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shiftproof.core.text import counted, plural
 from shiftproof.report.page.comparable import best_first, overall, overall_by_trial, shown_domains
 from shiftproof.report.page.words import selector_name
-from shiftproof.report.words import counted, listed, number_ranges, plural
+from shiftproof.report.words import joined, number_ranges
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import RunOutcome
@@ -195,4 +196,4 @@ def _units(results: SelectionResults) -> str:
 
 
 def _named(names: Sequence[str], things: str) -> str:
-    return listed(names) if len(names) <= MOST_NAMED else f"{len(names)} {things}"
+    return joined(names) if len(names) <= MOST_NAMED else f"{len(names)} {things}"

@@ -19,7 +19,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Tick:
-    """A number on an axis, at ``place`` of its picture."""
+    """A label of an axis, and its position."""
 
     place: float
     label: str
@@ -39,7 +39,7 @@ class DotPlot:
 
 @dataclass(frozen=True)
 class HeatCell:
-    """``level`` from -4 to 4 is the colour, or None where there is nothing to compare."""
+    """``level`` from -4 to 4 is the colour; None has no colour."""
 
     text: str
     level: int | None
@@ -50,7 +50,7 @@ class HeatCell:
 class HeatMap:
     """Rows of algorithms over columns of test domains, which belong to datasets.
 
-    ``against_first`` says that the first row is what the others are compared with.
+    With ``against_first``, the others are compared with the first row.
     """
 
     title: str
@@ -121,7 +121,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page under a heading; ``name`` is what links to it."""
+    """A part of the page under a heading; ``name`` is its anchor."""
 
     name: str
     heading: str
