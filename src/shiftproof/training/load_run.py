@@ -51,7 +51,11 @@ def weights_in_place(folder: Path, run: RunConfig, algorithm: Algorithm) -> Iter
         raise DataError(f"the run in {folder} has no checkpoint yet; let it train for a while")
     average = AVERAGES[run.average](algorithm)
     try:
-        algorithm.load_training_state(state["algorithm"])
+        modules = state["algorithm"]["modules"]
+        for part in algorithm.predicts_with:  # what else is state may be of an older version
+            names = [name for name in modules if name.startswith(f"{part}.")]
+            own = {name.removeprefix(f"{part}."): modules[name] for name in names}
+            getattr(algorithm, part).load_state_dict(own)
         average.load(state)
     except (KeyError, RuntimeError, ValueError) as error:
         raise CheckpointError(
