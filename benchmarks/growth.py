@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from benchmarks.figure import Figure, can_measure_memory, peak_bytes
+from shiftproof.core.files import read_json
 from shiftproof.data.load import DataRequest
 from shiftproof.matching.gradients import gradients_of
 from shiftproof.matching.moving import MovingMatch
@@ -23,7 +24,6 @@ from shiftproof.sweeps.executors.local import LocalExecutor
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
 from shiftproof.sweeps.sweep import make_plan, run_sweep
-from shiftproof.training.run_folder import read_json
 
 # Twice as much may take up to this power of two times as long.
 LINEAR = 1.1

@@ -29,7 +29,7 @@ from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
 from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "domainbed_protocol.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden/domainbed_protocol.json").read_text())
 REGIMES = {
     "ColoredMNIST": "small-image",
     "RotatedMNIST": "small-image",
@@ -354,7 +354,7 @@ NUMBER, WHOLE, YES_NO = "must be a finite number", "must be a whole number", "mu
 def test_bad_values_are_refused_with_the_rule_and_the_value(
     name: str, given: object, rule: str
 ) -> None:
-    with pytest.raises(InvalidValue, match=f"^{name} {rule}, not ") as raised:
+    with pytest.raises(InvalidValue, match=f"^`{name}` {rule}, not ") as raised:
         resolve(Example, "small-image", {name: given})
     message = str(raised.value)
     assert "\n" not in message
@@ -406,9 +406,9 @@ def test_a_word_may_stand_for_a_number():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"weight": "Auto"}, "weight must be a finite number or auto, not 'Auto'"),
-        ({"weight": "11"}, r"weight must lie in \[0, 10\], not 11.0"),
-        ({"steps": "auto"}, "steps must be a whole number or all or none, not 'auto'"),
+        ({"weight": "Auto"}, "`weight` must be a finite number or auto, not 'Auto'"),
+        ({"weight": "11"}, r"`weight` must lie in \[0, 10\], not 11.0"),
+        ({"steps": "auto"}, "`steps` must be a whole number or all or none, not 'auto'"),
     ],
 )
 def test_other_words_are_refused(given, message):

@@ -151,7 +151,7 @@ def test_arguments_that_break_an_assumption_are_refused(case: int) -> None:
 def test_every_statement_of_the_paper_has_a_test_named_after_it() -> None:
     """As ``test_theorem_III_2_…`` somewhere in this folder."""
     named = set()
-    for path in Path(__file__).parent.glob("test_bounds_*.py"):
+    for path in Path(__file__).parent.glob("test_*.py"):
         pattern = r"^def test_(theorem|proposition|lemma)_([IVA]+)_(\d+)_"
         for kind, section, number in re.findall(pattern, path.read_text("utf-8"), re.MULTILINE):
             named.add(f"{kind.capitalize()} {section}.{number}")

@@ -1,20 +1,16 @@
-"""The command line; each command is a file here.
+"""The command line: one file for each command.
 
-Nothing heavy is imported before a command needs it: ``shiftproof --help`` must answer at once.
+Nothing heavy is imported before a command runs, so that `shiftproof --help` appears at once.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import sys
 import warnings
-from collections.abc import Iterator
-from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from shiftproof import __version__
 from shiftproof.cli import (
@@ -30,48 +26,16 @@ from shiftproof.cli import (
     sweep,
     train,
 )
-from shiftproof.core.errors import InvalidValue, ShiftproofError
+from shiftproof.cli.groups import CommandGroup
+from shiftproof.cli.messages import in_options, running
+from shiftproof.core.errors import ShiftproofError
 
-try:  # typer carries its own copy of click in newer releases
-    from typer._click.exceptions import NoArgsIsHelpError, UsageError
-except ImportError:
-    from click.exceptions import (  # type: ignore[assignment, no-redef, unused-ignore]
-        NoArgsIsHelpError,
-        UsageError,
-    )
-
-OUT_OF_MEMORY = "not enough memory; use a smaller batch_size or a smaller network"
-
-
-class OneLine(TyperGroup):
-    """Commands whose mistakes of spelling are told as all others are: in one line."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the group's own options."""
-        with _told_in_one_line():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Read the command and its options, and run it."""
-        with _told_in_one_line():
-            return super().invoke(ctx)
-
-
-@contextlib.contextmanager
-def _told_in_one_line() -> Iterator[None]:
-    try:
-        yield
-    except NoArgsIsHelpError:
-        raise
-    except UsageError as error:
-        command = error.ctx.command_path if error.ctx else "shiftproof"
-        text = error.format_message().rstrip(".")
-        raise InvalidValue(f"{text}; see {command} --help") from error
+OUT_OF_MEMORY = "not enough memory; use a smaller `batch_size` or a smaller network"
 
 
 app = typer.Typer(
     name="shiftproof",
-    cls=OneLine,
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -89,7 +53,7 @@ app.command(epilog=sweep.EXAMPLE)(sweep.sweep)
 app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)
-app.add_typer(data.app, name="data", epilog=data.EXAMPLE)
+app.add_typer(data.app, name="data", cls=CommandGroup, epilog=data.EXAMPLE)
 
 
 def _print_version(asked: bool) -> None:
@@ -111,29 +75,31 @@ def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # λ on a terminal without it is a question mark
-    # Pillow warns of damaged pictures that it can read all the same; what it cannot, we report.
+            stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
+    # Pillow warns about damaged images that it can still read; we report those that it cannot.
     warnings.filterwarnings("ignore", module="PIL")
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    running.set(None)
     try:
         app(prog_name="shiftproof")
     except ShiftproofError as error:
         _fail(str(error))
     except SystemExit as ended:
-        # Typer's own exit after a KeyboardInterrupt; a command that goes on has said so itself.
+        # Typer exits like this after Ctrl-C; a command that handles Ctrl-C prints its own message.
         if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
-            print("stopped; nothing is left half done: the same command again", file=sys.stderr)
+            print("Interrupted. Run the same command again to resume.", file=sys.stderr)
         raise
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; nobody is left to tell
+        sys.stderr.close()  # the program that read our output has ended
         sys.exit(141)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             _fail(
-                f"{error.filename or 'the disk of --out or of SHIFTPROOF_HOME'}: the disk is full;"
-                " make space, or set either to another disk; the same command goes on"
+                f"{error.filename or 'output'}: the disk is full; free some space, or write to"
+                " another disk (`out`, SHIFTPROOF_HOME), and run the same command again to resume"
             )
         where = str(error.filename or "input or output").removesuffix(".new")
-        _fail(f"{where}: {error.strerror or error}; choose another place if it cannot be mended")
+        _fail(f"{where}: {error.strerror or error}; if this cannot be fixed, use another path")
     except MemoryError:
         _fail(OUT_OF_MEMORY)
     except RuntimeError as error:
@@ -143,5 +109,5 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"error: {' '.join(in_options(message).split())}", file=sys.stderr)
     sys.exit(2)

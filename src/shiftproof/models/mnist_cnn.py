@@ -1,4 +1,4 @@
-"""The convolutional network that DomainBed trains on its MNIST sets."""
+"""The convolutional network of DomainBed's MNIST datasets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from torch import nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import Task
-from shiftproof.models.base import MODELS, Model, Network
+from shiftproof.models.base import Model, Network
+from shiftproof.models.registry import MODELS
 
 FEATURES = 128
 
@@ -26,7 +27,7 @@ class MnistCNN(Model):
         if len(task.input_shape) != 3:
             raise InvalidValue(
                 f"mnist-cnn takes images [channels, height, width], not {task.input_shape};"
-                " use --backbone mlp"
+                ' use `backbone="mlp"`'
             )
 
         def block(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:

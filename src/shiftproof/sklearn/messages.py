@@ -1,8 +1,7 @@
-"""What the estimator says: errors and warnings in scikit-learn's types and in Python's words."""
+"""Errors and warnings of the estimator, in the types that scikit-learn uses."""
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
 from collections.abc import Iterator
@@ -16,34 +15,22 @@ LINE_SECONDS = 2.0
 
 
 class EstimatorError(ShiftproofError, ValueError):
-    """Any error of Shiftproof's, as the type that scikit-learn and its users expect."""
+    """An error of Shiftproof as a `ValueError`, which scikit-learn and its users expect."""
 
 
 @contextmanager
 def value_errors() -> Iterator[None]:
-    """Raise Shiftproof's errors as value errors."""
+    """Raise Shiftproof's errors as `ValueError`s."""
     try:
         yield
     except ShiftproofError as error:
         if isinstance(error, EstimatorError):
             raise
-        raise EstimatorError(in_python(str(error))) from error
-
-
-def in_python(text: str) -> str:
-    """Return a message with the command line's options as the parameters that they are here.
-
-    >>> in_python("they repeat within a batch; lower it or --holdout")
-    'they repeat within a batch; lower it or holdout'
-    >>> in_python("shorten its warm-up (--hparam gradient_warmup=…) or take more steps")
-    'shorten its warm-up (hparams={"gradient_warmup": …}) or take more steps'
-    """
-    text = re.sub(r"--hparam (\w+)=…", r'hparams={"\1": …}', text)
-    return re.sub(r"--([a-z][a-z-]*)", lambda option: option[1].replace("-", "_"), text)
+        raise EstimatorError(str(error)) from error
 
 
 class Reporter(Observer):
-    """Warns of what a user may not expect and, if asked to, prints how training goes."""
+    """Turns the notes of a run into warnings and, if `verbose`, prints progress."""
 
     def __init__(self, title: str, steps: int, *, verbose: bool) -> None:
         self._title = title
@@ -52,15 +39,15 @@ class Reporter(Observer):
         self._printed = 0.0
 
     def note(self, text: str) -> None:
-        """Warn of it."""
-        warnings.warn(in_python(text), stacklevel=2)
+        """Raise a warning."""
+        warnings.warn(text, stacklevel=2)
 
     def loading(self, what: str, done: int, total: int) -> None:
-        """Print how far the reading of data is."""
+        """Print how much of the data has been read."""
         self._print(f"{what}: {done} of {total}", always=False)
 
     def record(self, record: Record) -> None:
-        """Print the loss, and the accuracies on what is held out."""
+        """Print the loss, and the accuracies on the held-out parts."""
         scores = "".join(f"  {name} {value:.3f}" for name, value in record["accuracy"].items())
         line = f"{self._title}: step {record['step']} of {self._steps}  loss {record['loss']:.4g}"
         self._print(line + scores, always=record["step"] == self._steps)

@@ -60,5 +60,5 @@ def test_no_burn_in_starts_with_the_quantile_at_the_second_rate() -> None:
 
 @pytest.mark.parametrize("quantile", [0.0, 1.0])
 def test_a_quantile_without_a_finite_value_is_refused(quantile: float) -> None:
-    with pytest.raises(InvalidValue, match="quantile must lie in"):
+    with pytest.raises(InvalidValue, match="`quantile` must lie in"):
         resolve(EQRM.Hparams, "table", {"quantile": quantile})

@@ -23,7 +23,7 @@ NOT_EVALUATED = "not evaluated"
 
 @dataclass(frozen=True)
 class Needs:
-    """What a selector reads, so that nothing else need be run or evaluated.
+    """What a selector reads: nothing else is run or evaluated.
 
     ``evaluate`` names the evaluation sets of runs that hold out one domain;
     ``evaluate_pairs`` those of runs that hold out two, which are not needed if it is empty;
@@ -41,7 +41,7 @@ class Needs:
 
 
 class Selection(NamedTuple):
-    """A chosen run and step, the score that chose it, and the test domain's in accuracy there."""
+    """A selected run and step, its score, and its accuracy on the test domain's in part."""
 
     run: RunOutcome
     step: int
@@ -50,7 +50,7 @@ class Selection(NamedTuple):
 
 
 class Selector(ABC):
-    """Chooses among the runs of one dataset, algorithm, trial and test domain.
+    """Selects among the runs of one dataset, algorithm, trial and test domain.
 
     ``title`` is what DomainBed calls it.
     """
@@ -69,13 +69,13 @@ class Selector(ABC):
         """
 
     def why_unscored(self, run: RunOutcome) -> str:
-        """Say in a few words why a finished run has no score."""
+        """Return in a few words why a finished run has no score."""
         return NOT_EVALUATED
 
     def choose_steps(self, runs: Iterable[RunOutcome], test_domain: int) -> dict[int, Selection]:
         """Return the best step of each draw that has a score, by ``hparams_seed``.
 
-        Runs that diverged, failed or have not ended play no part.
+        Runs that diverged, failed or have not ended are ignored.
         """
         draws: defaultdict[int, dict[tuple[int, ...], RunOutcome]] = defaultdict(dict)
         for run in runs:
@@ -89,25 +89,37 @@ class Selector(ABC):
         return best_draw(self.choose_steps(runs, test_domain))
 
 
-class AtLastStep(Selector):
-    """A selector without early stopping: each draw ends with its last step, and that is scored."""
+class StepSelector(Selector):
+    """A selector that scores the evaluations of the run which holds out the test domain alone.
+
+    Without ``needs.every_step`` it scores the last one: no early stopping.
+    """
 
     @abstractmethod
-    def score(self, last: Evaluation, test_domain: int) -> float | None:
-        """Return the score of the last evaluation, or None if it lacks what is read."""
+    def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
+        """Return the score of an evaluation, or None if it lacks what is read."""
 
     def choose_step(
         self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
     ) -> Selection | None:
-        """Return the last step with its score, and the test domain's in accuracy there."""
+        """Return the step with the highest score."""
         run = runs.get((test_domain,))
-        if run is None or not run.evaluations:
+        if run is None:
             return None
-        last = run.evaluations[-1]
-        score, accuracy = self.score(last, test_domain), last.inside[test_domain]
-        if score is None or accuracy is None:
-            return None
-        return Selection(run, last.step, score, accuracy)
+        evaluations = run.evaluations if self.needs.every_step else run.evaluations[-1:]
+        return best_step(run, test_domain, [(e, self.score(e, test_domain)) for e in evaluations])
+
+
+def best_step(
+    run: RunOutcome, test_domain: int, scored: Iterable[tuple[Evaluation, float | None]]
+) -> Selection | None:
+    """Return the highest score, and of equal ones the earliest; a step must have an accuracy."""
+    steps = [
+        Selection(run, evaluation.step, score, accuracy)
+        for evaluation, score in scored
+        if score is not None and (accuracy := evaluation.inside[test_domain]) is not None
+    ]
+    return max(steps, key=lambda step: (step.score, -step.step), default=None)
 
 
 def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
@@ -115,11 +127,6 @@ def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
     if not chosen:
         return None
     return chosen[max(chosen, key=lambda seed: (chosen[seed].score, seed))]
-
-
-def earliest_best(steps: Iterable[Selection]) -> Selection | None:
-    """Return the highest score, and of equal ones the earliest."""
-    return max(steps, key=lambda chosen: (chosen.score, -chosen.step), default=None)
 
 
 def mean_if_all(values: Iterable[float | None]) -> float | None:
@@ -130,4 +137,6 @@ def mean_if_all(values: Iterable[float | None]) -> float | None:
     return float(np.mean(known)) if known and len(known) == len(found) else None
 
 
-SELECTORS: Registry[type[Selector]] = Registry("selection", __package__)
+SELECTORS: Registry[type[Selector]] = Registry(
+    "selection", package=__package__, plugins="shiftproof.selectors"
+)

@@ -1,0 +1,129 @@
+"""Messages in the words of the running command.
+
+Below the command line, a message names a parameter in backticks, as Python calls it (see
+`shiftproof.core.errors`).  Here each such name becomes what the user typed, or can type::
+
+    `holdout`                        --holdout
+    `test_domains`                   --test-domain
+    `weights="random"`               --weights random
+    `freeze=True`                    --freeze
+    `gradient_warmup`                --hparam gradient_warmup
+    `hparams={"single_logit": False}`  --hparam single_logit=no
+
+The options are read from the command itself, so they cannot differ from its help.  Whatever the
+command does not know (a column, a class, a shell command) keeps its backticks.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from contextvars import ContextVar
+from typing import Any
+
+# The command that is running, of typer's type or click's; `shiftproof.cli` sets it.
+running: ContextVar[Any] = ContextVar("running", default=None)
+
+# Parameters that a command calls otherwise than Python does; the first one it has counts.
+OTHER_NAMES = {
+    "algorithm": ("algorithms",),
+    "algorithms": ("algorithm",),
+    "data_options": ("data_option",),
+    "datasets": ("data",),
+    "folder": ("out",),
+    "format": ("format_",),
+    "hparams": ("hparam",),
+    "model": ("run",),
+    "options": ("data_option",),
+    "selections": ("selection",),
+    "test_domains": ("test_domain",),
+}
+_QUOTED = re.compile(r"`(?P<name>[A-Za-z_]\w*)(?:=(?P<value>[^`]+))?`")
+
+
+def in_options(text: str, command: Any = None) -> str:
+    """Return a message with its parameters as options of `command`, by default the running one.
+
+    Without a command, the message stays as it is.
+    """
+    command = command or running.get()
+    if command is None:
+        return text
+    return _QUOTED.sub(lambda quoted: _spoken(command, quoted), text)
+
+
+def _spoken(command: Any, quoted: re.Match[str]) -> str:
+    name, value = quoted["name"], quoted["value"]
+    parameters = {parameter.name: parameter for parameter in command.params}
+    for candidate in (name, *OTHER_NAMES.get(name, ())):
+        if candidate in parameters:
+            return _assigned(parameters[candidate], value)
+    for option, names in (("hparam", _hyper_parameters), ("data_option", _data_options)):
+        if option in parameters and name in names():
+            given = "" if value is None else f"={_word(_literal(value))}"
+            return f"--{option.replace('_', '-')} {name}{given}"
+    return quoted[0]
+
+
+def _assigned(parameter: Any, text: str | None) -> str:
+    """Return a parameter of a command, with the value that Python gives it as a shell does."""
+    if parameter.param_type_name == "argument":
+        name = str(parameter.metavar or parameter.name).upper()
+        return name if text is None else _word(_literal(text))
+    name = str(max(parameter.opts, key=len))
+    if text is None:
+        return name
+    value = _literal(text)
+    if value is True and parameter.is_flag:
+        return name
+    if isinstance(value, dict):
+        words = [f"{key}={_word(item)}" for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        words = [_word(item) for item in value]
+    else:
+        words = [_word(value)]
+    if not parameter.multiple:
+        words = [",".join(words)]
+    return " ".join(f"{name} {word}" for word in words)
+
+
+def _literal(text: str) -> Any:
+    """Return the value of a Python literal, or the text of anything else, such as `…`."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = str(value)
+    # A placeholder is not typed, so it needs no quotes.
+    return text if text == "…" else shlex.quote(text)
+
+
+# The imports take a while, and only a name that is not the command's own needs them.
+def _hyper_parameters() -> set[str]:
+    """Return the names that `--hparam` takes, of every algorithm and every network."""
+    from shiftproof.learners.algorithms import ALGORITHMS
+    from shiftproof.models import MODELS
+
+    algorithms = (algorithm.Hparams for _, algorithm in ALGORITHMS.items())
+    return _declared(*algorithms, *(network for _, network in MODELS.items()))
+
+
+def _data_options() -> set[str]:
+    """Return the names that `--data-option` takes, of every dataset, of images and of tables."""
+    from shiftproof.data import DATASETS
+    from shiftproof.data.images.files import ImageView
+    from shiftproof.data.load import TableOptions
+
+    return _declared(ImageView, TableOptions, *(source for _, source in DATASETS.items()))
+
+
+def _declared(*kinds: type) -> set[str]:
+    from shiftproof.core.space import specs
+
+    return {name for kind in kinds for name in specs(kind)}

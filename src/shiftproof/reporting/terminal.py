@@ -1,0 +1,162 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from shiftproof.core.space import HparamSpec, specs
+from shiftproof.data import DomainDataset
+from shiftproof.learners.algorithms import Algorithm
+from shiftproof.training.config import RunConfig
+from shiftproof.training.held_out import HeldOutScore
+from shiftproof.training.records import Record
+
+
+def accuracy_table(config: RunConfig, record: Record) -> Table:
+    """Return the accuracy and risk of each evaluated set at one record."""
+    table = Table(
+        title=f"{config.algorithm} on {config.dataset} after step {record['step']}",
+        caption=f"one run, seed {config.seed}, last step (no model selection)",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("domain")
+    table.add_column("role")
+    table.add_column("part")
+    table.add_column("accuracy", justify="right")
+    table.add_column("risk", justify="right")
+    for name, accuracy in record["accuracy"].items():
+        domain, _, part = name.rpartition("/")
+        role = "extra" if not domain else "test" if domain in config.test_domains else "training"
+        table.add_row(
+            domain or name,
+            role,
+            part if domain else "all",
+            f"{100 * accuracy:.1f}%",
+            f"{record['risk'][name]:.3f}",
+            style="bold" if role == "test" else "",
+        )
+    return table
+
+
+def leave_one_out_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Table:
+    """Return one row a held-out domain; ``config`` is that of any of the runs."""
+    table = Table(
+        title=f"{config.algorithm} on {config.dataset}, each domain held out in turn",
+        caption=f"One run each, seed {config.seed}, last step (no model selection)."
+        " Commonest class: accuracy of always predicting it there. Training domains: mean accuracy"
+        " on the parts of them that were not trained on.",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("held out")
+    for name in ("samples", "accuracy there", "commonest class", "training domains"):
+        table.add_column(name, justify="right")
+    for score in scores:
+        numbers = (score.accuracy, score.commonest_class, score.training_domains)
+        table.add_row(Text(score.domain), f"{score.samples:,}", *map(_percent, numbers))
+    table.add_section()
+    for name, over, style in (("mean", fmean, "bold"), ("worst", min, "")):
+        there, within = (
+            _percent(over([getattr(score, field) for score in scores]))
+            for field in ("accuracy", "training_domains")
+        )
+        table.add_row(name, "", there, "", within, style=style)
+    return table
+
+
+def scored_weights(record: Record) -> str:
+    """Say which weights a record scored, if not simply the last ones."""
+    scored = record.get("scored")
+    if scored is None:
+        return ""
+    steps, valley = scored.get("steps", ()), scored.get("valley")
+    if not steps:
+        return f"the last weights, as they are (valley {valley})"
+    if scored["weights"] == "best":
+        return f"the weights of step {steps[0]}, best on the training domains' held-out parts"
+    state = f" (valley {valley})" if valley else ""
+    return f"the {scored['weights']} average of steps {steps[0]} to {steps[1]}{state}"
+
+
+def dataset_summary(dataset: DomainDataset) -> str:
+    """Describe the data in one line."""
+    domains = _some([f"{domain.name} {len(domain):,}" for domain in dataset.domains])
+    columns = dataset.input_shape[0]
+    inputs = f"{columns} columns" if len(dataset.input_shape) == 1 else "images"
+    if dataset.frozen:
+        inputs = f"{columns} features of {dataset.frozen['backbone']}"
+    elif len(dataset.input_shape) == 3:
+        inputs = f"images of {' × '.join(map(str, dataset.input_shape))}"
+    return (
+        f"{len(dataset.domains)} domains ({domains}), {len(dataset.classes)} classes"
+        f" ({_some(dataset.classes)}), {inputs}"
+    )
+
+
+def _some(names: Sequence[str], shown: int = 6) -> str:
+    return ", ".join(names[:shown]) + (", …" if len(names) > shown else "")
+
+
+def _percent(share: float) -> str:
+    return "–" if math.isnan(share) else f"{100 * share:.1f}%"
+
+
+def algorithm_table(algorithms: Mapping[str, type[Algorithm]]) -> Table:
+    """Return one row an algorithm: its family, paper and hyper-parameters."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("family", no_wrap=True)
+    table.add_column("paper, and hyper-parameters of its own")
+    common = set(specs(Algorithm.Hparams))
+    for name, algorithm in algorithms.items():
+        own = [key for key in specs(algorithm.Hparams) if key not in common]
+        details = Text(algorithm.paper)
+        if own:
+            details.append("\n" + ", ".join(own), style="dim")
+        table.add_row(Text(name, style="bold"), algorithm.family, details)
+    return table
+
+
+def algorithm_description(name: str, algorithm: type[Algorithm]) -> Iterator[RenderableType]:
+    """Yield an algorithm's maths and hyper-parameters."""
+    yield Text(f"{name} ({algorithm.family}), {algorithm.paper}", style="bold")
+    yield from paragraphs(algorithm)
+    yield hparam_table(specs(algorithm.Hparams))
+
+
+def paragraphs(documented: type) -> Iterator[Text]:
+    """Yield a docstring for the terminal: prose to be wrapped anew, formulas and tables as set."""
+    for block in (inspect.getdoc(documented) or "").split("\n\n"):
+        plain = re.sub(r":\w+:`~?([^`]+)`", r"\1", block)
+        if block.startswith((" ", "=", "1. ", "- ")):
+            # Columns stay in line if what takes the place of a word is as wide.
+            yield Text("\n" + re.sub(r"``(.*?)``", r"\1    ", plain))
+        else:
+            yield Text("\n" + " ".join(plain.replace("``", "").split()))
+
+
+def hparam_table(declared: Mapping[str, HparamSpec]) -> Table:
+    """Return each hyper-parameter's default, distribution and meaning."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    for name in ("default", "drawn from", "meaning"):
+        table.add_column(name)
+    for name, spec in declared.items():
+        settings = {"": spec.setting, **{f" ({r})": s for r, s in spec.regimes.items()}}
+        table.add_row(
+            Text(name, style="bold"),
+            Text("\n".join(f"{s.default}{where}" for where, s in settings.items())),
+            Text("\n".join(str(s.distribution or "fixed") for s in settings.values())),
+            Text(spec.help),
+        )
+    return table
