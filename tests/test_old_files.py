@@ -12,8 +12,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from shiftproof.core.errors import ShiftproofError
-from shiftproof.data.tables.dataset import load_table
+from shiftproof import ShiftproofError, load
+from shiftproof.inference.model import trained_model
+from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.load_run import read_run
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
@@ -101,7 +102,7 @@ def test_an_unfinished_run_resumes_or_is_refused_in_one_line(old: Path, algorith
     """It was killed after its last record, and its checkpoint is older: the records come again."""
     folder = old / f"unfinished-{algorithm}"
     before = read_records(folder / "records.jsonl")
-    dataset = load_table(old / "patients.csv", "ill", "site")
+    dataset = load(old / "patients.csv", label="ill", domain="site")
     try:
         result = train(read_run(folder), dataset, folder, StopAfter(200))
     except ShiftproofError as error:
@@ -136,6 +137,25 @@ def test_a_run_with_settings_of_another_version_is_refused(old: Path, shiftproof
     assert code == 2
     assert_refused(err)
     assert "forgotten" in err
+
+
+@pytest.mark.parametrize("folder", ["unfinished-erm", "table-erm"])
+def test_a_checkpoint_that_does_not_fit_is_refused(old: Path, shiftproof: Any, folder: str) -> None:
+    """As if the network had changed: torch's own message about it has several lines."""
+    run = old / folder
+    (run / "model.safetensors").unlink(missing_ok=True)
+    state = load_state(run / "checkpoint.safetensors")
+    assert state is not None
+    state["algorithm"]["modules"].popitem()
+    save_state(run / "checkpoint.safetensors", state)
+    code, _, err = shiftproof(*train_command(run, old / "patients.csv"))
+    assert code == 2
+    assert_refused(err)
+    assert "does not fit this version" in err
+    dataset = load(old / "patients.csv", label="ill", domain="site")
+    with pytest.raises(ShiftproofError) as caught:
+        trained_model(read_run(run), dataset, run)
+    assert "\n" not in str(caught.value)
 
 
 def train_command(folder: Path, table: Path) -> list[Any]:

@@ -292,9 +292,9 @@ class TestMistakes:
             ({"selection": "best"}, "unknown selection 'best'; "),
             ({"hparams": {"lrr": 1}}, "unknown hyper-parameter of idm on mlp 'lrr'"),
             ({"hparams": {"lr": "fast"}}, "`lr` must be a finite number, not 'fast'"),
-            ({"steps": 0}, "steps must be at least 1, not 0"),
+            ({"steps": 0}, "`steps` must be at least 1, not 0"),
             ({"steps": 1.5}, "`steps` must be a whole number, not 1.5"),
-            ({"holdout": 1.0}, "holdout must lie in [0, 1), not 1.0"),
+            ({"holdout": 1.0}, "`holdout` must lie in [0, 1), not 1.0"),
             ({"precision": "fp8"}, "unknown precision 'fp8'"),
             ({"device": "gpu"}, "unknown device 'gpu'"),
             ({"random_state": -1}, "`random_state` must be at least 0, not -1"),
@@ -340,9 +340,9 @@ def test_what_one_may_not_expect_is_a_warning_in_pythons_words(easy, quick):
         ShiftproofClassifier(**settings).fit(x, label, domain)
     said = sorted(str(warning.message) for warning in caught)
     assert said[0].startswith("a part of idm waits for step 100 and never acts in 20 steps")
-    assert "gradient_warmup" in said[0]
+    assert "lower `gradient_warmup`" in said[0]
     assert len(said) == 3
-    assert all("they repeat within a batch" in text and "holdout" in text for text in said[1:])
+    assert all(text.endswith("lower `batch_size` or `holdout`") for text in said[1:])
 
 
 def test_ctrl_c_interrupts(easy, quick, monkeypatch):

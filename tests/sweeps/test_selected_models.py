@@ -17,6 +17,7 @@ from shiftproof.sweeps.selected_models import export_models, select_models
 from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.sweep import make_plan, run_sweep
+from shiftproof.training.load_run import read_checkpoint
 from shiftproof.training.run_folder import RunFolder
 from shiftproof.training.trainer import Trainer
 
@@ -74,7 +75,7 @@ def test_the_model_of_every_cell_and_selector(finished, tmp_path):
         trainer = Trainer(job.config, job.data.load(job.trial_seed))
         for _ in range(model.step):
             trainer.advance()
-        kept = RunFolder(run).load()
+        kept = read_checkpoint(run)
         assert kept["step"] == model.step
         for name, weight in trainer.algorithm.state_dict().items():
             assert torch.equal(weight, kept["algorithm"]["modules"][name])

@@ -170,8 +170,8 @@ def _show(findings: Findings, name: str, folder: Path | None) -> None:
     """Print the tables, and write tables and figures into a folder, if there is one."""
     from rich.console import Console
 
-    from shiftproof.report.paper_tables import comparison_table, write_findings
-    from shiftproof.report.renderers.terminal import as_rich
+    from shiftproof.reporting.paper_tables import comparison_table, write_findings
+    from shiftproof.reporting.renderers.terminal import as_rich
 
     console = Console()
     for table in findings.comparisons:
@@ -184,7 +184,7 @@ def _show(findings: Findings, name: str, folder: Path | None) -> None:
 
 def _timings(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> Findings:
     """Measure steps; nothing else should run meanwhile."""
-    from shiftproof.cli.bench import quieten_profiler
+    from shiftproof.paper.measure import quieten_profiler
 
     quieten_profiler()
     from shiftproof.paper.running_time import reproduce_timings

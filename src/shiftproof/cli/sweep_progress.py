@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 
 from shiftproof.cli.progress import LoadingBar
-from shiftproof.report.sweep import failure_lines, plan_table, standing_table
+from shiftproof.reporting.sweep import failure_lines, plan_table, standing_table
 from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult
 from shiftproof.sweeps.tracker import Standing
 

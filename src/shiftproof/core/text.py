@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is one.
+def plural(noun: str, count: int) -> str:
+    """Return a noun in the plural, unless there is one.
 
-    >>> counted(1, "row"), counted(2, "class"), counted(1200, "pair of files")
-    ('1 row', '2 classes', '1,200 pairs of files')
+    >>> plural("run", 1), plural("class", 2), plural("pair of files", 3)
+    ('run', 'classes', 'pairs of files')
     """
     head, of, tail = noun.partition(" of ")
     ending = "" if count == 1 else "es" if head.endswith("s") else "s"
-    return f"{count:,} {head}{ending}{of}{tail}"
+    return f"{head}{ending}{of}{tail}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "row"), counted(1200, "training sample")
+    ('1 row', '1,200 training samples')
+    """
+    return f"{count:,} {plural(noun, count)}"
 
 
 def quoted(text: str) -> str:

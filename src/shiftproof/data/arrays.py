@@ -34,16 +34,16 @@ def from_arrays(
     regime: Regime | None = None,
     backbone: str | None = None,
 ) -> DomainDataset:
-    """Return samples ``x`` with labels ``y`` and domains ``domain``, one each, as a dataset.
+    """Return samples `x` with labels `y` and domains `domain`, one each, as a dataset.
 
-    ``x`` is a table [n, features], where NaN is a missing value, or images
+    `x` is a table [n, features], where NaN is a missing value, or images
     [n, channels, height, width], uint8 or floating point in [0, 1].  Labels and domains are
     numbers, texts or booleans; a sample without one is left out with a note.  Samples, labels and
     domains are matched by position; the index of a pandas object is ignored.
 
     A table is treated like one in a file (see `table_dataset`): imputed and standardised by the
-    training samples.  Images up to 64 pixels a side belong to the regime ``small-image`` and are
-    trained with ``mnist-cnn``; larger ones to ``large-image``, with ``resnet18``.
+    training samples.  Images up to 64 pixels a side belong to the regime `small-image` and are
+    trained with `mnist-cnn`; larger ones to `large-image`, with `resnet18`.
     """
     import pandas as pd
 

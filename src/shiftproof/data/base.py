@@ -34,10 +34,10 @@ def silent(what: str, done: int, total: int) -> None:
 class DatasetCard:
     """The description of a published dataset, known before it is loaded.
 
-    ``counts`` gives the number of samples of each domain, ``backbone`` the network of its
-    publication, ``eval_every`` the protocol's number of steps between evaluations.  Where they were
-    published, ``class_counts`` gives the samples of each domain by class, in the order of
-    ``classes``.  ``sources`` are the files to download: all of them are needed, and each lists
+    `counts` gives the number of samples of each domain, `backbone` the network of its
+    publication, `eval_every` the protocol's number of steps between evaluations.  Where they were
+    published, `class_counts` gives the samples of each domain by class, in the order of
+    `classes`.  `sources` are the files to download: all of them are needed, and each lists
     alternative links.
     """
 
@@ -70,12 +70,12 @@ class DatasetCard:
 
 @dataclass(frozen=True)
 class DomainDataset:
-    """Loaded data: the domains, and sets that are only evaluated (``extras``).
+    """Loaded data: the domains, and sets that are only evaluated (`extras`).
 
-    ``notes`` tell the user what may be unexpected about the data, one sentence each (images left
-    out, classes missing from a domain).  ``identity`` replaces the hash of the content where the
-    content was computed from other data; ``frozen`` then names the network that computed it.
-    ``columns`` names the columns of a table or manifest that hold the label, the domain and the
+    `notes` tell the user what may be unexpected about the data, one sentence each (images left
+    out, classes missing from a domain).  `identity` replaces the hash of the content where the
+    content was computed from other data; `frozen` then names the network that computed it.
+    `columns` names the columns of a table or manifest that hold the label, the domain and the
     image paths.
     """
 
@@ -98,7 +98,7 @@ class DomainDataset:
             raise DataError(f"{self.name} has two domains of the same name: {', '.join(names)}")
 
     def with_domains(self, change: Callable[[Domain], Domain]) -> DomainDataset:
-        """Return the dataset with ``change`` applied to every domain and extra set."""
+        """Return the dataset with `change` applied to every domain and extra set."""
         return replace(
             self,
             domains=tuple(map(change, self.domains)),
@@ -106,7 +106,7 @@ class DomainDataset:
         )
 
     def to(self, device: torch.device) -> DomainDataset:
-        """Return the dataset with its tensors on ``device``."""
+        """Return the dataset with its tensors on `device`."""
         return self.with_domains(lambda domain: domain.to(device))
 
     def in_memory(self, most_bytes: int = KEPT_IN_MEMORY) -> DomainDataset:
@@ -130,7 +130,7 @@ class DomainDataset:
     def fit_preparation(self, trained_on: Mapping[str, np.ndarray]) -> FittedPreparation | None:
         """Fit the preparation to the training samples; None if the inputs need none.
 
-        ``trained_on`` gives the positions of those samples by the name of their domain.
+        `trained_on` gives the positions of those samples by the name of their domain.
         """
         if self.preparation is None:
             return None
@@ -138,7 +138,7 @@ class DomainDataset:
         return self.preparation.fit(torch.cat(chosen))
 
     def prepared(self, fitted: FittedPreparation | None) -> DomainDataset:
-        """Return the dataset ready for a network: ``fitted`` applied to all inputs."""
+        """Return the dataset ready for a network: `fitted` applied to all inputs."""
         if fitted is None:
             return self
 
@@ -185,7 +185,7 @@ class DatasetSource(ABC):
 
     @abstractmethod
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the data; all randomness comes from the stream ``data`` of ``seed``."""
+        """Return the data; all randomness comes from the stream `data` of `seed`."""
 
 
 DATASETS: Registry[type[DatasetSource]] = Registry(

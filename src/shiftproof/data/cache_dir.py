@@ -9,7 +9,7 @@ from pathlib import Path
 def cache_dir() -> Path:
     """Return Shiftproof's folder, which may not exist yet.
 
-    It is ``$SHIFTPROOF_HOME`` or, by default, ``shiftproof`` in the user's cache folder.
+    It is `$SHIFTPROOF_HOME` or, by default, `shiftproof` in the user's cache folder.
     """
     chosen = os.environ.get("SHIFTPROOF_HOME")
     if chosen:

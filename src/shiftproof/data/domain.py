@@ -17,7 +17,7 @@ from shiftproof.core.errors import DataError
 class LazyInputs(ABC):
     """Inputs that are read when they are needed, such as image files.
 
-    ``shape`` is the shape of all inputs as one tensor, [n, …].  Reading depends on the arguments
+    `shape` is the shape of all inputs as one tensor, [n, …].  Reading depends on the arguments
     only, and several threads may read at once.
     """
 
@@ -25,11 +25,11 @@ class LazyInputs(ABC):
 
     @abstractmethod
     def read(self, index: np.ndarray) -> Tensor:
-        """Return the inputs at ``index`` as in evaluation."""
+        """Return the inputs at `index` as in evaluation."""
 
     @abstractmethod
     def draw(self, index: np.ndarray, seeds: np.ndarray) -> Tensor:
-        """Return the inputs at ``index`` as in training: augmented, each with its seed (uint64)."""
+        """Return the inputs at `index` as in training: augmented, each with its seed (uint64)."""
 
     @abstractmethod
     def digest(self) -> bytes:
@@ -56,8 +56,8 @@ class LazyInputs(ABC):
 class Domain:
     """Samples that share one distribution.
 
-    ``x`` [n, …] is a tensor, uint8 (scaled to [0, 1] when used) or floating point, or lazy;
-    ``y`` [n] is int64.
+    `x` [n, …] is a tensor, uint8 (scaled to [0, 1] when used) or floating point, or lazy;
+    `y` [n] is int64.
     """
 
     name: str
@@ -81,24 +81,24 @@ class Domain:
         return isinstance(self.x, LazyInputs)
 
     def stored(self, index: np.ndarray, seeds: np.ndarray | None = None) -> Tensor:
-        """Return the inputs at ``index`` as they are stored.
+        """Return the inputs at `index` as they are stored.
 
-        With ``seeds``, one for each, lazy inputs are augmented as in training.
+        With `seeds`, one for each, lazy inputs are augmented as in training.
         """
         if isinstance(self.x, LazyInputs):
             return self.x.read(index) if seeds is None else self.x.draw(index, seeds)
         return self.x[torch.from_numpy(index).to(self.x.device)]
 
     def inputs(self, index: np.ndarray) -> Tensor:
-        """Return the samples at ``index`` as float32."""
+        """Return the samples at `index` as float32."""
         return as_numbers(self.stored(index))
 
     def labels(self, index: np.ndarray) -> Tensor:
-        """Return the labels at ``index``."""
+        """Return the labels at `index`."""
         return self.y[torch.from_numpy(index).to(self.y.device)]
 
     def to(self, device: torch.device) -> Domain:
-        """Return the domain with its tensors on ``device``; lazy inputs stay where they are."""
+        """Return the domain with its tensors on `device`; lazy inputs stay where they are."""
         x = self.x if isinstance(self.x, LazyInputs) else self.x.to(device)
         return Domain(self.name, x, self.y.to(device))
 

@@ -46,14 +46,15 @@ class InputForm(ABC):
     def read(self, raw: Any, progress: Progress = silent) -> Inputs:
         """Return raw inputs as the network takes them: [n, *input_shape]."""
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Return the form as JSON values."""
+        return {"kind": self.kind, **vars(self)}
 
     @classmethod
-    @abstractmethod
     def from_json(cls, value: Mapping[str, Any]) -> InputForm:
         """Rebuild what `to_json` returned."""
+        fields = {key: item for key, item in value.items() if key != "kind"}
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class TableForm(InputForm):
     def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> Tensor:
         """Return rows as numbers, [rows, columns] of float64; categories as codes, missing as NaN.
 
-        ``raw`` is a data frame, whose columns are found by name, or an array of the same numbers in
+        `raw` is a data frame, whose columns are found by name, or an array of the same numbers in
         the order of the columns.
         """
         import pandas as pd
@@ -131,15 +132,6 @@ class ImageForm(InputForm):
                 raise DataError(f"{record.path}: {record.error}")
         return ImageFiles(records, ImageView(self.image_size, augment=False))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the size."""
-        return {"kind": self.kind, "image_size": self.image_size}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> ImageForm:
-        """Rebuild what `to_json` returned."""
-        return cls(int(value["image_size"]))
-
 
 @dataclass(frozen=True)
 class TensorForm(InputForm):
@@ -168,15 +160,6 @@ class TensorForm(InputForm):
             wrong = int((~x.isfinite()).flatten(1).any(1).nonzero()[0])
             raise DataError(f"input {wrong} holds a missing or infinite value; replace it")
         return x
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape."""
-        return {"kind": self.kind, "shape": list(self.shape)}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> TensorForm:
-        """Rebuild what `to_json` returned."""
-        return cls(tuple(value["shape"]))
 
 
 FORMS: dict[str, type[InputForm]] = {form.kind: form for form in (TableForm, ImageForm, TensorForm)}

@@ -15,9 +15,9 @@ R = TypeVar("R")
 def prefetch(
     function: Callable[[A], R], arguments: Iterable[A], workers: int
 ) -> Generator[R, None, None]:
-    """Yield ``function`` of each argument, in order, computed by ``workers`` threads ahead of time.
+    """Yield `function` of each argument, in order, computed by `workers` threads ahead of time.
 
-    At most 2 · ``workers`` results are kept, so memory is bounded.  Without workers, each result is
+    At most 2 · `workers` results are kept, so memory is bounded.  Without workers, each result is
     computed when it is requested.  An error is raised in the place of its result.
 
     Threads rather than processes: decoding and resizing images release the interpreter's lock, and

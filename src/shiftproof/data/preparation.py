@@ -18,7 +18,7 @@ class Preparation(ABC):
 
     @abstractmethod
     def fit(self, x: Tensor) -> FittedPreparation:
-        """Fit the transform to the training samples ``x`` [n, …]."""
+        """Fit the transform to the training samples `x` [n, …]."""
 
     @abstractmethod
     def from_json(self, value: Mapping[str, Any]) -> FittedPreparation:

@@ -36,7 +36,7 @@ ALL = "all"
 class Samples:
     """Inputs in the order they were found, with their labels and domains if known.
 
-    ``names`` are columns that identify the samples (a row, a path).  ``labels`` and ``domains`` are
+    `names` are columns that identify the samples (a row, a path).  `labels` and `domains` are
     texts, one for each sample; a missing label is None.
     """
 
@@ -50,7 +50,7 @@ class Samples:
         return len(self.inputs)
 
     def take(self, index: np.ndarray) -> Samples:
-        """Return the samples at ``index``."""
+        """Return the samples at `index`."""
         return replace(
             self,
             inputs=_taken(self.inputs, index),
@@ -71,10 +71,10 @@ class Samples:
 class SampleRequest:
     """Which samples, and how to read them.
 
-    ``data`` is what a model of this form takes: a table; a folder of images, one image, or a
-    manifest; an array (``.npy``, or ``.npz`` with x, y and domain); or a dataset name, with its
-    ``options``.  ``label``, ``domain`` and ``image`` name columns, by default those of the model's
-    training data (``usual``); ``keep`` names columns to copy to the output.  With ``labelled``,
+    `data` is what a model of this form takes: a table; a folder of images, one image, or a
+    manifest; an array (`.npy`, or `.npz` with x, y and domain); or a dataset name, with its
+    `options`.  `label`, `domain` and `image` name columns, by default those of the model's
+    training data (`usual`); `keep` names columns to copy to the output.  With `labelled`,
     labels are required, and a folder of images must be DIR/domain/class/*.jpg.
     """
 

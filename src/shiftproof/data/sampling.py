@@ -17,9 +17,9 @@ from shiftproof.data.domain import Domain, as_numbers
 
 
 class BatchSampler:
-    """Draws ``batch_size`` samples with replacement from each domain's *in* part.
+    """Draws `batch_size` samples with replacement from each domain's *in* part.
 
-    ``batch_size`` 0 takes every sample of every domain at every step (full-batch training), for
+    `batch_size` 0 takes every sample of every domain at every step (full-batch training), for
     which the parts must be of equal size.
     """
 

@@ -44,7 +44,7 @@ class Source:
         return cls(url, filename, sha256, md5, size)
 
     def flaw(self, path: Path) -> str:
-        """Return how the file at ``path`` differs from the published one, or an empty text."""
+        """Return how the file at `path` differs from the published one, or an empty text."""
         size = path.stat().st_size
         if size == 0:
             return "the file is empty"

@@ -185,7 +185,7 @@ def to_onnx(model: TrainedModel) -> bytes:
 
 
 def to_torchscript(model: TrainedModel) -> bytes:
-    """Return the model in TorchScript; its description is an extra file, ``shiftproof.json``."""
+    """Return the model in TorchScript; its description is an extra file, `shiftproof.json`."""
     module, example = exported(model)
     buffer = io.BytesIO()
     with _silence(), torch.no_grad():

@@ -20,10 +20,10 @@ from shiftproof.inference.model import TrainedModel
 class DomainMetrics:
     """The metrics on one domain.
 
-    ``accuracy`` has the standard error √(a(1−a)/n).  ``risk`` is the mean of −log p(label) over the
-    samples of known classes, ``far`` the share of samples unlike the training domains, ``unknown``
+    `accuracy` has the standard error √(a(1−a)/n).  `risk` is the mean of −log p(label) over the
+    samples of known classes, `far` the share of samples unlike the training domains, `unknown`
     the number of samples whose class the model does not know, which count as wrong, and
-    ``confusion`` [label][predicted] the counts of the others.
+    `confusion` [label][predicted] the counts of the others.
     """
 
     domain: str

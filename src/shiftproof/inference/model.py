@@ -66,7 +66,7 @@ class Predictions(NamedTuple):
 class TrainedModel:
     """A trained model, with all that is needed to use it.
 
-    ``task`` is that of the algorithm, ``domains`` are the training domains, and ``columns`` names
+    `task` is that of the algorithm, `domains` are the training domains, and `columns` names
     the columns of a table that held the label, the domain and the images.  It predicts in fp32,
     whatever the precision in training.
     """

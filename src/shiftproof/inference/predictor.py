@@ -14,7 +14,7 @@ from shiftproof.learners.algorithms import Algorithm
 class Predictor(nn.Module):
     """From inputs [n, …] to logits [n, c], in eval mode.
 
-    ``stem`` is the frozen network that computed the features for training, if there is one.
+    `stem` is the frozen network that computed the features for training, if there is one.
     """
 
     def __init__(self, algorithm: Algorithm, stem: nn.Module | None = None) -> None:
@@ -58,7 +58,7 @@ class Predictor(nn.Module):
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with ``prefix``, by the rest of their names."""
+    """Return the tensors whose names begin with `prefix`, by the rest of their names."""
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in tensors.items()

@@ -34,8 +34,8 @@ MOST_SAMPLES = 1000
 class Typicality:
     """A description of the training domains in the model's representation.
 
-    ``means`` [domains, k], ``whitening`` [k, k] with whitening · whiteningᵀ = Σ⁻¹, and the sorted
-    ``distances`` [n] of the held-out samples, all float64.
+    `means` [domains, k], `whitening` [k, k] with whitening · whiteningᵀ = Σ⁻¹, and the sorted
+    `distances` [n] of the held-out samples, all float64.
     """
 
     means: Tensor
@@ -75,7 +75,7 @@ class Typicality:
         return (1 + n - nearer).double() / (n + 1)
 
     def is_far(self, p_value: Tensor) -> Tensor:
-        """Return which p-values are low: at most ``FAR``, or the lowest if samples are few."""
+        """Return which p-values are low: at most `FAR`, or the lowest if samples are few."""
         return p_value <= max(FAR, 1 / (len(self.distances) + 1)) + 1e-12
 
     def tensors(self) -> dict[str, Tensor]:

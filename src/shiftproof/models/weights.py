@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from shiftproof.core.errors import CheckpointError, InvalidValue
+from shiftproof.core.files import file_hash
 
 # Values of `weights` other than the name of a file.
 PRETRAINED = "pretrained"
@@ -29,8 +29,7 @@ def names_a_file(weights: str) -> bool:
 
 def content_hash(path: str) -> str:
     """Return a hash of a file's content, the same wherever the file is."""
-    with _existing(path).open("rb") as file:
-        return CONTENT + hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return CONTENT + file_hash(_existing(path))[:16]
 
 
 def read_weights(path: str) -> dict[str, Tensor]:

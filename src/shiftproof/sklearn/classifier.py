@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
-from sklearn.utils import Tags, check_random_state  # type: ignore[import-untyped]
+from sklearn.utils import Tags  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
     check_classification_targets,
 )
@@ -20,31 +18,21 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
     validate_data,
 )
 
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.core.space import Regime, resolve, specs
-from shiftproof.data import DomainDataset
+from shiftproof.core.errors import DataError
+from shiftproof.core.space import resolve
 from shiftproof.data.images.files import ImageView
-from shiftproof.inference.model import Predictions, TrainedModel, trained_model
+from shiftproof.inference.model import Predictions, TrainedModel
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.sklearn.inputs import KINDS, Kind, as_numpy, dataset_of, recognised
 from shiftproof.sklearn.messages import Reporter, value_errors
 from shiftproof.sklearn.names import Names
+from shiftproof.sklearn.run import train_model
 from shiftproof.sklearn.stored import read_fitted, write_fitted
-from shiftproof.sweeps.presets import Preset
-from shiftproof.training.averaging import AVERAGES
-from shiftproof.training.config import RunConfig, configure
-from shiftproof.training.loop import RunResult, train
 
-# The weights to predict with, and what the training loop calls them.
-SELECTIONS = {"last": "none", "training-domain": "best", "ema": "ema", "swad": "swad"}
 # The name of the single domain if no domains are given.
 ONE_DOMAIN = "all"
 # Algorithms of this family do not compare domains, so they need none.
 WITHOUT_DOMAINS = "baseline"
-# A short run is evaluated about this often, so that there are weights to choose from …
-EVALUATIONS = 20
-# … but with at least this many steps in between.
-FEWEST_STEPS_BETWEEN = 10
 
 
 class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -147,8 +135,6 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Without domains, only an algorithm that does not compare domains can be trained: `erm`.
         """
         with value_errors():
-            if self.selection not in SELECTIONS:
-                raise UnknownName("selection", str(self.selection), SELECTIONS)
             targets = validate_data(self, y=as_numpy(y))
             check_classification_targets(targets)
             classes, which = Names.of(targets, "y")
@@ -171,21 +157,12 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 view=resolve(ImageView, "large-image", self._view(), "option"),
                 progress=reporter.loading,
             )
-            config = self._configuration(dataset)
-            with TemporaryDirectory(prefix="shiftproof-") as folder:
-                # This run is never resumed, so it needs no checkpoint before its end.
-                result = train(config, dataset, Path(folder), reporter, float("inf"))
-                _refuse_unfinished(result)
-                if result.final.get("scored", {}).get("weights") == "raw":
-                    reporter.note(
-                        f"{self.selection} found nothing to average in {self.steps} steps, so the"
-                        " last weights are used; raise `steps` or choose another `selection`"
-                    )
-                self.model_ = trained_model(config, dataset, Path(folder))
+            model, history = train_model(self.get_params(deep=False), dataset, reporter)
         self._kind = kind
         self.classes_ = classes.values
         self.domains_ = None if sample_domain is None else domains.values
-        self.history_ = result.records
+        self.history_ = history
+        self.model_ = model
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -297,43 +274,6 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             x = pd.DataFrame(x, columns=getattr(self, "feature_names_in_", None))
         return kind, x
 
-    def _configuration(self, dataset: DomainDataset) -> RunConfig:
-        if not isinstance(self.steps, numbers.Integral):
-            raise InvalidValue(f"`steps` must be a whole number, not {self.steps!r}")
-        steps = int(self.steps)  # a search may give a NumPy integer, which JSON cannot hold
-        average = SELECTIONS[self.selection]
-        held_out = min(int(len(domain) * self.holdout) for domain in dataset.domains)
-        seed = self.random_state
-        if not isinstance(seed, numbers.Integral):
-            seed = check_random_state(seed).randint(2**31 - 1)
-        elif seed < 0:
-            raise InvalidValue(f"`random_state` must be at least 0, not {seed}")
-        return configure(
-            dataset,
-            self.algorithm,
-            backbone=self.backbone,
-            hparams={**self._schedule(dataset.regime), **(self.hparams or {})},
-            steps=steps,
-            eval_every=min(dataset.eval_every, max(FEWEST_STEPS_BETWEEN, steps // EVALUATIONS)),
-            # Without held-out samples there is no evaluation; selecting by it is then an error.
-            evaluate=["train-out"] if held_out or AVERAGES[average].judges else [],
-            holdout=float(self.holdout),
-            seed=int(seed),
-            device=self.device,
-            precision=self.precision,
-            average=average,
-            fewest_training_domains=1,
-        )
-
-    def _schedule(self, regime: Regime) -> dict[str, object]:
-        """Return the hyper-parameters that count steps, scaled as in the presets of sweeps."""
-        size = Preset("estimator", steps=int(self.steps), evaluations=EVALUATIONS)
-        return {
-            name: size.sized(name, spec.at(regime).default, spec.unit)
-            for name, spec in specs(ALGORITHMS.get(self.algorithm).Hparams).items()
-            if spec.unit == "steps"
-        }
-
     def _view(self) -> dict[str, object]:
         return {"image_size": self.image_size, "augment": self.augment}
 
@@ -342,13 +282,3 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         with value_errors():
             _, x = self._validated(given, reset=False)
             return self.model_.predict(self.model_.form.read(x))
-
-
-def _refuse_unfinished(result: RunResult) -> None:
-    if result.status == "stopped":
-        raise KeyboardInterrupt  # the training loop caught it to end after a whole step
-    if result.status == "diverged":
-        raise InvalidValue(
-            f"training diverged: the loss of step {result.step} is not finite; try a smaller"
-            ' learning rate, such as `hparams={"lr": 1e-4}`'
-        )

@@ -1,12 +1,12 @@
-"""Weight averages over a run, for any algorithm: ``ema``, ``swad`` and ``best``.
+"""Weight averages over a run, for any algorithm: `ema`, `swad` and `best`.
 
 The parameters and the running statistics of normalisation layers are averaged: all that a
 prediction depends on.  Other buffers (a step count, the moving averages of Fishr or IDM) belong to
 the algorithm and are not averaged.  Training itself does not change: it continues from the raw
-weights.  ``best`` selects the weights of a single step, with the same interface.
+weights.  `best` selects the weights of a single step, with the same interface.
 
 The scores of a record are those of the weights that the run would return if it ended there.  Its
-field ``scored`` describes them: the average over which steps, or the raw weights if there is none.
+field `scored` describes them: the average over which steps, or the raw weights if there is none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shiftproof.learners.algorithms import Algorithm
 
 
 class Span(NamedTuple):
-    """An average of the weights after each of the steps ``first`` to ``last``."""
+    """An average of the weights after each of the steps `first` to `last`."""
 
     weights: list[Tensor]
     first: int
@@ -44,7 +44,7 @@ class Span(NamedTuple):
 
 
 def blend(average: list[Tensor], new: list[Tensor], keep: float) -> None:
-    """Replace each tensor ā of ``average`` by keep · ā + (1 − keep) · new, with torch's update."""
+    """Replace each tensor ā of `average` by keep · ā + (1 − keep) · new, with torch's update."""
     get_ema_multi_avg_fn(keep)(average, new, 0)  # type: ignore[no-untyped-call]
 
 
@@ -69,13 +69,13 @@ class LossValley:
     *SWAD: Domain Generalization by Seeking Flat Minima*, but with segments for single steps:
 
     - the window opens with segment s, for the first s with Eₛ = min(Eₛ, …, E_{s+Nₛ−1}); the
-      valley's ``limit`` is r · mean(Eₛ, …, E_{s+Nₛ−1});
+      valley's `limit` is r · mean(Eₛ, …, E_{s+Nₛ−1});
     - it closes with the last segment before the first Nₑ evaluations in a row above the limit.
       Without such Nₑ evaluations, it reaches to the last one.
 
     Every step of the window has the same weight.  The authors' code differs: it gives every segment
     the same weight, however short; it may begin a few segments earlier, if within the limit; and it
-    stops training when the window closes.  A `LossValley` is immutable: ``after`` returns the next
+    stops training when the window closes.  A `LossValley` is immutable: `after` returns the next
     state.
     """
 
@@ -127,7 +127,7 @@ def averaged_tensors(algorithm: Algorithm) -> list[Tensor]:
 class Average:
     """No average, and the interface of one: methods that do nothing here may be overridden."""
 
-    # Whether ``judge`` needs the risk of the raw weights on the training domains' held-out parts.
+    # Whether `judge` needs the risk of the raw weights on the training domains' held-out parts.
     judges: ClassVar[bool] = False
 
     def __init__(self, algorithm: Algorithm) -> None:
@@ -136,17 +136,17 @@ class Average:
         self.span: Span | None = None
 
     def follow(self, step: int) -> None:
-        """Add the weights after update ``step``."""
+        """Add the weights after update `step`."""
 
     def judge(self, risk: float) -> None:
         """Add the validation risk of the raw weights at an evaluation."""
 
     def described(self) -> dict[str, Any]:
-        """Describe which weights are scored as ``{"scored": …}``; nothing without averaging."""
+        """Describe which weights are scored as `{"scored": …}`; nothing without averaging."""
         return {}
 
     def state(self) -> dict[str, Any]:
-        """Return the state as ``{"average": …}``; nothing without averaging."""
+        """Return the state as `{"average": …}`; nothing without averaging."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -169,7 +169,7 @@ class Average:
                 weight.copy_(before)
 
     def _extended(self, span: Span | None, step: int, keep: Callable[[int], float]) -> Span:
-        """Return ``span`` with the weights after ``step`` added; its tensors change in place."""
+        """Return `span` with the weights after `step` added; its tensors change in place."""
         live = averaged_tensors(self._algorithm)
         if span is None:
             return Span([weight.clone() for weight in live], step, step)
@@ -185,7 +185,7 @@ class Average:
 
 
 class ExponentialAverage(Average):
-    """``ema``: w̄₁ = w₁, w̄ₙ₊₁ = dₙ w̄ₙ + (1 − dₙ) wₙ₊₁ after every step, dₙ = `warm_decay`."""
+    """`ema`: w̄₁ = w₁, w̄ₙ₊₁ = dₙ w̄ₙ + (1 − dₙ) wₙ₊₁ after every step, dₙ = `warm_decay`."""
 
     def follow(self, step: int) -> None:
         """Update the average."""
@@ -205,10 +205,10 @@ class ExponentialAverage(Average):
 
 
 class ValleyAverage(Average):
-    """``swad``: the mean of the weights after every step of the window of a `LossValley`.
+    """`swad`: the mean of the weights after every step of the window of a `LossValley`.
 
-    ``scored`` has the state of the valley: ``not found`` (the raw weights are scored), ``open``
-    (the window reaches to the newest evaluation) or ``ended``.
+    `scored` has the state of the valley: `not found` (the raw weights are scored), `open`
+    (the window reaches to the newest evaluation) or `ended`.
     """
 
     judges = True
@@ -251,7 +251,7 @@ class ValleyAverage(Average):
 
 
 class BestWeights(Average):
-    """``best``: the weights of the evaluation with the lowest validation risk.
+    """`best`: the weights of the evaluation with the lowest validation risk.
 
     Of equal risks, the earliest counts, as in the protocol's selection by training domains.
     """

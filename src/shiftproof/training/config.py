@@ -39,14 +39,14 @@ DEFAULT_EVALUATION = ("train-out", "test-in", "test-out", "extra")
 class RunConfig:
     """All that determines a run: the data by its fingerprint, everything else by value.
 
-    ``hparams`` holds the hyper-parameters of the algorithm and the backbone; ``data_seed`` decides
-    generated data and splits, ``seed`` starting weights, batches and noise.
+    `hparams` holds the hyper-parameters of the algorithm and the backbone; `data_seed` decides
+    generated data and splits, `seed` starting weights, batches and noise.
 
-    ``frozen`` names the network that computed the features, if ``backbone`` is trained on features
-    (see `training.features`).  With ``augment_validation``, the training domains are evaluated on
+    `frozen` names the network that computed the features, if `backbone` is trained on features
+    (see `training.features`).  With `augment_validation`, the training domains are evaluated on
     random views, as in the original protocol.
 
-    If ``weights`` is a file, ``hparams`` holds the hash of its content; ``weights_file`` is its
+    If `weights` is a file, `hparams` holds the hash of its content; `weights_file` is its
     path on this machine and not part of the run: not compared, not written, and not in the id.
     """
 
@@ -101,7 +101,7 @@ class RunConfig:
         return step == self.steps or (every > 0 and (step - 1) % every == 0)
 
     def task(self, dataset: DomainDataset) -> Task:
-        """Return the task of the training domains of ``dataset``."""
+        """Return the task of the training domains of `dataset`."""
         return Task(
             dataset.input_shape,
             len(dataset.classes),
@@ -163,23 +163,23 @@ def configure(
     """Return the configuration of a run, with all names and values checked and defaults filled in.
 
     Args:
-        dataset: the loaded data, made with ``data_seed``.
+        dataset: the loaded data, made with `data_seed`.
         algorithm: a name of `ALGORITHMS`.
         test_domains: domains that are not trained on; by default, all are trained on.
         backbone: a name of `MODELS` or of timm; by default that of the dataset.
         hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults;
-            ``weights`` may be the path of a file.
+            `weights` may be the path of a file.
         steps: number of updates.
         eval_every: evaluate after update 1, 1 + eval_every, … and the last; 0 for the last only.
         evaluate: which of `EVALUATIONS`.
         holdout: the share of each domain that is held out from training.
         seed: seed of starting weights, batches and noise.
-        data_seed: seed of generated data and splits; by default ``seed``.
+        data_seed: seed of generated data and splits; by default `seed`.
         device: auto, cpu, cuda, mps.
         precision: fp32 or bf16 (autocast).
         average: which weights to score, of `AVERAGES`: the last ones, their moving average, SWAD's
             mean over the valley of the validation risk, or those with the lowest validation risk
-            (``best``).
+            (`best`).
         augment_validation: evaluate the training domains on random views of their images, as
             DomainBed does, instead of whole images.
         fewest_training_domains: the smallest number of training domains; 1 is for runs that leave
@@ -273,7 +273,7 @@ def _test_domains(dataset: DomainDataset, asked: Sequence[str], fewest: int) -> 
 
 
 def choose_device(asked: str) -> str:
-    """Return ``asked``, or for ``auto`` the fastest device; raise if the machine lacks it."""
+    """Return `asked`, or for `auto` the fastest device; raise if the machine lacks it."""
     available = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),

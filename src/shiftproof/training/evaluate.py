@@ -29,7 +29,7 @@ MOST_BYTES = 40 * 1024**2
 class EvaluationSet:
     """Some samples of a domain, with the name of their accuracy in the records.
 
-    ``kind`` is one of `EVALUATION_SETS`; an ``augmented`` set is evaluated on random views of its
+    `kind` is one of `EVALUATION_SETS`; an `augmented` set is evaluated on random views of its
     images.
     """
 
@@ -44,7 +44,7 @@ class EvaluationSet:
 class Score:
     """Share of samples classified correctly, and their mean risk.
 
-    ``outputs`` are the logits [n, classes] and labels [n], on the CPU, if they were requested.
+    `outputs` are the logits [n, classes] and labels [n], on the CPU, if they were requested.
     """
 
     accuracy: float
@@ -55,7 +55,7 @@ class Score:
 def plan_evaluation(
     config: RunConfig, dataset: DomainDataset, splits: list[Split]
 ) -> list[EvaluationSet]:
-    """Return the sets in ``config.evaluate``, named ``domain/in`` or ``domain/out``.
+    """Return the sets in `config.evaluate`, named `domain/in` or `domain/out`.
 
     An extra set has its own name.  A requested part of a training domain without samples is an
     error.
@@ -94,8 +94,8 @@ def evaluate(
 ) -> Score:
     """Return accuracy and mean risk; the algorithm keeps its mode, training or evaluation.
 
-    The risk is not finite if the model's outputs are not.  ``workers`` threads read lazy inputs;
-    ``view_seed`` decides the random views of an augmented set.
+    The risk is not finite if the model's outputs are not.  `workers` threads read lazy inputs;
+    `view_seed` decides the random views of an augmented set.
     """
     device = subset.domain.y.device
     correct = torch.zeros((), dtype=torch.int64, device=device)

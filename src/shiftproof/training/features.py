@@ -50,11 +50,11 @@ def freeze(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> FrozenFeatures:
-    """Return ``dataset`` with the features of each sample, [n, k] float32, as its inputs.
+    """Return `dataset` with the features of each sample, [n, k] float32, as its inputs.
 
-    ``weights`` is ``pretrained``, ``random`` (with a fixed seed) or a file.  Features that were
+    `weights` is `pretrained`, `random` (with a fixed seed) or a file.  Features that were
     computed before are read from the cache; an interrupted extraction resumes.  By default, the
-    network trained on the features is an ``mlp``.
+    network trained on the features is an `mlp`.
     """
     if dataset.preparation is not None or len(dataset.input_shape) != 3:
         raise InvalidValue(f"`freeze` is for images, but {dataset.name} has none")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from shiftproof.data import DomainDataset
-from shiftproof.data.splits import split_domain
 from shiftproof.training.config import RunConfig
 from shiftproof.training.records import Record
 
@@ -35,8 +34,7 @@ def held_out_score(config: RunConfig, record: Record, dataset: DomainDataset) ->
     (domain,) = config.test_domains
     accuracy: Mapping[str, float] = record.get("accuracy", {})
     position = dataset.index_of(domain)
-    labels = dataset.domains[position].y
-    split = split_domain(len(labels), config.holdout, config.data_seed, position)
+    labels, split = dataset.domains[position].y, config.splits(dataset)[position]
     sizes = {f"{domain}/in": len(split.in_), f"{domain}/out": len(split.out)}
     evaluated = {name: size for name, size in sizes.items() if name in accuracy}
     samples = sum(evaluated.values())

@@ -37,9 +37,9 @@ def shift_of_outputs(outputs: Mapping[str, tuple[Tensor, Tensor]], seed: int) ->
         outputs: logits [n, classes] and labels [n] of each training domain's held-out part.
         seed: decides which samples are taken, if there are many, and how they are resampled.
 
-    ``label_entropy`` is, by domain, the risk of a model that predicts the label shares: a model
-    that does no better has learnt nothing.  ``concept`` and ``covariate`` each hold value, low and
-    high (95%) and p_value; if they cannot be measured, ``untested`` says why.
+    `label_entropy` is, by domain, the risk of a model that predicts the label shares: a model
+    that does no better has learnt nothing.  `concept` and `covariate` each hold value, low and
+    high (95%) and p_value; if they cannot be measured, `untested` says why.
     """
     shift: dict[str, Any] = {
         "classes": max((logits.shape[1] for logits, _ in outputs.values()), default=0),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -21,10 +22,10 @@ class Observer:
         """The data is read; called before `begin`."""
 
     def begin(self, config: RunConfig, step: int) -> None:
-        """The run starts, or resumes after ``step`` updates."""
+        """The run starts, or resumes after `step` updates."""
 
     def step(self, step: int, measured: dict[str, Tensor]) -> None:
-        """An update was made; reading ``measured`` waits for the device, so do it rarely."""
+        """An update was made; reading `measured` waits for the device, so do it rarely."""
 
     def record(self, record: Record) -> None:
         """An evaluation was recorded."""
@@ -33,28 +34,23 @@ class Observer:
         """Something that the user may not expect, in one sentence."""
 
 
+def _passed_on(name: str) -> Callable[..., None]:
+    def call_all(self: CompositeObserver, *arguments: Any) -> None:
+        for observer in self._observers:
+            getattr(observer, name)(*arguments)
+
+    return call_all
+
+
 class CompositeObserver(Observer):
     """Several observers as one."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = observers
 
-    def begin(self, config: RunConfig, step: int) -> None:
-        """Pass it on."""
-        for observer in self._observers:
-            observer.begin(config, step)
-
-    def step(self, step: int, measured: dict[str, Tensor]) -> None:
-        """Pass it on."""
-        for observer in self._observers:
-            observer.step(step, measured)
-
-    def record(self, record: Record) -> None:
-        """Pass it on."""
-        for observer in self._observers:
-            observer.record(record)
-
-    def note(self, text: str) -> None:
-        """Pass it on."""
-        for observer in self._observers:
-            observer.note(text)
+    progress = _passed_on("progress")
+    loaded = _passed_on("loaded")
+    begin = _passed_on("begin")
+    step = _passed_on("step")
+    record = _passed_on("record")
+    note = _passed_on("note")

@@ -32,7 +32,7 @@ def read_records(path: Path) -> list[Record]:
 
 
 def rewind_records(path: Path, step: int) -> list[Record]:
-    """Delete records after ``step`` and events, which will come again; return those that stay."""
+    """Delete records after `step` and events, which will come again; return those that stay."""
     kept = [r for r in _whole_lines(path) if r["step"] <= step and "event" not in r]
     data = b"".join(map(_line, kept))
     if not path.exists() or path.read_bytes() != data:

@@ -22,7 +22,7 @@ START_OVER = "delete the run to start over"
 class RunFolder:
     """Read and write the files of one run.
 
-    ``checkpoint`` is written by `save_state` and read by `load_state`.
+    `checkpoint` is written by `save_state` and read by `load_state`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +33,7 @@ class RunFolder:
 
     @contextmanager
     def claim(self, config: RunConfig) -> Iterator[None]:
-        """Lock the folder for ``config``: no other run and no other process may write to it.
+        """Lock the folder for `config`: no other run and no other process may write to it.
 
         The operating system releases the lock when the process ends, however it ends.
         """
@@ -70,7 +70,7 @@ class RunFolder:
         append_record(self._records, record)
 
     def rewind(self, step: int) -> list[Record]:
-        """Drop the records after ``step`` and return the others."""
+        """Drop the records after `step` and return the others."""
         return rewind_records(self._records, step)
 
     def _claim_config(self, config: RunConfig) -> None:

@@ -18,7 +18,7 @@ FOLDER = "tensorboard"
 
 
 class TensorBoard(Observer):
-    """Write every record of a run to ``tensorboard`` in its folder.
+    """Write every record of a run to `tensorboard` in its folder.
 
     A resumed run purges what it will record again.
     """

@@ -32,7 +32,7 @@ from shiftproof.training.records import Record
 class Trainer:
     """An algorithm under training, with all the state that the next step depends on.
 
-    Of the checkpoint ``saved``, the preparation of the inputs is used; `load` restores the rest.
+    Of the checkpoint `saved`, the preparation of the inputs is used; `load` restores the rest.
     """
 
     config: RunConfig
@@ -105,8 +105,8 @@ class Trainer:
         """Evaluate, and average the losses over the steps since the last record.
 
         If the run averages weights, the average is scored (see `averaging`), and the field
-        ``scored`` describes it; ``validation_risk`` is the risk of the raw weights that the average
-        uses.  ``shift`` is that of the scored outputs (see `invariance`), if it was requested.
+        `scored` describes it; `validation_risk` is the risk of the raw weights that the average
+        uses.  `shift` is that of the scored outputs (see `invariance`), if it was requested.
         """
         record: Record = {"step": self.step}
         record |= {name: series.values().mean().item() for name, series in self.pending.items()}
@@ -173,7 +173,7 @@ class Trainer:
 
 
 def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
-    """Return the untrained algorithm of a run, on its device; stream ``init`` draws the weights."""
+    """Return the untrained algorithm of a run, on its device; stream `init` draws the weights."""
     with torch.random.fork_rng():
         torch.manual_seed(stream_seed(config.seed, "init"))
         cls = ALGORITHMS.get(config.algorithm)

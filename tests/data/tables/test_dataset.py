@@ -9,11 +9,15 @@ import pytest
 import torch
 
 from shiftproof.core.errors import DataError, InvalidValue, ShiftproofError, UnknownName
-from shiftproof.data.tables.dataset import load_table, table_dataset
+from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.data.tables.read_file import read_frame
 
 HEART = Path(__file__).parents[4] / "shared/data/heart-disease/heart.csv"
 SMALL = "age,label,domain\n1,a,x\n2,b,x\n3,a,y\n4,b,y\n"
+
+
+def load_table(path, label=None, domain=None):
+    return table_dataset(read_frame(path), path.name, label, domain)
 
 
 @pytest.fixture

@@ -33,10 +33,10 @@ CLASSES = ("5-9", "0-4")
 
 
 def colour(name: str, digits: Digits, agreement: float, rng: np.random.Generator) -> Domain:
-    """Return a domain whose colours agree with the noisy labels at the rate ``agreement``.
+    """Return a domain whose colours agree with the noisy labels at the rate `agreement`.
 
     y = 1[digit < 5] ⊕ Bernoulli(0.25), colour = y ⊕ Bernoulli(1 − agreement); the image goes into
-    channel ``colour`` of two: [n, h, w] → [n, 2, h, w].
+    channel `colour` of two: [n, h, w] → [n, 2, h, w].
     """
     n = len(digits.labels)
     noise = torch.from_numpy(rng.random(n) < LABEL_NOISE)
@@ -86,7 +86,7 @@ class ColoredMNISTForIRM(DatasetSource):
     """14×14 pixels: two training domains of 25,000, a reversed one of 10,000, and the same in gray.
 
     The form of Arjovsky et al. (2019): the first 50,000 digits of MNIST's training set, shuffled,
-    become the training domains and the next 10,000 the reversed one.  ``gray`` holds those 10,000
+    become the training domains and the next 10,000 the reversed one.  `gray` holds those 10,000
     with both channels filled, so that they have no colour.
     """
 
@@ -107,7 +107,7 @@ class ColoredMNISTForIRM(DatasetSource):
     )
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the three domains and, as an extra, ``gray``."""
+        """Return the three domains and, as an extra, `gray`."""
         rng = np.random.default_rng(stream_seed(seed, "data"))
         small = load_mnist().thinned(14)
         order = rng.permutation(50_000)

@@ -26,7 +26,7 @@ class ImageBenchmark(ImageView, LibraryDataset):
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
-        """Find ``DOMAIN/CLASS/image`` at any depth, by the letters of the names."""
+        """Find `DOMAIN/CLASS/image` at any depth, by the letters of the names."""
         return find_by_folders(folders, cls.card, progress)
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:

@@ -16,7 +16,6 @@ from shiftproof.core.errors import DataError
 
 LICENCE = "CC BY-SA 3.0"
 DIGITS = 70_000
-TRAINING_DIGITS = 60_000
 SHA256 = "e9b40985d011bd5a36195bdeb447f26b7824f3acd02e51a1636098d784d5fe98"
 
 
@@ -27,7 +26,7 @@ class Digits(NamedTuple):
     labels: Tensor
 
     def thinned(self, side: int) -> Digits:
-        """Return the digits with ``side`` 28 pixels, or 14 by taking every second one."""
+        """Return the digits with `side` 28 pixels, or 14 by taking every second one."""
         step = 28 // side
         return Digits(self.images[:, ::step, ::step], self.labels)
 

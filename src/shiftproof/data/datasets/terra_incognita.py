@@ -87,7 +87,7 @@ class TerraIncognita(ImageBenchmark):
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
-        """Find prepared folders (``location_38/bird/…``), or images with their annotations."""
+        """Find prepared folders (`location_38/bird/…`), or images with their annotations."""
         prepared = find_by_folders(folders, cls.card, progress)
         if prepared.samples:
             return prepared

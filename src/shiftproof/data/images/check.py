@@ -34,10 +34,10 @@ from shiftproof.data.images.near_identical import near_identical
 class ImageCheck:
     """The result of `check_images`.
 
-    ``counts`` are files by domain and class, readable or not; ``expected`` are the counts they
-    should have, by class or, where only that is known, for a whole domain.  ``copies`` are groups
-    of files with the same bytes; ``lookalikes`` are near-identical pairs with different bytes,
-    enough of them to connect all that belong together.  ``notes`` tell what was left out.
+    `counts` are files by domain and class, readable or not; `expected` are the counts they
+    should have, by class or, where only that is known, for a whole domain.  `copies` are groups
+    of files with the same bytes; `lookalikes` are near-identical pairs with different bytes,
+    enough of them to connect all that belong together.  `notes` tell what was left out.
     """
 
     counts: Mapping[str, Mapping[str, int]]
@@ -87,7 +87,7 @@ class ImageCheck:
 def check_images(images: Sequence[LabelledImage], expected: Expected | None = None) -> ImageCheck:
     """Check a set of labelled images.
 
-    ``expected`` is the number of images of each domain, or of each class in it.
+    `expected` is the number of images of each domain, or of each class in it.
     """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     by_content: defaultdict[str, list[LabelledImage]] = defaultdict(list)

@@ -23,9 +23,9 @@ SUFFIXES = (
 
 
 def decode(data: bytes, where: Path | str) -> Image.Image:
-    """Return the picture in ``data`` as RGB, turned upright; an animation gives its first frame.
+    """Return the picture in `data` as RGB, turned upright; an animation gives its first frame.
 
-    Sixteen-bit grey is scaled to eight bits.  ``where`` names the file in errors.
+    Sixteen-bit grey is scaled to eight bits.  `where` names the file in errors.
     """
     try:
         with Image.open(io.BytesIO(data), formats=known_formats()) as image:

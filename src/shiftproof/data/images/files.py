@@ -60,7 +60,7 @@ class ImageFiles(LazyInputs):
         return torch.stack([to_pixels(evaluation_view(self.picture(i), size)) for i in index])
 
     def draw(self, index: np.ndarray, seeds: np.ndarray) -> Tensor:
-        """Return random views, each drawn with its seed; whole images without ``augment``."""
+        """Return random views, each drawn with its seed; whole images without `augment`."""
         if not self.view.augment:
             return self.read(index)
         size = self.view.image_size

@@ -1,4 +1,4 @@
-"""A folder of images, ``DIR/domain/class/*.jpg``, as a dataset."""
+"""A folder of images, `DIR/domain/class/*.jpg`, as a dataset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def load_image_folder(
     classes: Sequence[str] | None = None,
     progress: Progress = silent,
 ) -> DomainDataset:
-    """Return the images under ``folder`` as a dataset named after it."""
+    """Return the images under `folder` as a dataset named after it."""
     samples, notes = find_images(folder)
     name = name or folder.absolute().name
     return image_dataset(name, samples, view, classes=classes, notes=notes, progress=progress)

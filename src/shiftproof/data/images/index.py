@@ -47,9 +47,9 @@ SECONDS_TO_WAIT_FOR_OTHERS = 30.0
 class ImageRecord:
     """What is known of one image file.
 
-    ``width`` and ``height`` are those of the upright picture; ``thumbnail`` is the picture in
-    grey, scaled to a square of ``THUMBNAIL_SIDE`` pixels a side, row by row, one byte each.  A file
-    that is not a readable image has a one-line ``error``, its hash if its bytes could be read, and
+    `width` and `height` are those of the upright picture; `thumbnail` is the picture in
+    grey, scaled to a square of `THUMBNAIL_SIDE` pixels a side, row by row, one byte each.  A file
+    that is not a readable image has a one-line `error`, its hash if its bytes could be read, and
     nothing else.
     """
 
@@ -71,7 +71,7 @@ def scan(
 ) -> list[ImageRecord]:
     """Return a record of each file, in order; files that are new or have changed are decoded.
 
-    A file that cannot be read gives a record with an error, never an exception.  ``workers`` is the
+    A file that cannot be read gives a record with an error, never an exception.  `workers` is the
     number of threads that decode, by default one a core; at most that many pictures are in memory
     at once.
     """

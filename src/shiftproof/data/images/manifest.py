@@ -25,7 +25,7 @@ def load_manifest(
 ) -> DomainDataset:
     """Return the images that a CSV or Parquet file lists.
 
-    ``image``, ``label`` and ``domain`` name its columns.  Relative paths start at the manifest's
+    `image`, `label` and `domain` name its columns.  Relative paths start at the manifest's
     folder.
     """
     frame = read_frame(manifest)

@@ -24,7 +24,7 @@ GREY = 0.1
 
 
 def evaluation_view(image: Image.Image, size: int) -> Image.Image:
-    """Return the whole image as ``size`` × ``size``, bilinear."""
+    """Return the whole image as `size` × `size`, bilinear."""
     from torchvision.transforms.v2 import functional as F  # type: ignore[import-untyped]
 
     resized: Image.Image = F.resize(image, [size, size])
@@ -32,7 +32,7 @@ def evaluation_view(image: Image.Image, size: int) -> Image.Image:
 
 
 def training_view(image: Image.Image, size: int, rng: np.random.Generator) -> Image.Image:
-    """Return a random view of the image, as ``size`` × ``size``.
+    """Return a random view of the image, as `size` × `size`.
 
     A crop of 70–100% of the area at an aspect ratio from 3:4 to 4:3; a horizontal flip with
     probability 0.5; brightness, contrast and saturation by factors in [0.7, 1.3] and hue by a shift

@@ -24,8 +24,8 @@ AGAIN = "download it again"
 class Limits:
     """What an archive may unpack to; far more than any known dataset needs.
 
-    ``total`` and ``member`` are bytes.  ``ratio`` bounds all bytes by the size of the archive, but
-    only above ``small`` bytes: a small archive may hold blank images, which compress well.
+    `total` and `member` are bytes.  `ratio` bounds all bytes by the size of the archive, but
+    only above `small` bytes: a small archive may hold blank images, which compress well.
     """
 
     total: int = 200 * 10**9

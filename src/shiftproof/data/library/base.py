@@ -1,7 +1,7 @@
 """The library of published datasets on this machine: where each is, and how much of it.
 
-A dataset is in ``datasets/NAME`` of Shiftproof's cache folder as ``domain/class/file``, with a
-``dataset.json`` that records how many images there are.
+A dataset is in `datasets/NAME` of Shiftproof's cache folder as `domain/class/file`, with a
+`dataset.json` that records how many images there are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Found(NamedTuple):
 class LibraryDataset(DatasetSource):
     """A registered dataset whose images are downloaded or imported into the library.
 
-    ``bounds`` gives the smallest and largest number of images of a domain where the exact number is
+    `bounds` gives the smallest and largest number of images of a domain where the exact number is
     uncertain; elsewhere the card's number counts.
     """
 

@@ -63,10 +63,10 @@ def fetch(
     attempts: int = 4,
     pause: float = 1.0,
 ) -> None:
-    """Download ``source`` to ``target``; resume what an earlier call has left.
+    """Download `source` to `target`; resume what an earlier call has left.
 
-    It gives up after ``attempts`` failures in a row without new bytes; between them it waits
-    ``pause`` seconds, then twice, then four times as long.  A second process waits for the first
+    It gives up after `attempts` failures in a row without new bytes; between them it waits
+    `pause` seconds, then twice, then four times as long.  A second process waits for the first
     and then finds the file.
     """
     partial = PartialFile(target)
@@ -103,10 +103,10 @@ def fetch_any(
     pause: float = 1.0,
     by_hand: str = BY_HAND,
 ) -> Path:
-    """Download the first of ``sources`` that works into ``folder`` and return its path.
+    """Download the first of `sources` that works into `folder` and return its path.
 
     A link with an unfinished download is tried first, so that no other overwrites it.  If none
-    works, the error names each with its reason and ends with ``by_hand``.
+    works, the error names each with its reason and ends with `by_hand`.
     """
     for source in sources:
         if _finished(source, folder / source.filename):
@@ -176,7 +176,7 @@ def _receive(
     total: int | None,
     progress: ByteProgress,
 ) -> None:
-    """Append the body to the partial file, which starts over if ``fresh`` is given."""
+    """Append the body to the partial file, which starts over if `fresh` is given."""
     chunks = _body(answer)
     beginning = _gather(chunks, BEGINNING) if fresh else b""
     _refuse_web_page(source, answer, beginning, chunks)

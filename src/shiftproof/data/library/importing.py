@@ -1,6 +1,6 @@
 """Add datasets to the library, by import or download, and remove them.
 
-A dataset is built in ``datasets/.NAME`` and renamed when it is complete.  So a folder with a
+A dataset is built in `datasets/.NAME` and renamed when it is complete.  So a folder with a
 dataset's name is always whole, even if a process was killed.
 """
 
@@ -31,7 +31,7 @@ from shiftproof.data.library.base import (
     local_copy,
 )
 from shiftproof.data.library.completeness import count, shortages
-from shiftproof.data.library.download import fetch_any
+from shiftproof.data.library.download import ByteProgress, fetch_any
 from shiftproof.data.library.unpack import extract
 from shiftproof.data.sources import Source
 
@@ -47,10 +47,10 @@ def import_dataset(
     link: bool = False,
     progress: Progress = silent,
 ) -> LocalCopy:
-    """Copy a dataset from ``path``, a folder or an archive as published, into the library.
+    """Copy a dataset from `path`, a folder or an archive as published, into the library.
 
     A part of a dataset is imported too, and marked as incomplete; a later import with at least as
-    many images replaces it.  A complete or larger copy is replaced only with ``replace``.  ``link``
+    many images replaces it.  A complete or larger copy is replaced only with `replace`.  `link`
     makes hard links to the files of a folder instead of copies.  Images are not decoded; empty
     files are left out.
     """
@@ -84,11 +84,13 @@ def pull_dataset(name: str, *, replace: bool = False, progress: Progress = silen
 
 
 def _fetch(name: str, sources: Sequence[Source], folder: Path, progress: Progress) -> Path:
-    def tell(done: int, total: int | None) -> None:
-        progress(f"downloading {sources[0].filename}, MB", done // 10**6, (total or 0) // 10**6)
-
     by_hand = f"download it in a browser, then run `shiftproof data import {name} PATH`"
-    return fetch_any(sources, folder, tell, by_hand=by_hand)
+    told = _in_megabytes(progress, f"downloading {sources[0].filename}")
+    return fetch_any(sources, folder, told, by_hand=by_hand)
+
+
+def _in_megabytes(progress: Progress, what: str) -> ByteProgress:
+    return lambda done, total: progress(f"{what}, MB", done // 10**6, (total or 0) // 10**6)
 
 
 def remove_dataset(name: str) -> None:
@@ -167,7 +169,7 @@ def _take(
     progress: Progress,
     replace: bool,
 ) -> LocalCopy:
-    """Copy the images at ``paths`` into the library, by way of the work folder."""
+    """Copy the images at `paths` into the library, by way of the work folder."""
     name = source.name
     found = _find(source, paths, work / "unpacked", progress)
     samples, notes = _without_empty_files(found)
@@ -194,15 +196,16 @@ def _take(
 def _find(
     source: type[LibraryDataset], paths: Sequence[Path], unpacked: Path, progress: Progress
 ) -> Found:
-    """Find the images at ``paths``; archives in a folder are unpacked if a domain is missing."""
+    """Find the images at `paths`; archives in a folder are unpacked if a domain is missing."""
     folders = [path for path in paths if path.is_dir()]
     archives = [path for path in paths if not path.is_dir()]
     found = source.collect(folders, progress)
     if len({sample.domain for sample in found.samples}) < len(source.card.counts):
         archives += [a for folder in folders for a in _archives_in(folder, source.card)]
     for number, archive in enumerate(archives):
-        _unpack(archive, unpacked / str(number), progress)
+        told = _in_megabytes(progress, f"unpacking {archive.name}")
         folders.append(unpacked / str(number))
+        extract(archive, folders[-1], progress=told, keep=lambda p: p.suffix.lower() in WANTED)
     if archives:
         found = source.collect(folders, progress)
     if not found.samples:
@@ -220,13 +223,6 @@ def _archives_in(folder: Path, card: DatasetCard) -> list[Path]:
     names = {source.filename for alternatives in card.sources for source in alternatives}
     found = [folder / name for name in sorted(names) if (folder / name).is_file()]
     return [path for path in found if not path.with_name(path.name.partition(".")[0]).is_dir()]
-
-
-def _unpack(archive: Path, target: Path, progress: Progress) -> None:
-    def tell(done: int, total: int | None) -> None:
-        progress(f"unpacking {archive.name}, MB", done // 10**6, (total or 0) // 10**6)
-
-    extract(archive, target, progress=tell, keep=lambda path: path.suffix.lower() in WANTED)
 
 
 def _without_empty_files(found: Found) -> tuple[list[LabelledPath], list[str]]:

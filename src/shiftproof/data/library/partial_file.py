@@ -1,6 +1,6 @@
 """A file that is being downloaded, with what is needed to resume it.
 
-The file grows as ``NAME.partial`` beside its target, with ``NAME.partial.json`` that records which
+The file grows as `NAME.partial` beside its target, with `NAME.partial.json` that records which
 version of it the server was sending.
 """
 
@@ -38,11 +38,11 @@ class FileVersion:
 
     @property
     def validator(self) -> str:
-        """The value for ``If-Range``; a weak tag does not identify the bytes."""
+        """The value for `If-Range`; a weak tag does not identify the bytes."""
         return "" if self.etag.startswith("W/") else self.etag or self.modified
 
     def agrees(self, headers: Message, total: int | None) -> bool:
-        """Whether an answer is about this version; some servers ignore ``If-Range``."""
+        """Whether an answer is about this version; some servers ignore `If-Range`."""
         pairs = ((self.etag, headers.get("ETag")), (self.modified, headers.get("Last-Modified")))
         known = next(((old, new) for old, new in pairs if old and new), None)
         return (known is None or known[0] == known[1]) and (
@@ -76,7 +76,7 @@ class PartialFile:
         return self.path.stat().st_size if self.path.is_file() else 0
 
     def begun(self, source: Source) -> FileVersion | None:
-        """Return the version that is partly downloaded, if ``source`` can safely add the rest.
+        """Return the version that is partly downloaded, if `source` can safely add the rest.
 
         If the server does not identify versions, only a checksum makes it safe.
         """

@@ -3,7 +3,7 @@
 Everything is written to a new folder beside the target, which is renamed to the target at the end.
 In that folder, files and folders are only created, and links never are.  So no member can reach
 outside or overwrite another one, however the file system treats case, accents or dots in names.
-Names that differ in case only (some datasets have an ``a.jpg`` and an ``a.JPG``) are both kept
+Names that differ in case only (some datasets have an `a.jpg` and an `a.JPG`) are both kept
 where the file system tells them apart; elsewhere, creating the second one fails.
 """
 
@@ -45,10 +45,10 @@ def extract(
     progress: ByteProgress = silent,
     keep: Keep = everything,
 ) -> int:
-    """Unpack a zip or tar (plain, gzip, bzip2 or xz) into ``target``; return the number of files.
+    """Unpack a zip or tar (plain, gzip, bzip2 or xz) into `target`; return the number of files.
 
-    ``target`` must be empty or not exist.  ``keep`` decides about each file and folder, by its path
-    in the archive; files that macOS adds are always left out.  ``progress`` is called with the
+    `target` must be empty or not exist.  `keep` decides about each file and folder, by its path
+    in the archive; files that macOS adds are always left out.  `progress` is called with the
     bytes of the archive read so far, and its size.  After any failure, nothing is left behind.
     """
     with _new_folder(archive, target) as folder, opened_archive(archive, limits) as reader:
@@ -58,7 +58,7 @@ def extract(
 
 @contextmanager
 def _new_folder(archive: Path, target: Path) -> Iterator[Path]:
-    """Give a folder that becomes ``target`` on success, and is deleted on failure."""
+    """Give a folder that becomes `target` on success, and is deleted on failure."""
     aside = target.with_name(target.name + ".partial")
     with _disk_errors(archive, target):
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -96,7 +96,7 @@ def _write(
     progress: ByteProgress,
     keep: Keep,
 ) -> int:
-    """Write the members below ``root`` and return the number of files."""
+    """Write the members below `root` and return the number of files."""
     size = archive.stat().st_size
     folders = {PurePosixPath()}
     members = files = 0

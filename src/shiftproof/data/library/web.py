@@ -113,7 +113,7 @@ def in_words(code: int) -> str:
 
 
 def content_range(headers: Message) -> tuple[int | None, int | None]:
-    """Return the first byte and the size of the whole file, if ``Content-Range`` gives them."""
+    """Return the first byte and the size of the whole file, if `Content-Range` gives them."""
     given = re.fullmatch(
         r"bytes\s+(?:(\d{1,18})-\d{1,18}|\*)/(?:(\d{1,18})|\*)",
         headers.get("Content-Range", "").strip(),

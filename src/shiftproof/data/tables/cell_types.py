@@ -76,7 +76,7 @@ def texts(series: pd.Series) -> tuple[np.ndarray, list[str]]:
 
 
 def values(series: pd.Series, where: str) -> np.ndarray:
-    """Return a column of numbers as float64, missing ones as NaN; ``where`` is for errors.
+    """Return a column of numbers as float64, missing ones as NaN; `where` is for errors.
 
     An infinite number is an error: it comes from a computation that failed, so neither it nor the
     mean of the other values can replace the true value.

@@ -1,13 +1,11 @@
-"""A table, CSV or Parquet, as a dataset: one row a sample, with a label and a domain column.
+"""A table as a dataset: one row a sample, with a label and a domain column.
 
-Nothing is guessed silently: a row that does not fit its header is an error, and every row or
-column left out is named in the dataset's notes.
+Nothing is guessed silently: every row or column left out is named in the dataset's notes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
@@ -17,31 +15,9 @@ from shiftproof.data.tables.cell_types import named
 from shiftproof.data.tables.feature_columns import copies_of_label_or_domain, feature_columns
 from shiftproof.data.tables.groups import grouped
 from shiftproof.data.tables.preprocessing import Columns
-from shiftproof.data.tables.read_file import read_frame
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
-
-
-def load_table(
-    path: Path,
-    label: str | None = None,
-    domain: str | None = None,
-    *,
-    drop: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    missing_indicators: bool = False,
-) -> DomainDataset:
-    """Load a CSV or Parquet file (see `read_frame` and `table_dataset`)."""
-    return table_dataset(
-        read_frame(path),
-        path.name,
-        label,
-        domain,
-        drop=drop,
-        categorical=categorical,
-        missing_indicators=missing_indicators,
-    )
 
 
 def table_dataset(
@@ -56,12 +32,12 @@ def table_dataset(
 ) -> DomainDataset:
     """Return a table as a dataset: each row a sample, in the order of the table.
 
-    ``label`` and ``domain`` are the columns that hold them, by default those of these names; the
-    columns in ``drop`` are not used, and all others are features.  Numbers are numbers; text and
+    `label` and `domain` are the columns that hold them, by default those of these names; the
+    columns in `drop` are not used, and all others are features.  Numbers are numbers; text and
     pandas' categoricals are categories; dates, row numbers, and texts that are mostly distinct
     (identifiers, remarks) are left out with a note, as are rows without a label or domain.
-    ``categorical`` names columns whose numbers are codes.
-    ``missing_indicators`` is explained at `Columns`.
+    `categorical` names columns whose numbers are codes.
+    `missing_indicators` is explained at `Columns`.
     """
     frame = named(frame, name)
     label = column_of(frame, name, "label", label)

@@ -35,7 +35,7 @@ _LONGEST_NAME = 200
 class Groups(NamedTuple):
     """Which rows belong to which domain, and their labels.
 
-    ``label`` and ``domain`` [rows] are positions in ``classes`` and ``names``; both are −1 where
+    `label` and `domain` [rows] are positions in `classes` and `names`; both are −1 where
     the row is left out.
     """
 
@@ -56,7 +56,7 @@ class Groups(NamedTuple):
     def table(
         self, name: str, x: Tensor, preparation: Columns, notes: Sequence[str] = ()
     ) -> DomainDataset:
-        """Return the dataset of a table with the cells ``x`` [rows, columns]."""
+        """Return the dataset of a table with the cells `x` [rows, columns]."""
         return DomainDataset(
             name,
             self.domains_of(x),

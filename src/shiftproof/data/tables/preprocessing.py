@@ -49,7 +49,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Scaled:
-    """A column of numbers: missing values become ``median``, then (x − ``mean``) / ``std``."""
+    """A column of numbers: missing values become `median`, then (x − `mean`) / `std`."""
 
     column: int
     median: float
@@ -112,7 +112,7 @@ _PARTS: dict[str, type[Part]] = {"scaled": Scaled, "one-hot": OneHot, "is-missin
 class Columns(Preparation):
     """What the columns of a table hold, and how they become features.
 
-    ``missing_indicators`` adds a feature for each column with missing values among the training
+    `missing_indicators` adds a feature for each column with missing values among the training
     samples, which marks them.  It is off by default: a value that one hospital never measures
     identifies the hospital, not the patient, which a model should not learn.
     """
@@ -125,7 +125,7 @@ class Columns(Preparation):
 
         The table may have more columns.  A category that is not among the column's values is
         unknown, which differs from missing.  Float64 represents whole numbers up to 2⁵³ exactly,
-        and values that overflow float32.  ``table`` is its name in errors.
+        and values that overflow float32.  `table` is its name in errors.
         """
         frame = named(frame, table)
         absent = [column.name for column in self.columns if column.name not in frame]
@@ -146,7 +146,7 @@ class Columns(Preparation):
         return torch.from_numpy(x)
 
     def fit(self, x: Tensor) -> FittedColumns:
-        """Fit to the training samples ``x`` [n, columns], as `encode` returns them.
+        """Fit to the training samples `x` [n, columns], as `encode` returns them.
 
         A column of numbers gets the median, mean and standard deviation of its values that are not
         missing, so its scale does not depend on how many are missing.  A category keeps the values

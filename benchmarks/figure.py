@@ -1,0 +1,61 @@
+"""A measured figure beside its target, and peaks of memory."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+from ctypes import CDLL
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from shiftproof.paper.measure import Work
+
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured ratio, what it should be, and what it was made from."""
+
+    name: str
+    what: str
+    value: float
+    bound: Literal["≤", "≥"]
+    target: float
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the target is met."""
+        return self.value <= self.target if self.bound == "≤" else self.value >= self.target
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figure as JSON values."""
+        return {**asdict(self), "reached": self.reached}
+
+
+def peak_bytes(work: Work) -> int:
+    """Return by how much the resident memory of the process rose at most while ``work`` ran.
+
+    What earlier work left to the allocator is given back first; Linux alone tells the peak.
+    """
+    gc.collect()
+    CDLL(None).malloc_trim(0)
+    _CLEAR.write_text("5")  # the peak starts anew
+    before = _kilobytes("VmRSS")
+    work()
+    return 1024 * (_kilobytes("VmHWM") - before)
+
+
+def can_measure_memory() -> bool:
+    """Whether this system tells peaks of memory."""
+    return _STATUS.exists() and _CLEAR.exists()
+
+
+def _kilobytes(name: str) -> int:
+    for line in _STATUS.read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1])
+    raise RuntimeError(f"{_STATUS} has no {name}")

@@ -1,0 +1,256 @@
+"""What matching costs: the step of a small network, DomainNet's penalty, Table 1's full batches."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.figure import Figure, can_measure_memory, peak_bytes
+from benchmarks.plain import PlainMatch, plain_gradients
+from shiftproof.core.space import Regime, resolve
+from shiftproof.core.types import Batch, Task
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.matching import InterDomainMatching
+from shiftproof.matching.gradients import LinearGradients, gradients_of
+from shiftproof.matching.moving import MovingMatch
+from shiftproof.matching.pdm import pdm
+from shiftproof.matching.sampled_dimensions import SampledDimensions
+from shiftproof.models.risk import logit_residual
+from shiftproof.paper.measure import Work, allocated_peak, medians, ratio_of, seconds_in_turn
+from shiftproof.paper.running_time import batch_for, built
+from shiftproof.sweeps.estimate import bytes_of
+
+# DomainNet: five training domains, a ResNet-50's features, 345 classes.
+DOMAINS, BATCH, FEATURES, CLASSES = 5, 32, 2048, 345
+# In float64 the plain version would take twice as much memory, hence so many classes.
+FEWER_CLASSES = 32
+GAMMA = 0.95
+OWN_LOOP = "InterDomainMatching"
+
+
+def step() -> Iterator[Figure]:
+    """IDM's step against ERM's: DomainBed's network for digits, two domains of 64, fp32."""
+    regime: Regime = "small-image"
+    task = Task((2, 28, 28), 2, 2, regime)
+    batch = batch_for(task, 64)
+    sides = {
+        "idm": built("idm", task, "mnist-cnn", hparams={"gradient_warmup": 0}),
+        "erm": built("erm", task, "mnist-cnn"),
+    }
+    taken = seconds_in_turn(_updates(sides, batch), 31, 3)
+    yield Figure(
+        "step",
+        "IDM step / ERM step, MNIST network, 2 × 64, fp32",
+        ratio_of(taken, "idm", "erm"),
+        "≤",
+        1.03,
+        {"seconds": medians(taken)},
+    )
+    standing = {name: bytes_of(side.training_state()) for name, side in sides.items()}
+    peaks = {name: allocated_peak(work) for name, work in _updates(sides, batch).items()}
+    whole = {name: standing[name] + peaks[name] for name in sides}
+    yield Figure(
+        "step-memory",
+        "peak memory of these steps, IDM / ERM, counted by allocation",
+        whole["idm"] / whole["erm"],
+        "≤",
+        1.01,
+        {"bytes held between steps": standing, "bytes more at the peak": peaks},
+    )
+
+
+class PenaltySides:
+    """The gradient penalty of one step, forward and backward, in the fast and the plain way."""
+
+    def __init__(self, classes: int, dtype: torch.dtype = torch.float32) -> None:
+        torch.manual_seed(0)
+        self._head = nn.Linear(FEATURES, classes, dtype=dtype)
+        self._features = torch.randn(DOMAINS, BATCH, FEATURES, dtype=dtype)
+        self._labels = torch.randint(classes, (DOMAINS, BATCH))
+        self.forget()
+        self.sides: dict[str, Callable[[], tuple[Tensor, ...]]] = {
+            name: partial(self._outcome, way)
+            for name, way in (("fast", self._by_fast), ("plain", self._by_plain))
+        }
+
+    def forget(self) -> None:
+        """Begin with the moving averages anew."""
+        self._fast = MovingMatch(GAMMA, corrected=True)
+        self._plain = PlainMatch(GAMMA, corrected=True)
+
+    def apart(self) -> float:
+        """Return the largest difference of values and gradients, as a share of the largest."""
+        outcomes = zip(self.sides["fast"](), self.sides["plain"](), strict=True)
+        return max(float((a - b).abs().max() / b.abs().max()) for a, b in outcomes)
+
+    def _outcome(self, way: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+        r = self._features.clone().requires_grad_()
+        value = way(r)
+        return value.detach(), *torch.autograd.grad(value, [r, *self._head.parameters()])
+
+    def _by_fast(self, r: Tensor) -> Tensor:
+        penalty: Tensor = self._fast(gradients_of(self._head, r, self._labels, self._head(r)))
+        return penalty
+
+    def _by_plain(self, r: Tensor) -> Tensor:
+        return self._plain(plain_gradients(self._head, r, self._labels))
+
+
+def penalty() -> Iterator[Figure]:
+    """The gradient penalty at DomainNet's size, against plain torch."""
+    whole = PenaltySides(CLASSES)
+    taken = seconds_in_turn(whole.sides, 5, 1)
+    yield Figure(
+        "penalty",
+        f"plain / fast time of the penalty, 5 × 32 samples, 2,048 features, {CLASSES} classes",
+        ratio_of(taken, "plain", "fast"),
+        "≥",
+        3.0,
+        {"seconds": medians(taken)},
+    )
+    yield Figure(
+        "penalty-apart",
+        "largest relative difference of value and gradients, in float64",
+        PenaltySides(FEWER_CLASSES, torch.float64).apart(),
+        "≤",
+        1e-6,
+        {"classes": FEWER_CLASSES, "in float32, with all classes": whole.apart()},
+    )
+    if can_measure_memory():
+        whole.forget()  # the moving average is part of the cost
+        peaks = {name: peak_bytes(work) for name, work in whole.sides.items()}
+        yield Figure(
+            "penalty-memory",
+            "peak extra memory, fast / plain, moving average included",
+            peaks["fast"] / peaks["plain"],
+            "≤",
+            1 / 3,
+            {"bytes": peaks},
+        )
+
+
+class LoopOfYourOwn:
+    """A step of cross-entropy and `InterDomainMatching`, with the network of an algorithm."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self._network, self._head = algorithm.featurizer, algorithm.head
+        self._adam = algorithm.optimizers["main"]
+        self._matching = InterDomainMatching(gradient_warmup=0)
+
+    def update(self, batch: Batch) -> None:
+        """Take one step."""
+        domains = torch.arange(len(batch.y)).repeat_interleave(batch.y.shape[1])
+        labels = batch.y.flatten()
+        features = self._network(batch.x.flatten(0, 1))
+        logits = self._head(features)
+        loss = nn.functional.cross_entropy(logits, labels)
+        loss = loss + self._matching(features, logits, labels, domains)
+        self._adam.zero_grad()
+        loss.backward()
+        self._adam.step()
+
+
+def matcher() -> Iterator[Figure]:
+    """A step of matching by ``idm-auto`` and in a loop of your own, against one by ``idm``."""
+    task = Task((FEATURES,), CLASSES, DOMAINS, "features")
+    batch = batch_for(task, BATCH)
+
+    def new(name: str) -> Algorithm | LoopOfYourOwn:
+        torch.manual_seed(0)
+        cls = ALGORITHMS.get("idm" if name == OWN_LOOP else name)
+        hparams = resolve(cls.Hparams, task.regime, {"gradient_warmup": 0})
+        network = nn.LayerNorm(FEATURES), nn.Linear(FEATURES, CLASSES)
+        algorithm = cls(task, *network, hparams, torch.Generator().manual_seed(0))
+        return LoopOfYourOwn(algorithm) if name == OWN_LOOP else algorithm
+
+    names = ("idm", "idm-auto", OWN_LOOP)
+    taken = seconds_in_turn({name: partial(new(name).update, batch) for name in names}, 15, 2)
+    peaks = {}
+    if can_measure_memory():
+        peaks = {name: peak_bytes(partial(_steps, partial(new, name), batch)) for name in names}
+    size = f"{DOMAINS} × {BATCH} samples, {FEATURES:,} features, {CLASSES} classes"
+    for name in names[1:]:
+        yield Figure(
+            name, f"{name} step / IDM step, {size}", ratio_of(taken, name, "idm"), "≤", 1.05,
+            {"seconds": {side: medians(taken)[side] for side in ("idm", name)}},
+        )  # fmt: skip
+        if peaks:
+            yield Figure(
+                f"{name}-memory", "peak memory of two steps from the start, against IDM's",
+                peaks[name] / peaks["idm"], "≤", 1.05,
+                {"bytes": {side: peaks[side] for side in ("idm", name)}},
+            )  # fmt: skip
+
+
+def _steps(new: Callable[[], Algorithm | LoopOfYourOwn], batch: Batch) -> None:
+    side = new()
+    side.update(batch)
+    side.update(batch)
+
+
+def estimate() -> Iterator[Figure]:
+    """Some dimensions in place of all, at DomainNet's size: how far off, and how much faster."""
+    torch.manual_seed(0)
+    head = nn.Linear(FEATURES, CLASSES)
+    features, labels = (
+        torch.randn(DOMAINS, BATCH, FEATURES),
+        torch.randint(CLASSES, (DOMAINS, BATCH)),
+    )
+    with torch.no_grad():
+        residual = logit_residual(head(features), labels).flatten(0, 1)
+    gradients = LinearGradients.of(features.flatten(0, 1), residual, [BATCH] * DOMAINS)
+    generator = torch.Generator().manual_seed(0)
+    exact = float(pdm(gradients))
+    sampled = SampledDimensions(max(gradients.dims // 100, 1), redrawn=True)
+
+    def by_sample() -> float:
+        some = gradients.some(sampled.drawn(gradients.dims, generator))
+        return float(pdm(some.view(DOMAINS, BATCH, -1)))
+
+    found = [by_sample() / exact for _ in range(50)]
+    taken = seconds_in_turn({"exact": lambda: pdm(gradients), "sample": by_sample}, 5, 1)
+    yield Figure(
+        "estimate",
+        "relative standard deviation of the penalty of 1% of the dimensions, redrawn each step",
+        statistics.stdev(found),
+        "≤",
+        0.05,
+        {
+            "mean of 50 draws / exact": statistics.fmean(found),
+            "times as fast": ratio_of(taken, "exact", "sample"),
+        },
+    )
+
+
+def table1() -> Iterator[Figure]:
+    """One step of Table 1's Colored MNIST: all 25,000 of two domains, hidden 433, fp32."""
+    task = Task((2, 14, 14), 2, 2, "small-image")
+    batch = batch_for(task, 25_000)
+    model: dict[str, object] = {"hidden": 433, "depth": 2, "single_logit": True}
+    settings: dict[str, object] = {
+        "gradient_warmup": 0,
+        "gradient_ema": 0.0,
+        "trim": 1,
+        "match_representations": False,
+    }
+    sides = {
+        "idm": built("idm", task, "mlp", model, settings),
+        "erm": built("erm", task, "mlp", model),
+    }
+    taken = seconds_in_turn(_updates(sides, batch), 7, 1)
+    yield Figure(
+        "table1",
+        "IDM step / ERM step, full batches of 2 × 25,000, hidden 433, fp32, exact matching",
+        ratio_of(taken, "idm", "erm"),
+        "≤",
+        1.6,
+        {"seconds": medians(taken)},
+    )
+
+
+def _updates(sides: dict[str, Algorithm], batch: Batch) -> dict[str, Work]:
+    return {name: partial(algorithm.update, batch) for name, algorithm in sides.items()}

@@ -1,0 +1,257 @@
+"""A diagnosis as text, as HTML and as JSON."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from shiftproof.core.files import read_json
+from shiftproof.core.text import plural
+from shiftproof.information import Estimate, Shift
+from shiftproof.shift.advise import Advice, Choice
+from shiftproof.shift.diagnose import Diagnosis
+from shiftproof.shift.interpretation import nats
+
+KINDS = {
+    "covariate": "covariate shift",
+    "label": "label shift",
+    "concept": "concept shift",
+    "joint": "all together",
+    "within_label": "within a class",
+}
+MOST_PAIRS, MOST_FEATURES, MOST_CLASSES = 10, 8, 10
+# Names in a table or picture are cut to so many letters.
+LONGEST = 14
+
+
+@dataclass(frozen=True)
+class About:
+    """What a report says beside the diagnosis itself.
+
+    `name` and `summary` describe the dataset, `data` is what the user called it, and
+    `inputs` says what was measured.  `command` and `beside` are shell commands that follow
+    the advice, where there are any.
+    """
+
+    name: str
+    summary: str
+    data: str = ""
+    inputs: str = ""
+    notes: Sequence[str] = ()
+    command: str = ""
+    beside: str = ""
+
+    @property
+    def title(self) -> str:
+        """The heading of a report."""
+        return f"{self.name}: {self.summary}"
+
+
+def diagnosis_text(diagnosis: Diagnosis, advice: Advice, about: About, width: int = 100) -> str:
+    """Return the report: amounts, findings in words, where it shifts, and what to do."""
+    lines = _wrapped(about.title, width)
+    if diagnosis.left_out:
+        measured = sum(diagnosis.sizes)
+        lines += _wrapped(
+            f"{measured:,} of {measured + diagnosis.left_out:,} samples are measured, of each"
+            f" domain {_range(diagnosis.sizes)}; a higher `most` measures more",
+            width,
+        )
+    for note in about.notes:
+        lines += _wrapped(f"note: {note}", width, hang=6)
+    lines += ["", *_amounts(diagnosis, width)]
+    lines += ["", "In words"]
+    for finding in advice.findings:
+        lines += _wrapped(f"- {KINDS[finding.shift]}: {finding.text}", width, hang=2)
+    lines += ["", *_pairs(diagnosis), "", *_features(diagnosis), "", *_classes(diagnosis)]
+    lines += ["", "What to do"]
+    lines += _wrapped(f"- {advice.choice.algorithm}: {advice.choice.why}", width, hang=2)
+    lines += [f"    {about.command}"] * bool(about.command)
+    if advice.beside is not None:
+        lines += _wrapped(f"- beside it, {advice.beside.algorithm}: {advice.beside.why}", width, 2)
+        lines += [f"    {about.beside}"] * bool(about.beside)
+    for remark in advice.remarks:
+        lines += _wrapped(f"- {remark}", width, hang=2)
+    return "\n".join(lines) + "\n"
+
+
+def diagnosis_html(diagnosis: Diagnosis, advice: Advice, about: About) -> str:
+    """Return the amounts, the findings and the advice as HTML, for a notebook."""
+    level = f"{100 * diagnosis.level:g}%"
+    header = ["shift", "", "nats", level, "p"]
+    rows = [[title, *_cells(getattr(diagnosis.shift, name))] for name, title in KINDS.items()]
+    found = [f"{KINDS[finding.shift]}: {finding.text}" for finding in advice.findings]
+    chosen = [advice.choice, *([advice.beside] if advice.beside else [])]
+    todo = [f"{_settings(choice)}: {choice.why}" for choice in chosen]
+    return (
+        f"<h4>{escape(about.title)}</h4>"
+        f"<table>{_html_row(header, 'th')}{''.join(_html_row(row, 'td') for row in rows)}</table>"
+        f"{_html_list([f'note: {note}' for note in about.notes])}{_html_list(found)}"
+        f"<h4>What to do</h4>{_html_list([*todo, *advice.remarks])}"
+    )
+
+
+def _settings(choice: Choice) -> str:
+    """Return an algorithm with its hyper-parameters.
+
+    >>> _settings(Choice("idm", "why", {"gradient_weight": "auto"}))
+    'idm (gradient_weight=auto)'
+    """
+    given = ", ".join(f"{name}={value}" for name, value in choice.hparams.items())
+    return f"{choice.algorithm} ({given})" if given else choice.algorithm
+
+
+def _html_row(cells: Sequence[str], kind: str) -> str:
+    return "<tr>" + "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells) + "</tr>"
+
+
+def _html_list(items: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>" if items else ""
+
+
+def diagnosis_json(diagnosis: Diagnosis, advice: Advice, about: About) -> dict[str, Any]:
+    """Return everything as JSON values."""
+    return {
+        "data": about.data,
+        "inputs": about.inputs,
+        "notes": list(about.notes),
+        **diagnosis.to_json(),
+        "advice": {
+            **advice.to_json(),
+            "command": about.command,
+            "compare_with": about.beside or None,
+        },
+    }
+
+
+def read_diagnosis(path: Path) -> dict[str, Any]:
+    """Return what `diagnosis_json` returned, from a file."""
+    required = ("data", "inputs", "notes", "domains", "counts", "level", "shift", "advice")
+    return read_json(path, required, "save the diagnosis again, or remove the file")
+
+
+def _amounts(diagnosis: Diagnosis, width: int) -> Iterator[str]:
+    """Yield the table of amounts: of the inputs and, beside them, of a model's representation."""
+    level = f"{100 * diagnosis.level:g}%"
+    yield f"How much shifts (nats, {level} intervals; p: the chance of such data without a shift)"
+    header = ["", "inputs", "", level, "p"]
+    shifts: list[Shift] = [diagnosis.shift]
+    if diagnosis.model is not None:
+        header += ["representation", "", level, "p"]
+        shifts.append(diagnosis.model.shift)
+    rows = [
+        [title, *(cell for shift in shifts for cell in _cells(getattr(shift, name)))]
+        for name, title in KINDS.items()
+    ]
+    if diagnosis.model is not None:
+        rows.append(["risks", *[""] * 4, *_cells(diagnosis.model.risk_shift)])
+    yield from _table(header, rows, left=(0, 1, 5))
+    method = diagnosis.shift.covariate.method
+    most = f"at most {nats(diagnosis.domain_entropy)}, log of the number of domains"
+    yield from _wrapped(f"  by {method}, all domains counted alike; {most}", width, hang=2)
+
+
+def _cells(estimate: Estimate) -> list[str]:
+    low, high = (f"{bound:.4f}" for bound in estimate.interval)
+    p = "" if estimate.p_value is None else f"{estimate.p_value:.3f}"
+    return [estimate.symbol, f"{estimate.value:.4f}", f"{low}–{high}", p]
+
+
+def _pairs(diagnosis: Diagnosis) -> Iterator[str]:
+    ordered = sorted(diagnosis.pairs, key=lambda pair: -pair.told_apart_with_label)
+    yield "Which domains differ (told apart by a network; 50% is guessing)"
+    rows = [
+        [
+            f"{cut(pair.first, 24)} – {cut(pair.second, 24)}",
+            f"{pair.told_apart:.0%}",
+            f"{pair.told_apart_with_label:.0%}",
+            f"{pair.w1:.2f}",
+            f"{pair.labels:.0%}",
+        ]
+        for pair in ordered[:MOST_PAIRS]
+    ]
+    header = ["", "by inputs", "by inputs and label", "features apart (sd)", "labels apart"]
+    yield from _table(header, rows)
+    yield from _more(len(ordered) - MOST_PAIRS, "pair")
+
+
+def _features(diagnosis: Diagnosis) -> Iterator[str]:
+    moved = sum(feature.p_value <= 1 - diagnosis.level for feature in diagnosis.features)
+    yield (
+        f"Which features move ({moved:,} of {len(diagnosis.features):,} do; p adjusted for all"
+        " features and pairs)"
+    )
+    rows = [
+        [
+            cut(feature.name, 40),
+            f"{feature.w1:.2f}",
+            f"{feature.most:.2f}",
+            " – ".join(cut(name, 24) for name in feature.farthest),
+            f"{feature.p_value:.3f}",
+        ]
+        for feature in diagnosis.features[:MOST_FEATURES]
+    ]
+    yield from _table(["", "mean (sd)", "most (sd)", "between", "p"], rows, left=(0, 3))
+    yield from _more(len(diagnosis.features) - MOST_FEATURES, "feature")
+
+
+def _classes(diagnosis: Diagnosis) -> Iterator[str]:
+    moved = sorted(diagnosis.moved_classes, key=lambda each: min(each.shares) - max(each.shares))
+    yield "Which classes move (share of each domain; how far their own inputs tell the domain)"
+    shown = diagnosis.domains[:6]
+    rows = [
+        [
+            cut(each.name, 30),
+            *(f"{share:.0%}" for share in each.shares[: len(shown)]),
+            "–" if each.within is None else f"{each.within:.0%}",
+        ]
+        for each in moved[:MOST_CLASSES]
+    ]
+    header = ["", *(cut(name, LONGEST) for name in shown), "inputs tell"]
+    yield from _table(header, rows)
+    yield from _more(len(moved) - MOST_CLASSES, "class")
+    yield from _more(len(diagnosis.domains) - len(shown), "domain")
+
+
+def _more(count: int, thing: str) -> list[str]:
+    return [f"  … and {count:,} more {plural(thing, count)}"] if count > 0 else []
+
+
+def _table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)
+) -> Iterator[str]:
+    """Yield rows in columns, as wide as they must be; numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in (header, *rows):
+        cells = [
+            cell.ljust(width) if position in left else cell.rjust(width)
+            for position, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield ("  " + "  ".join(cells)).rstrip()
+
+
+def _wrapped(text: str, width: int, hang: int = 0) -> list[str]:
+    return textwrap.wrap(
+        text, width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _range(sizes: Sequence[int]) -> str:
+    low, high = min(sizes), max(sizes)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def cut(name: str, longest: int = LONGEST) -> str:
+    """Shorten a name in its middle: names that begin alike often end differently.
+
+    >>> cut("hospital of the north", 14), cut("north", 14)
+    ('hospita… north', 'north')
+    """
+    if len(name) <= longest:
+        return name
+    end = (longest - 1) // 2
+    return name[: longest - 1 - end] + "…" + name[-end:]

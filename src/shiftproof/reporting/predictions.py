@@ -1,0 +1,88 @@
+"""Predictions as a table, and the outcome of an evaluation in words."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from shiftproof.core.text import counted
+from shiftproof.data.samples import Samples
+from shiftproof.inference.metrics import DomainMetrics
+from shiftproof.inference.model import Predictions
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+PREDICTED, FAR, TYPICALITY = "predicted", "far", "typicality"
+
+
+def predictions_frame(
+    parts: Sequence[tuple[Samples, Predictions]], classes: Sequence[str]
+) -> pd.DataFrame:
+    """Return one row a sample: what it is, the class, each class's probability, the warning."""
+    import pandas as pd
+
+    frames = []
+    for samples, predictions in parts:
+        columns: dict[str, object] = dict(samples.names)
+        if samples.domains is not None:
+            columns["domain"] = samples.domains
+        columns[PREDICTED] = [classes[code] for code in predictions.predicted.tolist()]
+        for code, name in enumerate(classes):
+            columns[f"p({name})"] = predictions.probabilities[:, code].numpy()
+        columns[TYPICALITY] = predictions.typicality.numpy()
+        columns[FAR] = predictions.far.numpy()
+        frames.append(pd.DataFrame(columns))
+    return pd.concat(frames, ignore_index=True)
+
+
+def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
+    """Return a table as the content of a file that ends in `suffix`: .parquet, or CSV."""
+    if suffix == ".parquet":
+        buffer = io.BytesIO()
+        frame.to_parquet(buffer, index=False)
+        return buffer.getvalue()
+    text: str = frame.to_csv(index=False, float_format="%.7g")
+    return text.encode()
+
+
+def predictions_summary(frame: pd.DataFrame) -> str:
+    """Say how many of each class were predicted, and how many inputs are far off."""
+    counts = frame[PREDICTED].value_counts()
+    most = ", ".join(f"{name}: {count}" for name, count in counts.head(5).items())
+    more = f" and {len(counts) - 5} other classes" if len(counts) > 5 else ""
+    far = int(frame[FAR].sum())
+    warning = "none is far from every training domain"
+    if far:
+        warning = (
+            f"{far} ({far / len(frame):.1%}) far from every training domain: what is predicted"
+            " there is a guess"
+        )
+    count = counted(len(frame), "prediction")
+    return f"{count} ({most}{more}); {warning}"
+
+
+def assessment_table(outcomes: Sequence[DomainMetrics]) -> Table:
+    """Return accuracies by domain, with their mean and the worst."""
+    table = Table(caption="± is the standard error over samples", caption_justify="left")
+    table.add_column("domain")
+    for name in ("samples", "accuracy", "risk", "far"):
+        table.add_column(name, justify="right")
+    for outcome in outcomes:
+        table.add_row(
+            outcome.domain + (" (trained on)" if outcome.trained_on else ""),
+            str(outcome.samples),
+            f"{outcome.accuracy:.1%} ± {outcome.standard_error:.1%}",
+            "–" if outcome.risk is None else f"{outcome.risk:.3f}",
+            f"{outcome.far:.1%}",
+        )
+    if len(outcomes) > 1:
+        mean = sum(outcome.accuracy for outcome in outcomes) / len(outcomes)
+        worst = min(outcomes, key=lambda outcome: outcome.accuracy)
+        table.add_section()
+        table.add_row("mean", "", f"{mean:.1%}", "", "")
+        table.add_row(f"worst: {worst.domain}", "", f"{worst.accuracy:.1%}", "", "")
+    return table
