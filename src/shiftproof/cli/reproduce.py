@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftproof.cli.options import Quiet, parse_assignments
+from shiftproof.cli.options import Device, Precision, Quiet, parse_assignments
 from shiftproof.cli.sweep_options import (
     DryRun,
     Executor,
     FrozenWeights,
     RayAddress,
     RetryFailed,
-    RunDevice,
-    RunPrecision,
     RunsAtOnce,
     TestDomains,
     split,
@@ -98,8 +96,8 @@ def reproduce(
     executor: Executor = "local",
     ray_address: RayAddress = None,
     workers: RunsAtOnce = None,
-    device: RunDevice = "auto",
-    precision: RunPrecision = "fp32",
+    device: Device = "auto",
+    precision: Precision = "fp32",
     retry_failed: RetryFailed = False,
     dry_run: DryRun = False,
     quiet: Quiet = False,
@@ -138,7 +136,7 @@ def reproduce(
         draws=n_hparams,
         trials=runs,
         selectors=split(selection),
-        data=parse_assignments("--data", data or []),
+        data=parse_assignments("--data", data),
     )
     study = CLASSES[name]()
     study.blocks(choice)  # tells a misspelt name before anything is loaded

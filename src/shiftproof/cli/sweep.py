@@ -7,18 +7,24 @@ from typing import Annotated
 
 import typer
 
-from shiftproof.cli.options import Quiet, parse_assignments
+from shiftproof.cli.options import (
+    DataOption,
+    Device,
+    DomainColumn,
+    LabelColumn,
+    Precision,
+    Quiet,
+    option,
+    parse_assignments,
+)
 from shiftproof.cli.sweep_options import (
     DryRun,
     Executor,
     FrozenWeights,
     RayAddress,
     RetryFailed,
-    RunDevice,
-    RunPrecision,
     RunsAtOnce,
     TestDomains,
-    runs_option,
     split,
 )
 from shiftproof.core.errors import InvalidValue
@@ -72,20 +78,14 @@ def sweep(
     steps: Annotated[
         int | None, typer.Option(help="Number of updates; default the preset's.")
     ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Label column (tables).")
-    ] = None,
-    domain: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Domain column (tables).")
-    ] = None,
+    label: LabelColumn = None,
+    domain: DomainColumn = None,
     backbone: Annotated[
         str | None,
         typer.Option(help="Network that computes features where images are frozen (lite)."),
     ] = None,
     weights: FrozenWeights = "pretrained",
-    data_option: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE, an option of every dataset; repeatable.")
-    ] = None,
+    data_option: DataOption = None,
     executor: Executor = "local",
     ray_address: RayAddress = None,
     workers: RunsAtOnce = None,
@@ -95,12 +95,12 @@ def sweep(
             metavar="DIR", help="After the runs, write the models that are selected to this folder."
         ),
     ] = None,
-    device: RunDevice = "auto",
-    precision: RunPrecision = "fp32",
+    device: Device = "auto",
+    precision: Precision = "fp32",
     retry_failed: RetryFailed = False,
     dry_run: DryRun = False,
     status: Annotated[
-        Path | None, runs_option("Print the status of a sweep and stop.", metavar="DIR")
+        Path | None, option("Runs", "Print the status of a sweep and stop.", metavar="DIR")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -122,14 +122,14 @@ def sweep(
             trials=trials,
             selection=split(selection) or (),
             out=out,
-            hparams=parse_assignments("--hparam", hparam or []),
+            hparams=parse_assignments("--hparam", hparam),
             test_domains=test_domain or (),
             steps=steps,
             label=label,
             domain=domain,
             backbone=backbone,
             weights=weights,
-            options=parse_assignments("--data-option", data_option or []),
+            options=parse_assignments("--data-option", data_option),
             executor=executor,
             ray_address=ray_address,
             workers=workers,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-
-def runs_option(help: str, *names: str, **settings: Any) -> Any:
-    """Return an option about how runs are made, which the help lists under Runs."""
-    return typer.Option(*names, help=help, rich_help_panel="Runs", **settings)
-
+from shiftproof.cli.options import option
 
 TestDomains = Annotated[
     list[str] | None,
@@ -22,16 +18,20 @@ FrozenWeights = Annotated[
     str,
     typer.Option(metavar="PATH", help="Weights of that backbone: a file, pretrained or random."),
 ]
-Executor = Annotated[str, runs_option("Where runs are made: local (processes) or ray (a cluster).")]
+Executor = Annotated[
+    str, option("Runs", "Where runs are made: local (processes) or ray (a cluster).")
+]
 RayAddress = Annotated[
     str | None,
-    runs_option("Ray cluster, HOST:PORT or auto; default one on this machine.", metavar="ADDRESS"),
+    option(
+        "Runs", "Ray cluster, HOST:PORT or auto; default one on this machine.", metavar="ADDRESS"
+    ),
 ]
-RunsAtOnce = Annotated[int | None, runs_option("Runs at once; default as cores and memory allow.")]
-RunDevice = Annotated[str, runs_option("auto, cpu, cuda or mps.")]
-RunPrecision = Annotated[str, runs_option("fp32 or bf16.")]
-RetryFailed = Annotated[bool, runs_option("Run failed runs again.", "--retry-failed")]
-DryRun = Annotated[bool, runs_option("Print the plan and stop.", "--dry-run")]
+RunsAtOnce = Annotated[
+    int | None, option("Runs", "Runs at once; default as cores and memory allow.")
+]
+RetryFailed = Annotated[bool, option("Runs", "Run failed runs again.", "--retry-failed")]
+DryRun = Annotated[bool, option("Runs", "Print the plan and stop.", "--dry-run")]
 
 
 def split(text: str | None) -> tuple[str, ...] | None:
