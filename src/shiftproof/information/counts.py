@@ -56,13 +56,7 @@ class Counts(Estimator):
             "joint": independence(both, sample, *tests),
             "within_label": conditional_independence(x, y, sample, *tests),
         }
-        return Parts(
-            covariate=covariate,
-            concept=joint - covariate,
-            joint=joint,
-            within_label=joint - information(y, sample),
-            p_values=p_values,
-        )
+        return Parts(covariate, joint - covariate, joint, p_values)
 
 
 def few_rows(sample: Sample) -> bool:
