@@ -49,6 +49,7 @@ SYMBOLS = {
     "joint": "I(X,Y;D)",
     "within_label": "I(X;D|Y)",
 }
+INDEPENDENT = "the samples of each domain are independent draws from it"
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
-        """Return the assumptions of the estimates, as sentences."""
+        """Return the assumptions of the estimates beyond `INDEPENDENT`, as sentences."""
 
     @abstractmethod
     def covariate_part(self, sample: Sample) -> LogRatio:
@@ -190,7 +191,7 @@ class Estimator(ABC):
             level=self.level,
             p_value=p_value,
             method=self.method,
-            assumptions=self.assumptions(sample),
+            assumptions=(INDEPENDENT, *self.assumptions(sample)),
             samples=len(sample.d),
         )
 

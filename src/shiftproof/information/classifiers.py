@@ -68,7 +68,6 @@ class CrossFitted(Estimator):
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """Return the assumptions of the estimates."""
         stated = [
-            "the samples of each domain are independent draws from it",
             "the classifiers can represent how domains and labels depend on the features;"
             " otherwise I(X;D) and I(X,Y;D) are too small, and I(Y;D|X) is too large by at most"
             " what I(X;D) lacks",

@@ -47,15 +47,11 @@ class Neighbours(Estimator):
         if self.neighbours < 1:
             raise InvalidValue(f"`neighbours` must be at least 1, not {self.neighbours}")
 
-    @property
-    def method(self) -> str:
-        """Return the name of the method."""
-        return "nearest neighbours"
+    method = "nearest neighbours"
 
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """Return the assumptions of the estimates."""
         return (
-            "the samples of each domain are independent draws from it",
             f"the shares of domains and labels are nearly constant within the distance of"
             f" {self.neighbours} neighbours; otherwise the values are too small",
         )

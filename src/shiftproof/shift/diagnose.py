@@ -171,7 +171,8 @@ def diagnose(
         progress("measuring shifts", next(done), steps)
 
     tick()
-    measure = _Measure(seed, level, permutations, tick)
+    settings = {"seed": seed, "balanced": True, "level": level, "permutations": permutations}
+    measure = _Measure(settings, tick)
     shift, missed, found = measure(table, labels, codes)
     matched = match(table, codes, seed)
     tick()
@@ -196,26 +197,17 @@ def diagnose(
 class _Measure:
     """How to measure: the same for inputs and for representations."""
 
-    seed: int
-    level: float
-    permutations: int
+    settings: dict[str, Any]
     tick: Callable[[], None]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "balanced": True,
-            "level": self.level,
-            "permutations": self.permutations,
-        }
 
     def __call__(self, x: ArrayLike, y: ArrayLike, d: ArrayLike) -> tuple[Shift, float, Posteriors]:
         """Return the better of two estimates, what the weaker missed, and the posteriors."""
         usual = estimator_for(x, d, **self.settings)
         one = usual.measure(x, y, d)
         self.tick()
-        found = posteriors(checked(x, y, d, balanced=True), seed=self.seed, tick=self.tick)
+        found = posteriors(
+            checked(x, y, d, balanced=True), seed=self.settings["seed"], tick=self.tick
+        )
         if isinstance(usual, Counts):  # exact: nothing can be missed
             return one, 0.0, found
         other = ByNetwork(found=found, **self.settings).measure(x, y, d)

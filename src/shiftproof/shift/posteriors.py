@@ -91,15 +91,11 @@ class ByNetwork(Estimator):
 
     found: Posteriors
 
-    @property
-    def method(self) -> str:
-        """Name the method."""
-        return "cross-fitted networks"
+    method = "cross-fitted networks"
 
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """State what the numbers rest on."""
         return (
-            "the samples of each domain are independent draws from it",
             "the networks have learnt how domains and labels depend on the features; what they"
             " miss makes I(X;D) and I(X,Y;D) too small",
         )
