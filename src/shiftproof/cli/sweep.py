@@ -7,26 +7,8 @@ from typing import Annotated
 
 import typer
 
-from shiftproof.cli.options import (
-    DataOption,
-    Device,
-    DomainColumn,
-    LabelColumn,
-    Precision,
-    Quiet,
-    option,
-    parse_assignments,
-)
-from shiftproof.cli.sweep_options import (
-    DryRun,
-    Executor,
-    FrozenWeights,
-    RayAddress,
-    RetryFailed,
-    RunsAtOnce,
-    TestDomains,
-    split,
-)
+from shiftproof.cli import options
+from shiftproof.cli.options import parse_assignments, split
 from shiftproof.core.errors import InvalidValue
 
 EXAMPLE = (
@@ -74,35 +56,35 @@ def sweep(
             " algorithm\\[NAME=VALUE]."
         ),
     ] = None,
-    test_domain: TestDomains = None,
+    test_domain: options.TestDomains = None,
     steps: Annotated[
         int | None, typer.Option(help="Number of updates; default the preset's.")
     ] = None,
-    label: LabelColumn = None,
-    domain: DomainColumn = None,
+    label: options.LabelColumn = None,
+    domain: options.DomainColumn = None,
     backbone: Annotated[
         str | None,
         typer.Option(help="Network that computes features where images are frozen (lite)."),
     ] = None,
-    weights: FrozenWeights = "pretrained",
-    data_option: DataOption = None,
-    executor: Executor = "local",
-    ray_address: RayAddress = None,
-    workers: RunsAtOnce = None,
+    weights: options.FrozenWeights = "pretrained",
+    data_option: options.DataOption = None,
+    executor: options.Executor = "local",
+    ray_address: options.RayAddress = None,
+    workers: options.RunsAtOnce = None,
     models: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR", help="After the runs, write the models that are selected to this folder."
         ),
     ] = None,
-    device: Device = "auto",
-    precision: Precision = "fp32",
-    retry_failed: RetryFailed = False,
-    dry_run: DryRun = False,
+    device: options.Device = "auto",
+    precision: options.Precision = "fp32",
+    retry_failed: options.RetryFailed = False,
+    dry_run: options.DryRun = False,
     status: Annotated[
-        Path | None, option("Runs", "Print the status of a sweep and stop.", metavar="DIR")
+        Path | None, options.option("Runs", "Print the status of a sweep and stop.", metavar="DIR")
     ] = None,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run the DomainBed protocol; run the same command again to resume."""
     from shiftproof.api.sweep import sweep as run
@@ -122,14 +104,14 @@ def sweep(
             trials=trials,
             selection=split(selection) or (),
             out=out,
-            hparams=parse_assignments("--hparam", hparam),
+            hparams=parse_assignments("--hparam", hparam or []),
             test_domains=test_domain or (),
             steps=steps,
             label=label,
             domain=domain,
             backbone=backbone,
             weights=weights,
-            options=parse_assignments("--data-option", data_option),
+            options=parse_assignments("--data-option", data_option or []),
             executor=executor,
             ray_address=ray_address,
             workers=workers,
