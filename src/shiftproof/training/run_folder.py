@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shiftproof.core.errors import RunConflict
 from shiftproof.core.files import locked_folder, read_json, write_json
-from shiftproof.training.records import Record, append_record, read_records, rewind_records
+from shiftproof.training.records import Records
 
 if TYPE_CHECKING:  # torch takes a while to import, and reading a run's results does not need it
     from shiftproof.training.config import RunConfig
@@ -26,7 +26,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoint = path / "checkpoint.safetensors"
-        self._records = path / "records.jsonl"
+        self.records = Records(path / "records.jsonl")
         self._done = path / "done.json"
 
     @contextmanager
@@ -45,18 +45,6 @@ class RunFolder:
     def finish(self, ended: dict[str, Any]) -> None:
         """Write done.json, the last file of a run."""
         write_json(self._done, ended)
-
-    def records(self) -> list[Record]:
-        """Return the records so far."""
-        return read_records(self._records)
-
-    def append(self, record: Record) -> None:
-        """Add a record."""
-        append_record(self._records, record)
-
-    def rewind(self, step: int) -> list[Record]:
-        """Drop the records after `step` and return the others."""
-        return rewind_records(self._records, step)
 
     def _claim_config(self, config: RunConfig) -> None:
         path = self.path / "config.json"
