@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal
 
 import torch
@@ -84,21 +85,8 @@ class MatchingTerm(nn.Module):
         self.match, self.points = match, labelled_representations
 
 
-def gradients(outputs: Outputs) -> Matched:
-    """Match gradients, domain by domain."""
-    return outputs.gradients, outputs.domains
-
-
-def representations(outputs: Outputs) -> Matched:
-    """Match representations."""
-    return outputs.representations, outputs.domains
-
-
-def labelled_representations(outputs: Outputs) -> Matched:
-    """Match representations class by class."""
-    return outputs.representations, outputs.labels, outputs.classes
-
-
-def risks(outputs: Outputs) -> Matched:
-    """Match risks."""
-    return outputs.risks, outputs.domains
+# What a term can match: the arguments of its `match`, from `Outputs`.
+gradients = attrgetter("gradients", "domains")
+representations = attrgetter("representations", "domains")
+labelled_representations = attrgetter("representations", "labels", "classes")
+risks = attrgetter("risks", "domains")
