@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from shiftproof.core.errors import RunConflict
-from shiftproof.core.files import read_json, write_json
+from shiftproof.core.files import locked_folder, read_json, write_json
 from shiftproof.training.records import Records
 
 if TYPE_CHECKING:  # torch takes a while to import, and reading a run's results does not need it
@@ -33,23 +31,10 @@ class RunFolder:
 
     @contextmanager
     def claim(self, config: RunConfig) -> Iterator[None]:
-        """Lock the folder for `config`: no other run and no other process may write to it.
-
-        The operating system releases the lock when the process ends, however it ends.
-        """
-        if self.path.exists() and not self.path.is_dir():
-            raise RunConflict(f"{self.path} is a file; `out` must be a folder")
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / "lock", blocking=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise RunConflict(f"another process is writing {self.path}; wait or stop it") from None
-        try:
+        """Lock the folder for `config`: no other run and no other process may write to it."""
+        with locked_folder(self.path, f"another process is writing {self.path}; wait or stop it"):
             self._claim_config(config)
             yield
-        finally:
-            lock.release()
 
     def done(self) -> dict[str, Any] | None:
         """Return how the run ended, or None if it has not."""
