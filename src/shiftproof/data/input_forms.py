@@ -69,11 +69,6 @@ class TableForm(InputForm):
         """The number of features."""
         return (len(self.columns.feature_names),)
 
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The columns that a table must have."""
-        return tuple(column.name for column in self.columns.columns.columns)
-
     def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> Tensor:
         """Return rows as numbers, [rows, columns] of float64; categories as codes, missing as NaN.
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.base import DATASETS, DatasetCard, Progress
+from shiftproof.data.base import DATASETS, Progress
 from shiftproof.data.datasets.image_benchmark import (
     DEEPEST,
     ImageBenchmark,
     find_by_folders,
+    image_card,
 )
 from shiftproof.data.images.files import LabelledPath
-from shiftproof.data.images.walk import images_in, subfolders
+from shiftproof.data.images.walk import folders_below, images_in
 from shiftproof.data.library.base import Found
 from shiftproof.data.sources import Source
 
@@ -28,10 +28,13 @@ COUNTS = {
     "location_46": (5_883, 6_122),
 }
 SERVER = "https://storage.googleapis.com/public-datasets-lila/caltechcameratraps"
+ARCHIVES = (
+    ("eccv_18_all_images_sm.tar.gz", "8143c17aa2a12872b66f284ff211531f", 6_492_615_601),
+    ("eccv_18_annotations.tar.gz", "66a1f481b44aa1edadf75c9cfbd27aba", 2_997_071),
+)
 
 
 @DATASETS.register("terra-incognita")
-@dataclass(frozen=True)
 class TerraIncognita(ImageBenchmark):
     """Nine animals and empty images, from the cameras at locations 100, 38, 43 and 46.
 
@@ -46,44 +49,23 @@ class TerraIncognita(ImageBenchmark):
     Users of the archives have published their sizes and checksums.
     """
 
-    name: ClassVar[str] = "terra-incognita"
-    card: ClassVar[DatasetCard] = DatasetCard(
+    name = "terra-incognita"
+    card = image_card(
         summary="animals in front of four camera traps; 24,330 or 24,788 images, see the card",
         counts={domain: now for domain, (now, _) in COUNTS.items()},
         classes=(
             *("bird", "bobcat", "cat", "coyote", "dog"),
             *("empty", "opossum", "rabbit", "raccoon", "squirrel"),
         ),
-        input_shape=(3, 224, 224),
-        regime="large-image",
-        backbone="resnet50",
-        eval_every=300,
         publication="Beery et al. (2018), Recognition in Terra Incognita; in this form Gulrajani"
         " and Lopez-Paz (2021)",
         licence="Community Data License Agreement, permissive variant",
-        sources=(
-            (
-                Source(
-                    f"{SERVER}/eccv_18_all_images_sm.tar.gz",
-                    "eccv_18_all_images_sm.tar.gz",
-                    md5="8143c17aa2a12872b66f284ff211531f",
-                    size=6_492_615_601,
-                ),
-            ),
-            (
-                Source(
-                    f"{SERVER}/eccv_18_annotations.tar.gz",
-                    "eccv_18_annotations.tar.gz",
-                    md5="66a1f481b44aa1edadf75c9cfbd27aba",
-                    size=2_997_071,
-                ),
-            ),
+        sources=tuple(
+            (Source(f"{SERVER}/{name}", name, md5=md5, size=size),) for name, md5, size in ARCHIVES
         ),
     )
-    layout: ClassVar[str] = (
-        "folders eccv_18_all_images_sm and eccv_18_annotation_files, or folders DOMAIN/CLASS"
-    )
-    bounds: ClassVar[Mapping[str, tuple[int, int]]] = COUNTS
+    layout = "folders eccv_18_all_images_sm and eccv_18_annotation_files, or folders DOMAIN/CLASS"
+    bounds = COUNTS
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
@@ -91,31 +73,25 @@ class TerraIncognita(ImageBenchmark):
         prepared = find_by_folders(folders, cls.card, progress)
         if prepared.samples:
             return prepared
-        annotations = [file for folder in folders for file in _annotation_files(folder)]
+        places = [place for folder in folders for place in folders_below(folder, DEEPEST)]
+        annotations = [file for place in places for file in sorted(place.glob("*.json"))]
         if not annotations:
             return prepared
         progress("reading annotations", 0, 0)
         labelled = sorted({pair for file in _one_edition(annotations) for pair in _labels(file)})
         wanted = {image for image, _, _ in labelled}
-        places = _find(wanted, folders, progress)
+        paths = _find(wanted, places, progress)
         samples = [
-            LabelledPath(places[image], label, f"location_{location}")
+            LabelledPath(paths[image], label, f"location_{location}")
             for image, location, label in labelled
-            if image in places
+            if image in paths
         ]
         notes = []
-        if missing := len(wanted) - len(places):
+        if missing := len(wanted) - len(paths):
             notes.append(f"annotated images that are missing: {missing:,} of {len(wanted):,}")
         if twice := len(labelled) - len(wanted):
             notes.append(f"images in two classes, because they show both: {twice:,}")
         return Found(samples, notes)
-
-
-def _annotation_files(folder: Path, deeper: int = DEEPEST) -> Iterator[Path]:
-    yield from sorted(folder.glob("*.json"))
-    if deeper:
-        for inner in subfolders(folder):
-            yield from _annotation_files(inner, deeper - 1)
 
 
 def _one_edition(files: Sequence[Path]) -> list[Path]:
@@ -153,20 +129,13 @@ def _labels(file: Path) -> Iterator[tuple[str, str, str]]:
 
 def _find(names: set[str], folders: Sequence[Path], progress: Progress) -> dict[str, Path]:
     """Return the paths of the images with these names; two with one name are an error."""
-    places: dict[str, Path] = {}
-
-    def look(folder: Path, deeper: int) -> None:
-        progress("finding images", len(places), len(names))
+    paths: dict[str, Path] = {}
+    for folder in folders:
+        progress("finding images", len(paths), len(names))
         for path in images_in(folder):
             if path.name not in names:
                 continue
-            if path.name in places:
-                raise DataError(f"two images have the same name: {places[path.name]} and {path}")
-            places[path.name] = path
-        if deeper:
-            for inner in subfolders(folder):
-                look(inner, deeper - 1)
-
-    for folder in folders:
-        look(folder, DEEPEST)
-    return places
+            if path.name in paths:
+                raise DataError(f"two images have the same name: {paths[path.name]} and {path}")
+            paths[path.name] = path
+    return paths

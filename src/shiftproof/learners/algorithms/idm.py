@@ -12,6 +12,7 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.idm_extensions import ExtensionHparams, Extensions
 from shiftproof.matching.gradients import gradients_of
 from shiftproof.matching.term import MatchingTerm, Outputs, gradients, representations
@@ -27,24 +28,21 @@ class IDM(ERM):
 
         L_G = PDM(G¹ … Gᵐ; γ₁) from step t₁ on,   L_R = PDM(R¹ … Rᵐ; γ₂) from step t₂ on
 
-    (`matching.pdm`).  Matching gradients answers concept shift I(Y;D|X), and
-    matching representations covariate shift I(X;D); together they bound the gap between training
-    and test risk with high probability (Section 4).
+    (`matching.pdm`).  Matching gradients reduces concept shift I(Y;D|X), and matching
+    representations covariate shift I(X;D).  Together they bound the gap between training and test
+    risk with high probability (Section 4).
 
-    ``variant`` names what the paper's pseudo-code and the authors' code do differently:
+    The authors' code differs from the paper's pseudo-code; `variant` chooses between them:
 
-    ===========================  =====================  ==========================
-    .                            ``authors`` (default)  ``paper``
-    ===========================  =====================  ==========================
-    moving average               divided by 1 − γ       as it is
-    averages start               with the first step    with the warm-up's end
-    first matched step (from 1)  t + 1                  t
-    Adam at the end of t₁        starts afresh          goes on
-    ===========================  =====================  ==========================
+    | | `authors` (default) | `paper` |
+    |---|---|---|
+    | moving average | divided by 1 − γ | not divided |
+    | averages start | with the first step | at the end of the warm-up |
+    | first matched step (from 1) | t + 1 | t |
+    | Adam at the end of t₁ | restarts | continues |
 
-    The authors' code has neither γ₂ nor t₂, hence their default 0, which switches each off.
-
-    `idm_extensions` has what goes beyond the paper.
+    The authors' code has neither γ₂ nor t₂, so their defaults are 0, which turns them off.
+    Extensions beyond the paper are in `idm_extensions`.
 
     Paper: Dong et al. (2024), *How Does Distribution Matching Help Domain Generalization: An
     Information-theoretic Analysis*.
@@ -57,33 +55,23 @@ class IDM(ERM):
     class Hparams(ExtensionHparams):
         """λ₁, λ₂, t₁, t₂, γ₁, γ₂ and the switches."""
 
-        gradient_weight: float | Literal["auto"] = hparam(
-            1e3, Float(1, 5, base=10), within=(0, 1e15), help="λ₁, strength of gradient matching"
+        gradient_weight: float | Literal["auto"] = weight(
+            1e3, Float(1, 5, base=10), help="λ₁, strength of gradient matching"
         )
-        representation_weight: float | Literal["auto"] = hparam(
-            1.0, Float(-1, 1, base=10), within=(0, 1e15), help="λ₂, of representation matching"
+        representation_weight: float | Literal["auto"] = weight(
+            1.0, Float(-1, 1, base=10), help="λ₂, of representation matching"
         )
-        gradient_warmup: int = hparam(
-            1500,
-            Int(0, 5000),
-            within=(0, 1e12),
-            unit="steps",
-            help="t₁, steps before gradients are matched",
+        gradient_warmup: int = steps(
+            1500, Int(0, 5000), help="t₁, steps before gradients are matched"
         )
-        representation_warmup: int = hparam(
-            0, within=(0, 1e12), unit="steps", help="t₂, steps before representations are matched"
-        )
-        gradient_ema: float = hparam(
-            0.95, Float(0.9, 0.99), within=(0, 0.999999), help="γ₁, memory of gradient matching"
-        )
-        representation_ema: float = hparam(
-            0.0, within=(0, 0.999999), help="γ₂, memory of representation matching"
-        )
+        representation_warmup: int = steps(0, help="t₂, steps before representations are matched")
+        gradient_ema: float = memory(0.95, Float(0.9, 0.99), help="γ₁, memory of gradient matching")
+        representation_ema: float = memory(0.0, help="γ₂, memory of representation matching")
         match_gradients: bool = hparam(True, help="whether to match gradients at all")
         match_representations: bool = hparam(True, help="whether to match representations at all")
         order: int = hparam(2, choices=(1, 2), help="2 for the KL form of PDM, 1 for Wasserstein")
         trim: int = hparam(
-            0, within=(0, 1e9), help="extreme gradients left out at each end, per dimension"
+            0, within=(0, 1e9), help="extreme gradients to leave out at each end, per dimension"
         )
         variant: str = hparam(
             "authors", choices=("authors", "paper"), help="the authors' code or the pseudo-code"
@@ -121,8 +109,8 @@ class IDM(ERM):
     def objective(self, batch: Batch) -> Losses:
         """Return L_IDM = L_E + λ₁ L_G + λ₂ L_R.
 
-        The comments give the lines of Algorithm 2; line 4 (sampling) is the loop's, and line 18
-        (the step on this loss) that of `Algorithm.update`.
+        The comments give the lines of Algorithm 2.  Line 4, sampling, is in the training loop, and
+        line 18, the step on this loss, in `Algorithm.update`.
         """
         representations = self.features(batch)  # line 5
         logits = self.head(representations)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.erm import ERM, Outputs
 from shiftproof.matching.gradients import gradients_of, head_gradients
 from shiftproof.matching.pdm import pdm
-from shiftproof.models.risk import per_sample_risk
+from shiftproof.matching.spread import check_trim
 from shiftproof.penalties.irm import irm_slopes
 from shiftproof.penalties.variance import variance_across_domains
 
@@ -29,22 +28,22 @@ class TwoStage(ERM):
     domains, Lᵢ the risk of domain i, Gⁱ [b, P] its samples' gradients by the P parameters of the
     head, and Gⁱ₍ⱼ₎ these sorted in each dimension, the t smallest and largest left out:
 
-    =========  ==================================================================
-    ``irm``    (1/m) Σᵢ (∂Lᵢ(w·f)/∂w at w = 1)²
-    ``vrex``   Σ_{i<k} (Lᵢ − Lₖ)²
-    ``iga``    Σ_{i<k} ‖mean_j Gⁱ₍ⱼ₎ − mean_j Gᵏ₍ⱼ₎‖² / P
-    ``fishr``  Σᵢ ‖vᵢ − v̄‖², with vᵢ the variance of Gⁱ in each dimension
-    ``idm``    Σ_{i<k} mean_j ‖Gⁱ₍ⱼ₎ − Gᵏ₍ⱼ₎‖² / P
-    =========  ==================================================================
+    | `penalty` | P |
+    |---|---|
+    | `irm` | (1/m) Σᵢ (∂Lᵢ(w·f)/∂w at w = 1)² |
+    | `vrex` | Σ_{i<k} (Lᵢ − Lₖ)² |
+    | `iga` | Σ_{i<k} ‖mean_j Gⁱ₍ⱼ₎ − mean_j Gᵏ₍ⱼ₎‖² / P |
+    | `fishr` | Σᵢ ‖vᵢ − v̄‖², with vᵢ the variance of Gⁱ in each dimension |
+    | `idm` | Σ_{i<k} mean_j ‖Gⁱ₍ⱼ₎ − Gᵏ₍ⱼ₎‖² / P |
 
-    ``none`` leaves empirical risk minimisation with a penalty on the norm.  The scripts are for
-    two domains; sums over pairs are our reading for more.
+    `none` is empirical risk minimisation with a penalty on the norm.  The scripts are for two
+    domains; for more we sum over pairs.
 
-    Dividing by λₜ would not matter to Adam but for its memory: the squared gradients of the first
-    stage stay in its average and slow the second down.  The algorithms of the same names do
-    neither, and start Adam afresh.
+    Dividing by λₜ matters only through Adam's moments: the squared gradients of the first stage
+    stay in its average and slow the second stage down.  The algorithms of the same names do not
+    divide, and restart Adam.
 
-    ``track_penalties`` records all five at each step, whichever is used (Figure 1 of the paper).
+    `track_penalties` records all five penalties at each step (Figure 1 of the paper).
 
     Paper: Arjovsky et al. (2019), *Invariant Risk Minimization*; the penalties as in Rame et al.
     (2022) and Dong et al. (2024).
@@ -56,7 +55,7 @@ class TwoStage(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """P, λ, t₁, c and t; defaults as the paper selected them for IDM, draws as it searched."""
+        """P, λ, t₁, c and t; the defaults are those that the paper selected for IDM."""
 
         lr: float = hparam(
             0.000449,
@@ -64,14 +63,14 @@ class TwoStage(ERM):
             within=(1e-12, 1e3),
             help="learning rate of Adam",
         )
-        penalty: str = hparam("idm", choices=("none", *PENALTIES), help="P, what is penalised")
+        penalty: str = hparam("idm", choices=("none", *PENALTIES), help="P, the penalty")
         penalty_weight: float = hparam(
             2888595.180638,
             Float(4, 8, base=10),
             within=(0, 1e15),
             help="λ, strength in the second stage",
         )
-        # Not of the unit "steps": both stages belong to runs of 500, not of 5,001.
+        # Without the unit "steps", which scales with 5,001 steps: these runs have 500.
         anneal_steps: int = hparam(
             154, Int(50, 250), within=(0, 1e12), help="t₁, steps of the first stage, where λ is 1"
         )
@@ -88,9 +87,10 @@ class TwoStage(ERM):
     def objective(self, batch: Batch) -> Losses:
         """Return the loss of this stage."""
         h = self.hparams
-        outputs = _Outputs.of(self, batch)
+        outputs = self.outputs(batch)
         risk = outputs.risks.mean()
-        norm = torch.stack([w.square().sum() for w in self._trained()]).sum()
+        trained = [*self.featurizer.parameters(), *self.head.parameters()]
+        norm = torch.stack([w.square().sum() for w in trained]).sum()
         total = risk + h.norm_weight * norm
         parts = {"risk": risk}
         if h.penalty != "none":
@@ -107,10 +107,7 @@ class TwoStage(ERM):
                 }
         return Losses(total, parts)
 
-    def _trained(self) -> list[Tensor]:
-        return [*self.featurizer.parameters(), *self.head.parameters()]
-
-    def _penalty(self, name: str, outputs: _Outputs) -> Tensor:
+    def _penalty(self, name: str, outputs: Outputs) -> Tensor:
         if name == "irm":
             slopes = irm_slopes(outputs.logits, outputs.labels).mean(dim=1)
             return slopes.square().mean()
@@ -118,42 +115,20 @@ class TwoStage(ERM):
         pairs = domains**2  # Σ_{i<k} (xᵢ − xₖ)² = m² · (the variance across m domains)
         if name == "vrex":
             return pairs * variance_across_domains(outputs.risks)
+        of_head = (outputs.representations, outputs.labels, outputs.logits)
         if name == "idm":
-            gradients = gradients_of(
-                self.head, outputs.representations, outputs.labels, outputs.logits
-            )
-            return pairs * pdm(gradients, trim=self.hparams.trim)
-        gradients = head_gradients(
-            self.head, outputs.representations, outputs.labels, outputs.logits
-        )
+            return pairs * pdm(gradients_of(self.head, *of_head), trim=self.hparams.trim)
+        gradients = head_gradients(self.head, *of_head)
         if name == "iga":
             return pairs * variance_across_domains(_trimmed_mean(gradients, self.hparams.trim))
         variances = gradients.var(dim=1, correction=0)
         return domains * variances.shape[1] * variance_across_domains(variances)
 
 
-@dataclass(frozen=True)
-class _Outputs:
-    """What a batch gives: representations [m, b, k], logits [m, b, c], labels, risks [m]."""
-
-    representations: Tensor
-    logits: Tensor
-    labels: Tensor
-    risks: Tensor
-
-    @classmethod
-    def of(cls, algorithm: TwoStage, batch: Batch) -> _Outputs:
-        representations = algorithm.features(batch)
-        logits = algorithm.head(representations)
-        risks = per_sample_risk(logits, batch.y).mean(dim=1)
-        return cls(representations, logits, batch.y, risks)
-
-
 def _trimmed_mean(x: Tensor, trim: int) -> Tensor:
     """Return the mean of each dimension without its extremes: [m, b, d] → [m, d]."""
     size = x.shape[1]
-    if not 0 <= 2 * trim < size:
-        raise InvalidValue(f"cannot trim {trim} values from each end of {size}")
+    check_trim(trim, size)
     if trim == 0:
         return x.mean(dim=1)
     extremes = [x.topk(trim, dim=1, largest=side).values.sum(dim=1) for side in (True, False)]
