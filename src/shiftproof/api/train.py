@@ -17,8 +17,7 @@ from shiftproof.inference.model import MODEL, TrainedModel, trained_model
 from shiftproof.models.weights import PRETRAINED
 from shiftproof.training.config import DEFAULT_EVALUATION, RunConfig, configure
 from shiftproof.training.features import freeze as freeze_backbone
-from shiftproof.training.loop import RunResult
-from shiftproof.training.loop import train as run
+from shiftproof.training.loop import RunResult, train as run
 from shiftproof.training.observers import CompositeObserver, Observer
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
