@@ -18,8 +18,8 @@ Matched = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """What a network gives for one batch: [domains, batch, …], or one group for each domain.
+class MatchInputs:
+    """What can be matched in one batch: [domains, batch, …], or one group for each domain.
 
     `domains` are their ids, if they are not 0, 1, …  The gradients are computed when first asked
     for, since not every step needs them.
@@ -41,14 +41,14 @@ class Outputs:
 class MatchingTerm(nn.Module):
     """λ PDM(·; γ) from step t on (Algorithm 2, lines 10–12 and 14–16).
 
-    `points` gives `match` its arguments, from `Outputs`.  Steps count from 0.  The variant
+    `points` gives `match` its arguments, from `MatchInputs`.  Steps count from 0.  The variant
     `authors` matches after t steps, and its moving average runs from the first step on; the
     variant `paper` matches from the t-th step on, and its average begins there.
     """
 
     def __init__(
         self,
-        points: Callable[[Outputs], Matched],
+        points: Callable[[MatchInputs], Matched],
         weight: float | Literal["auto"],
         warmup: int,
         gamma: float,
@@ -73,10 +73,10 @@ class MatchingTerm(nn.Module):
         """Whether the points of this step enter a moving average or the loss."""
         return self.starts_early or self.acts(step)
 
-    def forward(self, outputs: Outputs, step: int) -> Tensor:
+    def forward(self, inputs: MatchInputs, step: int) -> Tensor:
         """Return the penalty of one step; it has no gradient before it acts."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.acts(step)):
-            penalty: Tensor = self.match(*self.points(outputs))
+            penalty: Tensor = self.match(*self.points(inputs))
         return penalty
 
     def match_within_classes(self, match: nn.Module) -> None:
@@ -84,21 +84,21 @@ class MatchingTerm(nn.Module):
         self.match, self.points = match, labelled_representations
 
 
-def gradients(outputs: Outputs) -> Matched:
+def gradients(inputs: MatchInputs) -> Matched:
     """Match gradients, domain by domain."""
-    return outputs.gradients, outputs.domains
+    return inputs.gradients, inputs.domains
 
 
-def representations(outputs: Outputs) -> Matched:
+def representations(inputs: MatchInputs) -> Matched:
     """Match representations."""
-    return outputs.representations, outputs.domains
+    return inputs.representations, inputs.domains
 
 
-def labelled_representations(outputs: Outputs) -> Matched:
+def labelled_representations(inputs: MatchInputs) -> Matched:
     """Match representations class by class."""
-    return outputs.representations, outputs.labels, outputs.classes
+    return inputs.representations, inputs.labels, inputs.classes
 
 
-def risks(outputs: Outputs) -> Matched:
+def risks(inputs: MatchInputs) -> Matched:
     """Match risks."""
-    return outputs.risks, outputs.domains
+    return inputs.risks, inputs.domains
