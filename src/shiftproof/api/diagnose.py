@@ -126,13 +126,10 @@ def diagnose(
     """
     made_by = checked_seed(seed, data_seed)
     trained = None if run is None else read_run(Path(run))
+    if trained is not None:
+        made_by = trained.data_seed
     held_out = names(test_domains)
-    dataset = load(
-        data,
-        seed=made_by if trained is None else trained.data_seed,
-        progress=progress,
-        **loading,
-    )
+    dataset = load(data, seed=made_by, progress=progress, **loading)
     chosen = choose_domains(dataset, names(domains), held_out)
     if trained is None:
         dataset = _only(dataset, chosen)

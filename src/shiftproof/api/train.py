@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.core.errors import DataError, InvalidValue
@@ -162,14 +162,6 @@ def train(
     return TrainedRun(**vars(result), config=config)
 
 
-class Prepared(NamedTuple):
-    """Data that training can start on, and what is left of the settings for it."""
-
-    dataset: DomainDataset
-    hparams: Mapping[str, object]
-    backbone: str | None
-
-
 def prepare(
     data: Data,
     observer: Observer,
@@ -183,8 +175,11 @@ def prepare(
     precision: str,
     workers: int | None,
     loading: LoadOptions,
-) -> Prepared:
-    """Load the data and, with `freeze`, turn images into the features of `backbone`."""
+) -> tuple[DomainDataset, Mapping[str, object], str | None]:
+    """Load the data and, with `freeze`, turn images into the features of `backbone`.
+
+    Return data that training can start on, and the hyper-parameters and backbone for it.
+    """
     given = dict(hparams or {})
     if weights is not None:
         if "weights" in given:
@@ -203,7 +198,7 @@ def prepare(
         )
         backbone = None
     observer.loaded(dataset)
-    return Prepared(dataset, given, backbone)
+    return dataset, given, backbone
 
 
 def folder_of(out: str | os.PathLike[str] | None) -> Path | None:

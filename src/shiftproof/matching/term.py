@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal
 
 import torch
@@ -84,21 +85,8 @@ class MatchingTerm(nn.Module):
         self.match, self.points = match, labelled_representations
 
 
-def gradients(inputs: MatchInputs) -> Matched:
-    """Match gradients, domain by domain."""
-    return inputs.gradients, inputs.domains
-
-
-def representations(inputs: MatchInputs) -> Matched:
-    """Match representations."""
-    return inputs.representations, inputs.domains
-
-
-def labelled_representations(inputs: MatchInputs) -> Matched:
-    """Match representations class by class."""
-    return inputs.representations, inputs.labels, inputs.classes
-
-
-def risks(inputs: MatchInputs) -> Matched:
-    """Match risks."""
-    return inputs.risks, inputs.domains
+# What a term can match: the arguments of its `match`, from `MatchInputs`.
+gradients = attrgetter("gradients", "domains")
+representations = attrgetter("representations", "domains")
+labelled_representations = attrgetter("representations", "labels", "classes")
+risks = attrgetter("risks", "domains")
