@@ -55,7 +55,8 @@ def sizes_of(datasets: Sequence[DatasetResults]) -> str:
 def _size(dataset: DatasetResults) -> str:
     if dataset.standalone:
         return f"runs of {numbered('seed', dataset.trials)}"
+    trials, draws = dataset.trials, dataset.draws
     return (
-        f"{counted(len(dataset.trials), 'trial')} ({numbered('seed', dataset.trials)}),"
-        f" {counted(len(dataset.draws), 'hyper-parameter draw')} ({numbered('seed', dataset.draws)})"
+        f"{counted(len(trials), 'trial')} ({numbered('seed', trials)}),"
+        f" {counted(len(draws), 'hyper-parameter draw')} ({numbered('seed', draws)})"
     )
