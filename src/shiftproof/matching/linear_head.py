@@ -53,16 +53,20 @@ class _LinearHeadMatch(torch.autograd.Function):
             return [total, *itertools.chain(*slopes)]
 
         by_thread = side_by_side(match, _split(x.blocks(), features))
-        total, *slopes = (torch.stack(parts).sum(dim=0) for parts in zip(*by_thread, strict=True))
+        total, *slopes = by_thread[0]
+        for others in by_thread[1:]:
+            for whole, part in zip((total, *slopes), others, strict=True):
+                whole += part
         domains, levels = len(x.sizes), x.sizes[0]
         if how.memory is not None:
             domains, _, levels = how.memory.sums.shape
         count = domains * x.dims * (levels - 2 * how.trim if how.widths is None else 1)
         by_features, by_residual = (
-            torch.cat([part.transpose(1, 2).flatten(0, 1) for part in parts]) / count
+            _row_by_row([part.transpose(1, 2).flatten(0, 1) for part in parts])
             for parts in (slopes[::2], slopes[1::2])
         )
         ctx.save_for_backward(by_features, by_residual)
+        ctx.count = count
         return (total / count).to(features.dtype)
 
     @staticmethod
@@ -70,7 +74,8 @@ class _LinearHeadMatch(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Scale the derivative that is already there."""
         by_features, by_residual = ctx.saved_tensors
-        return gradients[0] * by_features, gradients[0] * by_residual, None, None, None
+        factor = gradients[0] / ctx.count
+        return factor * by_features, factor * by_residual, None, None, None
 
 
 class _Bundle(NamedTuple):
@@ -112,7 +117,7 @@ def _match(bundles: list[_Bundle], block: Block, how: Matching, slopes: Slopes |
     k = bundles[0].r.shape[1]
     dims = slice(outputs.start * k + features.start, (outputs.stop - 1) * k + features.stop)
     moved = how.moved(ranked[0] if len(ranked) == 1 else torch.cat(ranked), dims)
-    deviation = centred(moved, how.shares)
+    deviation = centred(moved, how.shares, overwrite=True)
     if how.trim:
         deviation[..., : how.trim] = 0
         deviation[..., deviation.shape[-1] - how.trim :] = 0
@@ -139,6 +144,11 @@ def _add_slopes(
     by_point = by_point.view(len(e), e.shape[1], r.shape[2], -1)
     own[0][:, features] += (by_point * e).sum(dim=1)
     own[1][:, outputs] += (by_point * r).sum(dim=2)
+
+
+def _row_by_row(parts: list[Tensor]) -> Tensor:
+    """Return parts [nᵢ, k] as one tensor; a single part is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _split(blocks: list[Block], like: Tensor) -> list[list[Block]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
@@ -18,10 +19,13 @@ from shiftproof.core.errors import InvalidValue
 Order = Literal[1, 2]
 
 
-def centred(x: Tensor, shares: Tensor | None = None) -> Tensor:
-    """Return D; `shares` [domains, 1, …] has as many axes as x, and None means 1/m each."""
+def centred(x: Tensor, shares: Tensor | None = None, *, overwrite: bool = False) -> Tensor:
+    """Return D; `shares` [domains, 1, …] has as many axes as x, and None means 1/m each.
+
+    With `overwrite`, x becomes D: large x are read and written once less.
+    """
     if shares is None:
-        return x - x.mean(dim=0)
+        return torch.sub(x, x.mean(dim=0), out=x if overwrite else None)
     return x.addcmul(shares, x.sum(dim=0), value=-1)
 
 
