@@ -50,7 +50,7 @@ def logistic_path(
     classes: int,
     weights: np.ndarray,
     penalties: Sequence[float],
-    tolerance: float = 1e-7,
+    tolerance: float = 1e-8,
 ) -> LogisticPath:
     """Solve for every penalty α and every row of sample weights.
 
@@ -65,7 +65,7 @@ def logistic_path(
     >>> x, y = np.array([[-1.0], [1.0], [3.0], [5.0]]), np.array([0, 1, 0, 1])
     >>> path = logistic_path(x, y, 2, np.ones((1, 4)), [0.1])
     >>> path.coefficients.round(3).tolist(), path.intercepts.round(3).tolist()
-    ([[[[0.285]]]], [[[-0.579]]])
+    ([[[[0.408]]]], [[[-0.815]]])
     """
     alphas = np.asarray(penalties, dtype=np.float64)
     weights = np.asarray(weights, dtype=np.float64)
