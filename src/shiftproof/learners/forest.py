@@ -55,7 +55,9 @@ class ForestCandidate(Candidate):
         kind = ExtraTreesClassifier if self.extra else RandomForestClassifier
         model = kind(self.trees, min_samples_leaf=variant, random_state=seed, n_jobs=-1)
         pipeline = Pipeline([("encoder", encoder(train.categorical)), ("model", model)])
-        return pipeline.fit(train.x, train.y)
+        pipeline.fit(train.x, train.y)
+        model.n_jobs = None  # threads would add up the trees in any order: other last digits
+        return pipeline
 
 
 @LEARNERS.register("forest")
