@@ -1,18 +1,23 @@
-# The two commands of the README are `make demo` and `make test`.  Everything they need is put into
-# .venv by `make install`, which does nothing if that is up to date.
+# The two commands of the README are `make demo` and `make test`.  `make install` puts all they need
+# into .venv; it does nothing if that is up to date.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The layers below `training`: their tests start no command and no sweep.
+FAST := core data information learners matching models penalties theory
 
-.PHONY: demo test test-all lint format docs install clean
+.PHONY: demo test test-fast test-all lint format docs install clean
 
 demo: $(STAMP)
 	$(BIN)/shiftproof demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/test_layers.py $(FAST:%=tests/%)
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "slow or not slow"

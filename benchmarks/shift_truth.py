@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from shiftproof.information import Counts, CrossFitted, Estimator, Shift
-from shiftproof.information.families import mutual_information
+from shiftproof.information import Counts, CrossFitted, Estimator, Shift, mutual_information
 
 AGREEMENTS = {"two training domains": (0.9, 0.8), "all three": (0.9, 0.8, 0.1)}
 NOISE = 0.25

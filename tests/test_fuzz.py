@@ -22,7 +22,7 @@ from PIL import Image
 from shiftproof.core.errors import ShiftproofError
 from shiftproof.data import DomainDataset
 from shiftproof.data.datasets.pacs import PACS
-from shiftproof.data.library.store import import_set
+from shiftproof.data.library.importing import import_dataset
 from shiftproof.data.load import DataRequest
 
 CLASSES = {"blue": (20, 20, 220), "green": (20, 220, 20), "red": (220, 20, 20)}
@@ -313,7 +313,7 @@ def test_a_hostile_archive(seed, tmp_path, home):
     (tmp_path / "inner").mkdir()
     archive = archive_of(tmp_path / "inner", seed, rng)
     before = {path for path in tmp_path.rglob("*") if home not in (path, *path.parents)}
-    held = attempt(lambda: import_set("pacs", archive))
+    held = attempt(lambda: import_dataset("pacs", archive))
     if held is None:
         assert not (home / "datasets" / "pacs").exists()
     else:

@@ -1,9 +1,9 @@
-"""Write the tables of docs/reproduction.md anew from the records under results/.
+"""Write the tables of docs/reproduction.md from the records under results/.
 
     python tools/reproduced_tables.py
 
-Between ``<!-- NAME -->`` and ``<!-- /NAME -->`` stands what a study finds in recorded runs; all
-else on the page is written by hand.
+The text between ``<!-- NAME -->`` and ``<!-- /NAME -->`` is made from recorded runs; the rest of
+the page is written by hand.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from shiftproof.paper.catalogue import STUDIES
 from shiftproof.paper.comparison import Comparison
 from shiftproof.paper.running_time import compare_timings, read_timing
 from shiftproof.paper.studies import Choice
-from shiftproof.report.reproduction import as_markdown
-from shiftproof.sweeps.results import read_sweep
+from shiftproof.report.paper_tables import comparison_table
+from shiftproof.report.renderers.markdown import as_markdown
+from shiftproof.sweeps.read_runs import read_sweep
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -65,7 +66,7 @@ def found(source: Source) -> Comparison:
     runs = read_sweep(RESULTS / source.records)
     tables = STUDIES[source.study]().find(runs, source.choice).comparisons
     table = next(table for table in tables if table.name == source.table)
-    # Of a table of which little has been run, the rows that have been.
+    # Only the rows that have been run.
     rows = tuple(row for row in table.rows if any(cell.ours for cell in row.cells))
     return replace(table, rows=rows)
 
@@ -77,11 +78,11 @@ def table_named(name: str) -> str:
         table = compare_timings([read_timing(path) for path in paths])
     else:
         table = found(SOURCES[name])
-    return as_markdown(table).partition("\n\n")[2].strip()
+    return as_markdown(comparison_table(table)).partition("\n\n")[2].strip()
 
 
 def renewed(page: str) -> str:
-    """Return the page with all its tables made anew."""
+    """Return the page with all its tables replaced."""
     return MARKED.sub(lambda m: f"{m[1]}\n{table_named(m['name'])}\n\n{m[3]}", page)
 
 

@@ -1,33 +1,104 @@
 """Shiftproof: train on several domains, hold up on one never seen, and find out what shifts.
 
-The names below are imported when they are first asked for: ``import shiftproof`` itself is quick.
+The names in `__all__` are public.  Each is imported when it is first used, so `import shiftproof`
+is quick and imports no torch.
 """
 
 from __future__ import annotations
 
-import importlib
+import sys
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "ALGORITHMS",
+    "DATASETS",
+    "Algorithm",
+    "Batch",
+    "Choice",
+    "DatasetCard",
+    "DatasetSource",
+    "Domain",
+    "DomainDataset",
+    "Float",
+    "Int",
+    "InterDomainMatching",
+    "Losses",
+    "ShiftproofClassifier",
+    "ShiftproofError",
+    "Task",
+    "TrainedModel",
+    "__version__",
+    "diagnose",
+    "hparam",
+    "load",
+    "load_model",
+    "pdm",
+    "report",
+    "sweep",
+    "train",
+    "train_each",
+]
+
 if TYPE_CHECKING:
-    from shiftproof.inference.model import TrainedModel as TrainedModel
-    from shiftproof.matching import InterDomainMatching as InterDomainMatching
-    from shiftproof.sklearn import ShiftproofClassifier as ShiftproofClassifier
+    from shiftproof.api.diagnose import diagnose
+    from shiftproof.api.load import load
+    from shiftproof.api.load_model import load_model
+    from shiftproof.api.report import report
+    from shiftproof.api.sweep import sweep
+    from shiftproof.api.train import train
+    from shiftproof.api.train_each import train_each
+    from shiftproof.core.errors import ShiftproofError
+    from shiftproof.core.space import Choice, Float, Int, hparam
+    from shiftproof.core.types import Batch, Task
+    from shiftproof.data import DATASETS, DatasetCard, DatasetSource, Domain, DomainDataset
+    from shiftproof.inference.model import TrainedModel
+    from shiftproof.learners.algorithms import ALGORITHMS, Algorithm, Losses
+    from shiftproof.matching import InterDomainMatching
+    from shiftproof.matching.pdm import pdm
+    from shiftproof.sklearn import ShiftproofClassifier
 
-_HOMES = {
-    "InterDomainMatching": "shiftproof.matching",
-    "ShiftproofClassifier": "shiftproof.sklearn",
-    "TrainedModel": "shiftproof.inference.model",
+_VERBS = ("diagnose", "load", "load_model", "report", "sweep", "train", "train_each")
+_HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
+    name: module
+    for module, names in {
+        "shiftproof.core.errors": "ShiftproofError",
+        "shiftproof.core.space": "Choice Float Int hparam",
+        "shiftproof.core.types": "Batch Task",
+        "shiftproof.data": "DATASETS DatasetCard DatasetSource Domain DomainDataset",
+        "shiftproof.inference.model": "TrainedModel",
+        "shiftproof.learners.algorithms": "ALGORITHMS Algorithm Losses",
+        "shiftproof.matching": "InterDomainMatching",
+        "shiftproof.matching.pdm": "pdm",
+        "shiftproof.sklearn": "ShiftproofClassifier",
+    }.items()
+    for name in names.split()
 }
-__all__ = ["InterDomainMatching", "ShiftproofClassifier", "TrainedModel", "__version__"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'shiftproof' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+class LazyPackage(ModuleType):
+    """A package that imports its public names when they are first used.
+
+    Importing a submodule binds its name in the package.  Where a public name is the same, as
+    `train` in `shiftproof.api` is, it stays what it is.
+    """
+
+    _HOMES: dict[str, str]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._HOMES:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(import_module(self._HOMES[name]), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in self._HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted(self.__all__)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+sys.modules[__name__].__class__ = LazyPackage

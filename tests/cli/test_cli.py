@@ -23,7 +23,7 @@ def test_help_shows_an_example(shiftproof, command):
     assert f"Example: shiftproof {command}".strip() in " ".join(out.split())
 
 
-def test_help_answers_within_half_a_second_and_without_torch():
+def test_help_takes_under_0_4_seconds_and_no_torch():
     script = (
         "import sys, time; sys.argv = ['shiftproof', '--help']\n"
         "from shiftproof.cli import main\n"
@@ -41,7 +41,7 @@ def test_help_answers_within_half_a_second_and_without_torch():
         ).stdout
         assert "HEAVY []" in out
         seconds.append(float(out.split("SECONDS ")[1].split()[0]))
-    assert min(seconds) < 0.5
+    assert min(seconds) < 0.4
 
 
 def test_version(shiftproof):
@@ -252,7 +252,7 @@ def test_a_full_disk_is_one_line_and_leaves_a_resumable_run(shiftproof, tmp_path
     monkeypatch.setattr(os, "fsync", full)
     code, _, err = shiftproof(*QUICK, "--out", tmp_path / "run")
     assert code == 2
-    assert "the disk is full; make space" in err
+    assert "the disk is full; free some space" in err
     assert err.count("\n") == 1
     monkeypatch.setattr(os, "fsync", original)
     assert shiftproof(*QUICK, "--out", tmp_path / "run")[0] == 0
@@ -278,7 +278,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "the same command goes on from there" in err
+    assert "Run the same command again to resume." in err
     assert "Traceback" not in err
     assert (tmp_path / "checkpoint.safetensors").exists()
 

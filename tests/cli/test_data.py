@@ -61,11 +61,11 @@ def test_list_names_every_set_with_its_state(shiftproof, sample):
     assert (code, err) == (0, "")
     assert set(DATASETS) <= set(out.split())
     assert out.count("in the package") == 3
-    assert out.count("not here") == 5
+    assert out.count("not downloaded") == 5
     assert max(map(len, out.splitlines())) <= 80
     shiftproof("data", "import", "pacs", sample)
     _, out, _ = shiftproof("data", "list")
-    assert (out.count("not here"), out.count("incomplete")) == (4, 1)
+    assert (out.count("not downloaded"), out.count("incomplete")) == (4, 1)
     assert "28 images" in out
 
 
@@ -76,7 +76,7 @@ def test_show_has_the_whole_card(shiftproof, sample):
     assert "dog 379 389 189 772" in words(out)
     assert "all 2,048 2,344 1,670 3,929" in words(out)
     assert "md5 fd5db817f7cdafeef3bfd525aaf9b42e" in out
-    assert "verified by counts" in out
+    assert "verified by the number of images" in out
     assert "image_size" in out
     shiftproof("data", "import", "pacs", sample)
     _, out, _ = shiftproof("data", "show", "pacs")
@@ -95,9 +95,9 @@ def test_import_says_exactly_what_there_is(shiftproof, sample, library):
     (sample / "photo/dog/3.png").touch()
     code, out, err = shiftproof("data", "import", "pacs", sample)
     assert (code, err) == (0, "")
-    assert "pacs is here, incomplete: 28 of 9,991 images" in out
+    assert "pacs is incomplete: 28 of 9,991 images" in out
     assert "all 0 of 2,048 0 of 2,344 14 of 1,670 14 of 3,929" in words(out)
-    assert "note: files without a byte, left out: 1" in out
+    assert "note: left out 1 empty file" in out
     assert out.endswith(f"It is in {library / 'pacs'}\n")
 
 
@@ -110,7 +110,7 @@ def test_check_finds_what_spoils_results(shiftproof, sample):
     assert code == 1
     assert "error" in out
     assert "leak.png" in out
-    assert "not sound: 1 error to mend" in out
+    assert "check failed: 1 error" in out
     code, out, err = shiftproof("data", "check", sample, "--json")
     found = json.loads(out)
     assert (code, err) == (1, "")
@@ -153,12 +153,12 @@ def test_interrupted_it_leaves_nothing_and_says_how_to_go_on(
         if command == "pull" or calls == 5:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("shiftproof.data.library.store.fetch_any", stop)
+    monkeypatch.setattr("shiftproof.data.library.importing.fetch_any", stop)
     monkeypatch.setattr(shutil, "copyfile", stop)
     code, out, err = shiftproof("data", command, "pacs", *[sample] * (command == "import"))
     assert (code, out) == (130, "")
-    assert err.startswith("stopped; ")
-    assert "the same command" in err
+    assert err.startswith("Interrupted. ")
+    assert "Run the same command again" in err
     assert err.count("\n") == 1
     assert calls == (1 if command == "pull" else 5)
     assert not (library / "pacs").exists()
@@ -170,7 +170,7 @@ def test_interrupted_it_leaves_nothing_and_says_how_to_go_on(
     [
         (["show", "pasc"], "unknown dataset 'pasc'; did you mean 'pacs'?"),
         (["pull", "colored-mnist"], "colored-mnist is part of the package"),
-        (["import", "pacs", "nowhere"], "there is no file or folder nowhere"),
+        (["import", "pacs", "nowhere"], "no such file or folder: nowhere"),
         (["check", "pacs"], "pacs is not on this machine"),
         (["check", "rotated-mnist"], "part of the package: there is nothing to check"),
         (["check", "pasc"], "unknown dataset or folder 'pasc'; did you mean"),
@@ -189,5 +189,5 @@ def test_a_mistake_is_one_line_and_exit_code_2(shiftproof, arguments, told):
 def test_training_on_a_set_that_is_not_here_names_the_commands(shiftproof, tmp_path):
     code, _, err = shiftproof("train", "pacs", "--out", tmp_path / "run")
     assert code == 2
-    assert "shiftproof data pull pacs downloads it" in err
+    assert "run `shiftproof data pull pacs` to download it" in err
     assert err.count("\n") == 1

@@ -69,9 +69,9 @@ def test_baseline(shiftproof, sweep):
         (["--format", "markdwon"], "did you mean 'markdown'?"),
         (["--selection", "oracel"], "did you mean 'oracle'?"),
         (["--baseline", "corall"], "unknown baseline of this sweep 'corall'; did you mean 'coral'"),
-        (["--format", "domainbed"], "--out must say where"),
-        (["--format", "records"], "--out must say where"),
-        (["--format", "records", "--out", "x"], "is for sweeps of Shiftproof"),
+        (["--format", "domainbed"], "writes runs: give --out"),
+        (["--format", "records"], "writes runs: give --out"),
+        (["--format", "records", "--out", "x"], "is made from sweeps of Shiftproof"),
     ],
 )
 def test_mistakes_are_one_line(shiftproof, sweep, arguments, message):

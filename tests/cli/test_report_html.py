@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
-from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.read_runs import read_sweep
 
 
 @pytest.fixture(scope="module")
@@ -125,14 +125,14 @@ def test_a_page_of_packed_runs_lies_beside_them(shiftproof, tmp_path):
 
 def test_mistakes_are_one_line(shiftproof, runs, tmp_path):
     code, _, err = shiftproof("report", runs, "--format", "html", "--out", tmp_path / "no/x.html")
-    assert (code, err) == (2, f"error: there is no folder {tmp_path / 'no'} to put the page in\n")
+    assert (code, err) == (2, f"error: there is no folder {tmp_path / 'no'} to write to\n")
     (tmp_path / "run").mkdir()
     for name in ("config.json", "records.jsonl", "done.json"):
         (tmp_path / "run" / name).write_bytes((runs / "erm/west" / name).read_bytes())
     (tmp_path / "run/diagnosis.json").write_text('{"data": 1}')
     code, _, err = shiftproof("report", tmp_path / "run", "--format", "html")
     assert code == 2
-    assert "diagnosis.json is not what shiftproof diagnose --out writes" in err
+    assert "diagnosis.json is missing or damaged" in err
     assert err.count("\n") == 1
     data = (runs.parent / "toy.csv", "--label", "label", "--domain", "place")
     (tmp_path / "file").write_text("")

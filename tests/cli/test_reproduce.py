@@ -17,8 +17,8 @@ from shiftproof.paper.catalogue import STUDIES
 from shiftproof.paper.colored_mnist import Table1
 from shiftproof.paper.running_time import compare_timings, read_timing, time_steps
 from shiftproof.sweeps.presets import preset_named
-from shiftproof.sweeps.results import read_sweep
-from shiftproof.sweeps.run_archive import pack_runs
+from shiftproof.sweeps.read_runs import read_stored_runs
+from shiftproof.sweeps.run_archive import write_archive
 
 LITE = str(Path(__file__).parents[2] / "results" / "lite.jsonl.gz")
 
@@ -59,7 +59,7 @@ def test_table_and_figure_share_runs_and_the_command_goes_on(few_steps, tmp_path
         assert "Colored MNIST" in (tmp_path / "lite" / f"table1.{suffix}").read_text("utf-8")
     # From the records alone, nothing is run.
     packed = tmp_path / "packed.jsonl.gz"
-    pack_runs(read_sweep(tmp_path / "lite" / "table1"), packed)
+    write_archive(read_stored_runs(tmp_path / "lite" / "table1"), packed)
     again = call("table1", "--scale", "lite", "--records", packed, "--out", tmp_path / "other")
     assert "(2)" in again
     text = (tmp_path / "other" / "lite" / "table1.txt").read_text("utf-8")
@@ -91,7 +91,7 @@ def test_an_ablation_from_plan_to_table(few_steps, tmp_path):
         (["table1", "--runs", "0"], InvalidValue, "--runs must be at least 1"),
         (["table1", "--rows", "IDN"], UnknownName, "did you mean 'IDM'"),
         (["table1", "--data", "x"], InvalidValue, "--data takes name=value"),
-        (["ablation-gradient", "--scale", "lite"], InvalidValue, "--data pacs=FOLDER"),
+        (["ablation-gradient", "--scale", "lite"], InvalidValue, '`data={"pacs": "FOLDER"}`'),
         (["running-time", "--datasets", "mnist"], UnknownName, "'mnist'"),
         (["table1", "--records", "nowhere"], DataError, "there is no nowhere"),
         (["running-time", "--dry-run"], InvalidValue, "--dry-run is not for running-time"),
@@ -163,12 +163,12 @@ def test_records_are_printed_and_nothing_is_written_unless_asked(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     records = Path(LITE).parent / "table1.jsonl.gz"
     assert "70.2 ± 1.4" in call("table1", "--records", records)
-    with pytest.raises(InvalidValue, match="figure1 is a picture: --out must say where"):
+    with pytest.raises(InvalidValue, match="figure1 is a figure: give --out to write it"):
         call("figure1", "--records", records)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failed_run_leaves_a_hole_in_the_table_and_is_told(few_steps, tmp_path):
+def test_a_failed_run_is_missing_in_the_table_and_is_told(few_steps, tmp_path):
     options = ("--scale", "lite", "--out", tmp_path, "--device", "cpu", "--workers", 1, "--quiet")
     small = ("--rows", "erm,idm", "--n-hparams", 1, "--runs", 1, "--test-domain", "10%")
     call("ablation-pdm", *options, *small)

@@ -121,6 +121,7 @@ def test_frozen_features_by_the_command(shiftproof, pets):
     config = json.loads(Path("run/config.json").read_text())
     assert config["backbone"] == "mlp"
     assert config["frozen"]["weights"] == "random"
+    assert config["frozen"]["backbone"] == "test_resnet.r160_in1k"
     assert "weights" not in config["hparams"]
     code, _, err = shiftproof(*command, "--out", "linear", "--hparam", "depth=0")
     assert code == 0, err
@@ -131,11 +132,12 @@ def test_what_is_left_out_is_said_once_and_training_goes_on(shiftproof, pets):
     (pets / "south" / "readme.txt").write_text("x")
     code, _, err = shiftproof(
         "train", pets, "-a", "erm", "--backbone", "mlp", "--image-size", "8",
-        "--test-domain", "south", "--out", "run", *SHORT,
+        "--test-domain", "each", "--out", "run", *SHORT,
     )  # fmt: skip
     assert code == 0
-    assert err.count("note: domain 'north': 1 image cannot be read and is left out") == 1
-    assert err.count("note: 1 files of other kinds were left out (1 .txt)") == 1
+    assert err.count("pets: 3 domains (north 11, south 12, west & east 12)") == 1
+    assert err.count("note: domain 'north': left out 1 image that cannot be read") == 1
+    assert err.count("note: left out 1 file of other kinds (1 .txt)") == 1
 
 
 @pytest.mark.parametrize(
@@ -143,28 +145,28 @@ def test_what_is_left_out_is_said_once_and_training_goes_on(shiftproof, pets):
     [
         (["pets", "--label", "x"], "--label is for tables and manifests; pets is a folder"),
         (["rotated-mnist", "--drop", "x"], "--drop is for tables"),
-        (["wards.csv"], "no column named 'label'; name the one it is with --label, among"),
+        (["wards.csv"], "no column named 'label'; set --label to one of"),
         (["wards.csv", "--label", "il", "--domain", "ward"], "'il'; did you mean 'ill'?"),
         (["wards.csv", "--label", "ill", "--domain", "ill"], "name the same column"),
-        (["wards.csv", "--label", "age", "--domain", "ward"], "that is no class"),
+        (["wards.csv", "--label", "age", "--domain", "ward"], "too many for a class label"),
         (["wards.csv", "--label", "ill", "--domain", "ward", "--drop", "agee"], "did you mean"),
         (["wards.csv", "--label", "ill", "--domain", "ward", "--freeze"], "--freeze is for images"),
         (["nowhere.csv"], "there is no file or folder nowhere.csv"),
         (["no/where"], "there is no file or folder no/where"),
         (["petz"], "unknown dataset, file or folder 'petz'"),
         (["empty"], "holds no images; the layout must be DIR/domain/class/"),
-        ([".", "--backbone", "mlp"], "a level too deep"),
-        (["pets/north"], "belong to no class"),
+        ([".", "--backbone", "mlp"], "one level too deep"),
+        (["pets/north"], "outside of a class folder"),
         (["pets", "--image-size", "2"], "--image-size must lie in [8, 4096], not 2"),
         (["pets", "--test-domain", "nort"], "did you mean 'north'"),
         (["pets", "--test-domain", "each", "--test-domain", "north"], "each stands alone"),
-        (["pets", "--test-domain", "north", "--test-domain", "south"], "and 1 remain for training"),
+        (["pets", "--test-domain", "north", "--test-domain", "south"], "with 1 left for training"),
         (["pets", "--seed", "-1"], "--seed and --data-seed must be at least 0"),
         (["pets", "--workers", "-1"], "workers must be at least 0"),
         (["pets", "--checkpoint-seconds", "-1"], "--checkpoint-seconds must be at least 0"),
         (["pets", "--data-option", "image_size=8", "--image-size", "9"], "give image_size twice"),
-        (["pets", "--freeze", "--backbone", "mlp"], "--freeze needs a backbone with weights"),
-        (["pacs"], "pacs is not on this machine; shiftproof data pull pacs"),
+        (["pets", "--freeze", "--backbone", "mlp"], "--freeze needs a pretrained backbone"),
+        (["pacs"], "pacs is not on this machine; run `shiftproof data pull pacs`"),
         (["pets", "--freeze", "--backbone", "resnet18", "--weights", "lost.pt"], "no file 'lost"),
     ],
 )

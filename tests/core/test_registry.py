@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -128,6 +129,109 @@ def test_a_broken_module_is_reported_at_every_look_up(
     for _ in range(2):
         with pytest.raises(ImportError, match="broken"):
             things.get("a")
+
+
+# --- plugins: entry points of installed packages ------------------------------------------------
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Registry[str]]:
+    """Write installed packages with entry points in one group, and return a registry of it."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    before = set(sys.modules)
+
+    def install(**packages: tuple[str, str]) -> Registry[str]:
+        for name, (points, body) in packages.items():
+            (site / f"{name}.py").write_text(body)
+            info = site / f"{name}-1.dist-info"
+            info.mkdir()
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+            (info / "entry_points.txt").write_text(f"[tests.shapes]\n{points}\n")
+        registry: Registry[str] = Registry("shape", plugins="tests.shapes")
+        registry.register("circle")("the circle")
+        return registry
+
+    yield install
+    for module in set(sys.modules) - before:
+        if module.startswith("plugin_"):
+            del sys.modules[module]
+
+
+FINE = ("square = plugin_fine:SQUARE", "SQUARE = 'the square'")
+BROKEN = ("star = plugin_broken:STAR", "import a_module_that_is_not_there")
+BROKEN_TEXT = (
+    "shape 'star' of the package 'plugin_broken' cannot be imported (ModuleNotFoundError:"
+    " No module named 'a_module_that_is_not_there'); update or uninstall that package"
+)
+
+
+def test_an_entry_point_is_enough(plugins: Callable[..., Registry[str]]) -> None:
+    shapes = plugins(plugin_fine=FINE)
+    assert "square" in shapes
+    assert list(shapes) == ["circle", "square"]
+    assert shapes.get("square") == "the square"
+
+
+def test_a_plugin_is_imported_only_when_it_is_asked_for(
+    plugins: Callable[..., Registry[str]],
+) -> None:
+    shapes = plugins(plugin_fine=FINE)
+    shapes.get("circle")
+    with pytest.raises(UnknownName, match="did you mean 'square'"):
+        shapes.get("sqare")
+    assert "plugin_fine" not in sys.modules
+    assert shapes.get("square") == "the square"
+    assert "plugin_fine" in sys.modules
+
+
+def test_a_plugin_may_register_itself_as_well(
+    plugins: Callable[..., Registry[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = "import sys\nSQUARE = sys.shapes.register('square')('the square')"
+    shapes = plugins(plugin_twice=("square = plugin_twice:SQUARE", body))
+    monkeypatch.setattr(sys, "shapes", shapes, raising=False)
+    assert shapes.get("square") == "the square"
+    assert list(shapes) == ["circle", "square"]
+
+
+def test_a_broken_plugin_is_an_error_for_who_asks_for_it(
+    plugins: Callable[..., Registry[str]],
+) -> None:
+    shapes = plugins(plugin_broken=BROKEN, plugin_fine=FINE)
+    assert "star" in shapes
+    assert shapes.get("square") == "the square"  # nobody else is concerned
+    for _ in range(2):
+        with pytest.raises(ShiftproofError) as raised:
+            shapes.get("star")
+        assert str(raised.value) == BROKEN_TEXT
+
+
+def test_a_broken_plugin_is_a_warning_in_a_listing(
+    plugins: Callable[..., Registry[str]],
+) -> None:
+    shapes = plugins(plugin_broken=BROKEN, plugin_fine=FINE)
+    with pytest.warns(UserWarning, match=re.escape(BROKEN_TEXT)):
+        assert list(shapes) == ["circle", "square"]
+    with pytest.warns(UserWarning, match="'star'"):
+        assert dict(shapes.items()) == {"circle": "the circle", "square": "the square"}
+
+
+def test_the_reason_is_one_line(plugins: Callable[..., Registry[str]]) -> None:
+    shapes = plugins(plugin_long=("star = plugin_long:STAR", "raise ImportError('one\\ntwo')"))
+    with pytest.raises(ShiftproofError, match=r"\(ImportError: one two\)"):
+        shapes.get("star")
+
+
+@pytest.mark.parametrize("name", ["circle", "square"])
+def test_a_name_that_is_taken_is_ignored(plugins: Callable[..., Registry[str]], name: str) -> None:
+    other = (f"{name} = plugin_other:X", "X = 'another'")
+    shapes = plugins(plugin_fine=FINE, plugin_other=other)
+    with pytest.warns(UserWarning, match=f"shape '{name}' of the package 'plugin_.*' is ignored"):
+        known = set(shapes)
+    assert known == {"circle", "square"}
+    assert shapes.get("circle") == "the circle"
 
 
 def test_the_library_finds_its_own_algorithms_and_models() -> None:

@@ -29,7 +29,7 @@ from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
 from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "domainbed_protocol.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden/domainbed_protocol.json").read_text())
 REGIMES = {
     "ColoredMNIST": "small-image",
     "RotatedMNIST": "small-image",
@@ -354,7 +354,7 @@ NUMBER, WHOLE, YES_NO = "must be a finite number", "must be a whole number", "mu
 def test_bad_values_are_refused_with_the_rule_and_the_value(
     name: str, given: object, rule: str
 ) -> None:
-    with pytest.raises(InvalidValue, match=f"^{name} {rule}, not ") as raised:
+    with pytest.raises(InvalidValue, match=f"^`{name}` {rule}, not ") as raised:
         resolve(Example, "small-image", {name: given})
     message = str(raised.value)
     assert "\n" not in message

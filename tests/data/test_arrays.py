@@ -12,6 +12,10 @@ Y = [0, 1, 1, 0]
 SITES = ["b", "a", "b", "a"]
 
 
+def ready_table(dataset, trained_on):
+    return dataset.prepared(dataset.fit_preparation(trained_on))
+
+
 def images(n=4, shape=(1, 8, 8), dtype=np.uint8):
     return np.random.default_rng(0).integers(0, 256, (n, *shape)).astype(dtype)
 
@@ -57,7 +61,7 @@ def test_read_only_arrays_and_float32_are_taken_as_they_are():
     x.flags.writeable = False
     dataset = from_arrays(x, Y, SITES)
     assert dataset.domains[0].x.dtype == torch.float32
-    ready = dataset.prepared({"a": np.arange(2)})
+    ready = ready_table(dataset, {"a": np.arange(2)})
     assert ready.domains[0].x.tolist() == [[-1, 1], [1, -1]]
 
 
@@ -66,10 +70,10 @@ def test_missing_numbers_are_imputed_as_in_a_table():
     x[0, 1] = np.nan
     parts = {"a": np.arange(2), "b": np.arange(1)}
     frame = pd.DataFrame(x, columns=["0", "1"]).assign(label=Y, domain=SITES)
-    table = table_dataset(frame, "t").prepared(parts)
+    table = ready_table(table_dataset(frame, "t"), parts)
     masked = np.ma.MaskedArray(X, mask=np.isnan(x))
     for given in (x, torch.from_numpy(x), masked):
-        ready = from_arrays(given, Y, SITES).prepared(parts)
+        ready = ready_table(from_arrays(given, Y, SITES), parts)
         assert all(torch.equal(a.x, b.x) for a, b in zip(ready.domains, table.domains, strict=True))
         # The training samples have 5 and 1: median and mean 3, standard deviation 2.
         assert ready.domains[1].x[:, 1].tolist() == [0, 3]
@@ -77,7 +81,7 @@ def test_missing_numbers_are_imputed_as_in_a_table():
 
 def test_a_frame_may_hold_categories():
     frame = pd.DataFrame({"age": [1, 2, 3, 4], "ward": ["n", "s", None, "n"]})
-    ready = from_arrays(frame, Y, SITES).prepared({"a": np.arange(2)})
+    ready = ready_table(from_arrays(frame, Y, SITES), {"a": np.arange(2)})
     assert ready.domains[0].x.tolist() == [[-1, 0, 1], [1, 1, 0]]
     assert ready.domains[1].x[1].tolist() == [0, 0, 0]
 
@@ -119,7 +123,7 @@ def test_images_of_numbers_are_float32_and_expected_in_the_unit_interval():
     assert dataset.notes == ()
     assert torch.equal(dataset.domains[0].x, torch.from_numpy(x[[1, 3]]).float())
     (note,) = from_arrays(images(dtype=np.int64), Y, SITES).notes
-    assert note.startswith("images are expected in [0, 1], and these go from 0 to 255; divide")
+    assert note.startswith("images are expected in [0, 1], but these range from 0 to 255; divide")
 
 
 def spoiled(value, at, x=X):
@@ -131,34 +135,34 @@ def spoiled(value, at, x=X):
 @pytest.mark.parametrize(
     ("x", "y", "domain", "message"),
     [
-        (X[:3], Y, SITES, "x, y and domain have 3, 4 and 4 entries"),
+        (X[:3], Y, SITES, "`x`, `y` and `domain` have 3, 4 and 4 entries"),
         (X, Y[:2], SITES, "have 4, 2 and 4 entries"),
         (pd.DataFrame(X), Y, SITES[:1], "have 4, 4 and 1 entries"),
         (X, [1, 1, 1, 1], SITES, "one class only, '1', in 4 rows; at least two are needed"),
         (X, Y, ["a"] * 4, "one domain only, 'a', in 4 rows"),
         (X, [None] * 4, SITES, "the label column 'y' of arrays is empty"),
-        (X, np.eye(4), SITES, r"y must be \[n\], one entry a sample, not of shape \(4, 4\)"),
+        (X, np.eye(4), SITES, r"`y` must be \[n\], one entry per sample, not of shape \(4, 4\)"),
         (X, [[0], [1], [1], [0]], SITES, "holds neither numbers nor text"),
         (X, 3, SITES, "have 4, 1 and 4 entries"),
-        (np.zeros((0, 3)), [], [], r"x is empty, of shape \(0, 3\)"),
-        (np.zeros((4, 0)), Y, SITES, r"x is empty, of shape \(4, 0\)"),
-        ([], [], [], "x is empty"),
-        (pd.DataFrame({"a": []}), [], [], "x is empty"),
+        (np.zeros((0, 3)), [], [], r"`x` is empty, of shape \(0, 3\)"),
+        (np.zeros((4, 0)), Y, SITES, r"`x` is empty, of shape \(4, 0\)"),
+        ([], [], [], "`x` is empty"),
+        (pd.DataFrame({"a": []}), [], [], "`x` is empty"),
         (pd.DataFrame(index=range(4)), Y, SITES, "no column to learn from"),
         (X[:, 0], Y, SITES, r"not of shape \(4,\)$"),
-        (images()[:, 0], Y, SITES, r"not of shape \(4, 8, 8\); give grey images as x\[:, None\]"),
-        (images(shape=(8, 8, 3)), Y, SITES, r"channels last; give x.transpose\(0, 3, 1, 2\)"),
-        (X.astype(object), Y, SITES, "x must hold numbers, not object; .* DataFrame"),
-        (X.astype(str), Y, SITES, "x must hold numbers, not <U"),
-        (X.astype(complex), Y, SITES, "x must hold numbers, not complex128"),
-        (torch.tensor(X + 1j), Y, SITES, "x must hold numbers, not torch.complex128"),
-        ([[1], [1, 2]], [0, 1], [0, 1], "rows are of different lengths"),
-        (spoiled(np.inf, (2, 1)), Y, SITES, r"x has 1 infinite value, the first in x\[2\]"),
+        (images()[:, 0], Y, SITES, r"not of shape \(4, 8, 8\); pass grey images as x\[:, None\]"),
+        (images(shape=(8, 8, 3)), Y, SITES, r"channels last; pass x.transpose\(0, 3, 1, 2\)"),
+        (X.astype(object), Y, SITES, "`x` must hold numbers, not object; .* DataFrame"),
+        (X.astype(str), Y, SITES, "`x` must hold numbers, not <U"),
+        (X.astype(complex), Y, SITES, "`x` must hold numbers, not complex128"),
+        (torch.tensor(X + 1j), Y, SITES, "`x` must hold numbers, not torch.complex128"),
+        ([[1], [1, 2]], [0, 1], [0, 1], "rows have different lengths"),
+        (spoiled(np.inf, (2, 1)), Y, SITES, r"`x` has 1 infinite value, the first in x\[2\]"),
         (
             spoiled(np.nan, (slice(1, 3), 0, 0), images() / 255),
             Y,
             SITES,
-            "x has 16 missing or infinite values, the first in x\\[1\\]",
+            "`x` has 16 missing or infinite values, the first in x\\[1\\]",
         ),
     ],
 )
@@ -169,5 +173,7 @@ def test_mistakes_are_named_in_one_line(x, y, domain, message):
 
 
 def test_an_unknown_regime_is_refused():
-    with pytest.raises(InvalidValue, match=r"regime must be one of small-image, .*, not 'tables'"):
+    with pytest.raises(
+        InvalidValue, match=r"`regime` must be one of small-image, .*, not 'tables'"
+    ):
         from_arrays(X, Y, SITES, regime="tables")

@@ -18,7 +18,7 @@ def test_mistakes_in_a_domain_are_named():
         Domain("x", torch.zeros(2, 1), torch.zeros(3))
     with pytest.raises(DataError, match="'x' is empty"):
         Domain("x", torch.zeros(0, 1), torch.zeros(0))
-    with pytest.raises(DataError, match="two domains of one name"):
+    with pytest.raises(DataError, match="two domains of the same name"):
         dataset(domain(), domain())
 
 

@@ -27,5 +27,5 @@ def test_options_of_a_dataset_by_name():
     small = DataRequest("colored-mnist-irm", {"per_domain": "50"})
     assert [len(domain) for domain in small.load(seed=1).domains] == [50, 50, 50]
     assert small.load(1).fingerprint != small.load(2).fingerprint
-    with pytest.raises(InvalidValue, match="--image is for tables and manifests"):
+    with pytest.raises(InvalidValue, match="`image` is for tables and manifests"):
         DataRequest("colored-mnist-irm", image="x").load(seed=0)

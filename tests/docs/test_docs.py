@@ -1,17 +1,15 @@
-"""The documentation is true: every block of code of README and docs/ runs, every command too.
+"""Every block of code and every command of README and docs/ runs.
 
 The blocks of a file run from top to bottom, in an empty folder, and share one module, so that a
-later one may use what an earlier one defined.
+later block may use what an earlier one defined.
 
 - In ``python`` blocks, the ``test_…`` functions are run too (with each of their parameters, if
   they are parametrised).
 - In ``console`` blocks, the lines that start with ``$ shiftproof`` must end with code 0.  Lines
   below one are its output: each must occur in what is printed, up to spaces, unless it holds "…".
-- ``sh`` blocks hold what cannot be run here, and say on the page why (``title="Not run: …"``), or
-  are listed below in :data:`NOT_RUN`.  Their ``shiftproof`` commands must still have options that
-  there are.
-- ``text`` is no code.  A block in any other language is an error: nobody would notice if it were
-  wrong.
+- ``sh`` blocks cannot be run here, and say on the page why (``title="Not run: …"``), or are listed
+  below in `NOT_RUN`.  Their ``shiftproof`` commands must still have options that exist.
+- ``text`` is not code.  A block in any other language is an error, because nothing would test it.
 """
 
 from __future__ import annotations

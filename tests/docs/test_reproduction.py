@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.read_runs import read_sweep
 
 ROOT = Path(__file__).parents[2]
 spec = importlib.util.spec_from_file_location("tables", ROOT / "tools" / "reproduced_tables.py")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import shiftproof
+
 ROOT = Path(__file__).parents[2]
 # What a browser fetches by itself, by tag and attribute; links that a reader follows are not.
 FETCHED = {
@@ -23,6 +25,7 @@ DORMANT = {
     "https://unpkg.com/resize-observer-polyfill",
     "https://unpkg.com/mermaid@11/dist/mermaid.min.js",
 }
+ROLE = re.compile(r":(?:\w+:)?\w+:`|^\s*\.\. \w+::|::\s*$", re.MULTILINE)
 FOREIGN = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
 
 
@@ -75,6 +78,27 @@ def test_every_page_of_the_folder_is_a_page_of_the_site(site: Path) -> None:
         assert (site / f"{name}.html").exists()
     assert (site / "results/lite.html").exists()
     assert "results/lite.html" in (site / "recorded.html").read_text(encoding="utf-8")
+
+
+def test_no_page_shows_raw_markup_of_docstrings(site: Path) -> None:
+    """Roles and directives of reStructuredText, and references that lead nowhere."""
+    for path in site.rglob("*.html"):
+        text = re.sub(r"<[^>]+>", "", path.read_text(encoding="utf-8"))
+        assert not ROLE.findall(text), path.name
+
+
+def test_raw_markup_would_be_seen() -> None:
+    for text in (":class:`Batch`", "see :py:func:`pdm`", ":math:`x`", ".. note:: this", "::\n\n"):
+        assert ROLE.findall(text), text
+    assert not ROLE.findall("a: b, c::d, times 10:30, {key: value}")
+
+
+def test_the_reference_has_every_public_name(site: Path) -> None:
+    page = (site / "reference.html").read_text(encoding="utf-8")
+    headings = re.findall(r"<h3[^>]*doc-heading[^>]*>(.*?)</h3>", page, re.DOTALL)
+    shown = {re.sub(r"<[^>]+>", "", heading).split()[0] for heading in headings}
+    public = {f"shiftproof.{name}" for name in shiftproof.__all__} - {"shiftproof.__version__"}
+    assert public <= shown, public - shown
 
 
 def test_no_page_fetches_from_another_host(site: Path) -> None:

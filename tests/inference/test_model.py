@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
+import signal
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,12 +20,15 @@ from shiftproof.data import DomainDataset
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.folder import load_image_folder
+from shiftproof.data.input_forms import TableForm
 from shiftproof.data.tables.dataset import table_dataset
+from shiftproof.data.tables.preprocessing import Columns, FittedColumns
 from shiftproof.inference.model import MODEL, TrainedModel, trained_model
 from shiftproof.models.risk import per_sample_risk
 from shiftproof.training.config import RunConfig, configure
 from shiftproof.training.features import freeze
 from shiftproof.training.loop import train
+from shiftproof.training.observers import Observer
 
 
 def patients(seed: int = 0, n: int = 90) -> pd.DataFrame:
@@ -47,7 +52,7 @@ def run(
     settings = {"steps": 20, "test_domains": [dataset.domain_names[0]], "device": "cpu"} | settings
     config = configure(dataset, algorithm, **settings)
     train(config, dataset, folder)
-    return config, trained_model(config, dataset, folder, {"label": "ill"})
+    return config, trained_model(config, replace(dataset, columns={"label": "ill"}), folder)
 
 
 def last_record(folder: Path) -> dict[str, Any]:
@@ -115,7 +120,7 @@ def test_arrays_and_one_logit(tmp_path: Path) -> None:
     assert found.probabilities.shape == (60, 2)
     torch.testing.assert_close(found.probabilities.sum(1), torch.ones(60))
     with pytest.raises(
-        DataError, match=r"shape \(60, 28, 28\), and the model takes \[n, 1, 28, 28"
+        DataError, match=r"shape \(60, 28, 28\), but the model takes \[n, 1, 28, 28"
     ):
         model.form.read(x[:, 0])
     with pytest.raises(DataError, match="missing or infinite"):
@@ -158,19 +163,62 @@ def test_photographs_and_frozen_features(photos: Path, tmp_path: Path, frozen: b
     assert risk == pytest.approx(scored["risk"]["day/in"], rel=1e-4)
 
 
+def test_the_preparation_of_a_table_is_fitted_once_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the run starts; resuming it and making its model read the fitted one."""
+    fits: list[int] = []
+    fit = Columns.fit
+
+    def counting(self: Columns, x: torch.Tensor) -> FittedColumns:
+        fits.append(len(x))
+        return fit(self, x)
+
+    monkeypatch.setattr(Columns, "fit", counting)
+    frame = patients().assign(ward="a")  # one value only: a note of the fitted preparation
+    dataset = table_dataset(frame, "p", "ill", "hospital")
+    config = configure(dataset, "erm", steps=20, test_domains=["north"], device="cpu")
+
+    class Stop(Observer):
+        notes: ClassVar[list[str]] = []
+
+        def step(self, step: int, measured: dict[str, Any]) -> None:
+            if step == 10:
+                signal.raise_signal(signal.SIGINT)
+
+        def note(self, text: str) -> None:
+            self.notes.append(text)
+
+    assert train(config, dataset, tmp_path, Stop()).status == "stopped"
+    noted = list(Stop.notes)
+    assert any("only one value among the training samples: 'ward'" in note for note in noted)
+    assert train(config, dataset, tmp_path, Stop()).status == "finished"
+    assert Stop.notes == noted * 2
+    model = trained_model(config, dataset, tmp_path)
+    assert fits == [48]
+    assert isinstance(model.form, TableForm)
+    trained_on = {name: split.in_ for name, split in config.training_splits(dataset).items()}
+    assert model.form.columns == dataset.fit_preparation(trained_on)
+
+    whole = tmp_path / "whole"
+    train(config, dataset, whole)
+    expected = trained_model(config, dataset, whole).to_bytes()
+    assert model.to_bytes() == expected
+
+
 def test_what_is_no_model_is_said_in_one_line(tmp_path: Path) -> None:
     dataset = table_dataset(patients(), "p", "ill", "hospital")
     config, model = run(dataset, tmp_path / "runs" / "a", steps=1)
     file = model.save(tmp_path / "runs" / "a")
     with pytest.raises(DataError, match="holds 1 runs; choose one of them: a"):
         TrainedModel.load(tmp_path / "runs")
-    with pytest.raises(DataError, match="there is no run or model"):
+    with pytest.raises(DataError, match="no such run or model"):
         TrainedModel.load(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="give the same command again"):
+    with pytest.raises(DataError, match="run the same training again"):
         TrainedModel.load(tmp_path)
     data = file.read_bytes()
     (tmp_path / MODEL).write_bytes(data[: len(data) // 2])
-    with pytest.raises(CheckpointError, match="no readable model"):
+    with pytest.raises(CheckpointError, match="not a valid model file"):
         TrainedModel.load(tmp_path)
     (tmp_path / MODEL).write_bytes(data.replace(b'\\"format\\": 1', b'\\"format\\": 9'))
     with pytest.raises(CheckpointError, match="format 9"):

@@ -131,7 +131,7 @@ BAD = {
     "NaN": (np.where(np.arange(150)[:, None] == 7, np.nan, X), Y, D, "1 of 150 rows .* row 7"),
     "one domain": (X, Y, np.zeros(150, dtype=int), "at least two domains, not 1"),
     "lonely domain": (X, Y, np.append(D[:-1], 77), "domain 77 has a single sample"),
-    "lengths": (X[:-1], Y, D, "149 rows of features, 150 labels and 150 domains"),
+    "lengths": (X[:-1], Y, D, "have 149, 150 and 150 entries"),
     "cube": (X[None], Y, D, "must be a table"),
     "text": (np.full((150, 1), "red"), Y, D, "must be numbers"),
     "real domains": (X, Y, D.astype(float), "domains must be whole numbers"),
@@ -152,7 +152,7 @@ def test_bad_data_is_refused_in_one_line(estimator, case):
 def test_bad_data_is_refused_by_matching():
     with pytest.raises(DataError, match="row 7"):
         match_dimensions(BAD["NaN"][0], D, seed=0)
-    with pytest.raises(InvalidValue, match="at least 1 permutation"):
+    with pytest.raises(InvalidValue, match="`permutations` must be at least 1"):
         match_dimensions(X, D, seed=0, permutations=0)
 
 
@@ -165,10 +165,10 @@ def test_a_domain_smaller_than_the_folds_is_named():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: CrossFitted(seed=0, folds=2), "at least 3 folds, not 2"),
-        (lambda: Counts(seed=0, level=1.0), "between 0 and 1, not at 1.0"),
-        (lambda: Neighbours(seed=0, neighbours=0), "at least 1 neighbour"),
-        (lambda: Counts(seed=0, permutations=-1), "≥ 0, not -1"),
+        (lambda: CrossFitted(seed=0, folds=2), "`folds` must be at least 3, not 2"),
+        (lambda: Counts(seed=0, level=1.0), "between 0 and 1, not 1.0"),
+        (lambda: Neighbours(seed=0, neighbours=0), "`neighbours` must be at least 1, not 0"),
+        (lambda: Counts(seed=0, permutations=-1), "`permutations` must be at least 0, not -1"),
         (lambda: Counts(seed=0).measure(X, Y, D), "distinct row .* use CrossFitted"),
         (lambda: Neighbours(seed=0).covariate(np.tile(X, 4), D), "at most 6 columns, not 8"),
     ],

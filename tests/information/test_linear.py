@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_families import colored_digits
 
 from shiftproof.information import CrossFitted
-from shiftproof.information.families import colored_digits
 
 
 def sigmoid(score):
@@ -62,7 +62,7 @@ def test_many_columns_are_reduced_and_it_says_so():
     d, x = np.repeat([0, 1], 150), rng.normal(size=(300, 40))
     y = rng.integers(0, 30, 300)
     shift = CrossFitted(seed=0, folds=3, permutations=19, linear=True).measure(x, y, d)
-    assert "12 leading principal components stand for the 40" in shift.concept.assumptions[-1]
+    assert "12 leading principal components represent the 40" in shift.concept.assumptions[-1]
     few = CrossFitted(seed=0, folds=3, linear=True).measure(x[:, :12], y % 2, d)
     assert not any("principal" in stated for stated in few.concept.assumptions)
     assert any("linear rule" in stated for stated in few.concept.assumptions)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from shiftproof.information import Counts, CrossFitted, Neighbours
-from shiftproof.information.counts import conditional_independence, independence
+from shiftproof.information.contingency import conditional_independence, independence
 from shiftproof.information.no_shift import covariate_p, functions, joint_p, within_label_p
 from shiftproof.information.sample import checked
 

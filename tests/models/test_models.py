@@ -45,7 +45,7 @@ def test_mnist_cnn_is_the_published_one():
 
 
 def test_mnist_cnn_refuses_tables():
-    with pytest.raises(InvalidValue, match="--backbone mlp"):
+    with pytest.raises(InvalidValue, match='`backbone="mlp"`'):
         build("mnist-cnn", TABLE)
 
 

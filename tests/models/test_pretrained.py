@@ -18,7 +18,8 @@ from shiftproof.core.types import Batch, Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.models import MODELS
 from shiftproof.training.config import configure
-from shiftproof.training.loop import build_algorithm, train
+from shiftproof.training.loop import train
+from shiftproof.training.trainer import build_algorithm
 
 EFFICIENTNET = Path(__file__).parents[3] / "shared/data/weights/tf_efficientnet_lite0.safetensors"
 needs_efficientnet = pytest.mark.skipif(not EFFICIENTNET.exists(), reason="no shared data here")
@@ -122,7 +123,7 @@ def test_images_of_any_channels_become_features_and_logits(name, features, chann
 
 
 def test_tables_and_images_that_do_not_fit_are_refused():
-    with pytest.raises(InvalidValue, match=r"resnet18 takes images .* not \(7,\); use --backbone"):
+    with pytest.raises(InvalidValue, match=r"resnet18 takes images .* not \(7,\); use `backbone="):
         build("resnet18", Task((7,), 2, 2, "table"))
     with pytest.raises(InvalidValue, match=r"vit_tiny.* cannot take images of shape \(3, 64, 64\)"):
         build("vit_tiny_patch16_224", images())
@@ -183,11 +184,11 @@ def offline(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "tf_efficientnet_lite0"])
-def test_a_failed_download_is_one_line_that_names_the_option(name, offline):
+def test_a_failed_download_is_one_line_that_names_the_parameter(name, offline):
     with pytest.raises(CheckpointError) as caught:
         resolve(MODELS.get(name), "large-image").build(images())
     assert f"the pretrained weights of {name}" in str(caught.value)
-    assert "--weights PATH" in str(caught.value)
+    assert "give a file as `weights`" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

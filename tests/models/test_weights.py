@@ -122,7 +122,7 @@ def test_a_pickle_with_code_is_refused_and_not_run(kind, tmp_path):
     else:
         path.write_bytes(pickle.dumps(content))
     message = one_line(CheckpointError, path)
-    assert "holds code or objects (none was run)" in message
+    assert "hold code or objects (none was run)" in message
     assert "weights_only" not in message
     assert not trace.exists()
 
@@ -158,12 +158,12 @@ def test_a_wrong_file_is_refused(content, tmp_path):
 @pytest.mark.parametrize("content", [[torch.zeros(2)], {}, torch.zeros(3), 7, {"state_dict": {}}])
 def test_a_torch_file_of_something_else_is_refused(content, tmp_path):
     torch.save(content, tmp_path / "w")
-    assert "holds no tensors by name" in one_line(CheckpointError, tmp_path / "w")
+    assert "holds no named tensors" in one_line(CheckpointError, tmp_path / "w")
 
 
 def test_a_value_that_is_no_tensor_is_named(tmp_path):
     torch.save({"conv1.weight": torch.zeros(2), "epoch": 3}, tmp_path / "w")
-    assert "holds 'epoch', which is no tensor" in one_line(CheckpointError, tmp_path / "w")
+    assert "holds 'epoch', which is not a tensor" in one_line(CheckpointError, tmp_path / "w")
 
 
 def test_another_architecture_is_refused_with_counts_and_the_first_keys(trained, tmp_path):
@@ -220,7 +220,7 @@ def test_a_file_that_is_not_there(tmp_path):
     message = one_line(InvalidValue, tmp_path / "none.pt")
     assert message.startswith("`weights` must be pretrained, random or a file; there is no file")
     assert "there is no file" in one_line(InvalidValue, tmp_path)
-    assert "--weights must name their file" in one_line(InvalidValue, "sha256:0123456789abcdef")
+    assert "`weights` must name a file" in one_line(InvalidValue, "sha256:0123456789abcdef")
 
 
 # --- content ----------------------------------------------------------------------------------

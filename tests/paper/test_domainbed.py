@@ -80,7 +80,7 @@ def test_table2_has_22_algorithms_on_seven_datasets():
 
 def test_what_is_not_in_the_package_must_be_named_or_given_at_lite_scale():
     gradients = STUDIES["ablation-gradient"]()
-    with pytest.raises(InvalidValue, match=r"vlcs and pacs.*--data pacs=FOLDER"):
+    with pytest.raises(InvalidValue, match=r'vlcs and pacs.*`data=\{"pacs": "FOLDER"\}`'):
         gradients.blocks(Choice(scale="lite"))
     given = gradients.blocks(Choice(scale="lite", data={"pacs": "pictures/pacs-sample"}))
     assert [block.dataset for block in given] == ["pacs"]

@@ -7,9 +7,11 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information import Estimate, Shift
-from shiftproof.report import diagnosis as drawing
-from shiftproof.report.diagnosis import About, diagnosis_picture, diagnosis_text
+from shiftproof.report import diagnosis_picture as drawing
+from shiftproof.report.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
+from shiftproof.report.diagnosis_picture import check_picture, diagnosis_picture
 from shiftproof.shift.advise import advise
 from shiftproof.shift.diagnose import Diagnosis, ModelShift, Prediction
 from shiftproof.shift.localize import MovedClass, MovedFeature, Pair
@@ -70,7 +72,7 @@ def pairs_of(domains):
 
 def text_of(diagnosis, width=100, **about):
     return diagnosis_text(
-        diagnosis, advise(diagnosis), About("some data: 3 domains", **about), width
+        diagnosis, advise(diagnosis), About("some data", "3 domains", **about), width
     )
 
 
@@ -106,7 +108,7 @@ def test_what_differs_most_comes_first():
 
 def test_samples_left_out_are_told():
     text = text_of(made(left_out=1000))
-    assert "180 of 1,180 samples are measured, of each domain 60; --most N" in text
+    assert "180 of 1,180 samples are measured, of each domain 60; a higher `most` measures" in text
 
 
 def test_a_model_stands_beside_the_inputs():
@@ -123,6 +125,42 @@ def test_prose_keeps_to_the_width(width):
     prose = [line for line in text.splitlines() if line.startswith(("-", "note"))]
     assert max(map(len, prose)) <= width
     assert f"{LONG[:12]}…{LONG[-11:]}" in text
+
+
+def test_html_holds_amounts_words_and_advice_and_nothing_unescaped():
+    hostile = "<script>alert('x')</script> & co"
+    diagnosis = made(domains=(hostile, "south", "west"))
+    about = About(hostile, "3 domains", notes=[f"note of {hostile}"])
+    found = diagnosis_html(diagnosis, advise(diagnosis), about)
+    assert "<td>I(Y;D|X)</td><td>0.1230</td><td>0.1130–0.1330</td><td>0.005</td>" in found
+    assert "concept shift: The same input means another label" in found
+    assert "<h4>What to do</h4><ul><li>idm (gradient_weight=auto, " in found
+    assert "<script" not in found
+    assert found.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; co") >= 2
+
+
+def test_json_holds_the_commands_if_there_are_any():
+    diagnosis = made()
+    advice = advise(diagnosis, ("west",))
+    about = About("some data", "3 domains", "data.csv", "3 columns", ["a note"], "shiftproof train")
+    found = diagnosis_json(diagnosis, advice, about)
+    assert (found["data"], found["inputs"], found["notes"]) == (
+        "data.csv",
+        "3 columns",
+        ["a note"],
+    )
+    assert found["advice"]["command"] == "shiftproof train"
+    assert found["advice"]["compare_with"] is None
+    assert found["advice"]["test_domains"] == ("west",)
+    assert found["advice"]["choice"]["algorithm"] == "idm"
+
+
+def test_a_picture_that_cannot_be_written_is_refused(tmp_path):
+    check_picture(tmp_path / "shift.PNG")
+    with pytest.raises(InvalidValue, match=r"`picture` writes a PNG file; .*shift\.pdf"):
+        check_picture(tmp_path / "shift.pdf")
+    with pytest.raises(DataError, match="there is no folder"):
+        check_picture(tmp_path / "no" / "shift.png")
 
 
 def pixels(data):

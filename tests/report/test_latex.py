@@ -6,7 +6,10 @@ import subprocess
 import pytest
 
 from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row
-from shiftproof.report import benchmark, reproduction
+from shiftproof.report.formats import tables_as_latex
+from shiftproof.report.paper_tables import comparison_table
+from shiftproof.report.renderers.latex import as_aligned_latex
+from shiftproof.report.sweep_tables import sweep_tables
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection import SELECTORS
@@ -29,16 +32,15 @@ def of_sweep():
         for name, accuracy in (("erm", 0.5), ("idm[a_b=1.0]", 0.25))
         for position in range(2)
     ]  # fmt: skip
-    return benchmark.as_latex([aggregate(runs, SELECTORS.get("oracle")())], 4)
+    return tables_as_latex([*sweep_tables(aggregate(runs, SELECTORS.get("oracle")()))], 4)
 
 
 def of_paper():
     cell = Cell(Published(70.2, 1.4, 0.4), Measured((71.7, 72.6, 79.5)))
     rows = tuple(Row(f"{AWKWARD} {i}", ("yes",), (cell,) * 8) for i in range(22))
     columns = tuple(f"{AWKWARD} {i}" for i in range(8))
-    return reproduction.as_latex(
-        Comparison("table", AWKWARD, columns, rows, ("GA",), notes=(AWKWARD,))
-    )
+    comparison = Comparison("table", AWKWARD, columns, rows, ("GA",), notes=(AWKWARD,))
+    return as_aligned_latex(comparison_table(comparison))
 
 
 @pytest.mark.skipif(not (TEX and has_adjustbox()), reason="needs pdflatex and adjustbox")

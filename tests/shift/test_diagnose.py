@@ -4,13 +4,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from known_families import colored_digits
 from scipy import integrate
 from scipy.special import entr
 from scipy.stats import norm
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.information import Estimate, Matching, Shift
-from shiftproof.information.families import colored_digits, mutual_information
+from shiftproof.information import Estimate, Matching, Shift, mutual_information
 from shiftproof.information.sample import checked
 from shiftproof.shift.diagnose import ModelView, _better, diagnose
 from shiftproof.shift.interpretation import findings

@@ -246,7 +246,7 @@ class TestMistakes:
         said = message(domain=None)
         assert "idm compares domains" in said
         assert "fit(X, y, sample_domain=hospitals)" in said
-        assert 'without domains, algorithm="erm" trains on all samples alike' in said
+        assert 'without any, `algorithm="erm"` does not use domains' in said
 
     def test_one_domain(self, message):
         assert "all 120 samples are from one, 'north'" in message(domain=["north"] * 120)
@@ -260,29 +260,30 @@ class TestMistakes:
     def test_a_sample_without_a_domain(self, message, easy, nothing):
         domain = easy[2].astype(object)
         domain[[3, 70]] = nothing
-        assert "sample_domain has no value for 2 samples, the first sample_domain[3]" in message(
-            domain=domain
+        assert (
+            "`sample_domain` has no value for 2 samples; the first is sample_domain[3]"
+            in message(domain=domain)
         )
 
     def test_domains_in_a_table(self, message, easy):
         assert "not of shape (120, 1)" in message(domain=easy[2][:, None])
 
     def test_domains_of_two_types(self, message):
-        assert "sample_domain mixes int and str" in message(
+        assert "`sample_domain` mixes int and str" in message(
             domain=np.array(["a", 1] * 60, dtype=object)
         )
 
     def test_names_that_read_the_same(self, message, easy):
         labels = np.array(["ill", "ill "])[easy[1]]
-        assert "y holds values that read the same ('ill', 'ill ')" in message(y=labels)
+        assert "`y` holds different values with the same text ('ill', 'ill ')" in message(y=labels)
 
     def test_a_name_that_stands_for_nothing(self, message, easy):
-        assert "y holds '?', which stands for no value" in message(
+        assert "`y` holds '?', which means a missing value" in message(
             y=np.array(["ill", "?"])[easy[1]]
         )
 
     def test_one_class(self, message):
-        assert "y has one class only, '1', in all 120 samples" in message(y=np.ones(120, int))
+        assert "`y` has only one class, '1', in all 120 samples" in message(y=np.ones(120, int))
 
     @pytest.mark.parametrize(
         ("setting", "words"),
@@ -291,12 +292,12 @@ class TestMistakes:
             ({"selection": "best"}, "unknown selection 'best'; "),
             ({"hparams": {"lrr": 1}}, "unknown hyper-parameter of idm on mlp 'lrr'"),
             ({"hparams": {"lr": "fast"}}, "`lr` must be a finite number, not 'fast'"),
-            ({"steps": 0}, "steps must be at least 1, not 0"),
-            ({"steps": 1.5}, "steps must be a whole number, not 1.5"),
-            ({"holdout": 1.0}, "holdout must lie in [0, 1), not 1.0"),
+            ({"steps": 0}, "`steps` must be at least 1, not 0"),
+            ({"steps": 1.5}, "`steps` must be a whole number, not 1.5"),
+            ({"holdout": 1.0}, "`holdout` must lie in [0, 1), not 1.0"),
             ({"precision": "fp8"}, "unknown precision 'fp8'"),
             ({"device": "gpu"}, "unknown device 'gpu'"),
-            ({"random_state": -1}, "random_state must be at least 0, not -1"),
+            ({"random_state": -1}, "`random_state` must be at least 0, not -1"),
             ({"image_size": 2}, "`image_size` must lie in"),
         ],
     )
@@ -339,9 +340,9 @@ def test_what_one_may_not_expect_is_a_warning_in_pythons_words(easy, quick):
         ShiftproofClassifier(**settings).fit(x, label, domain)
     said = sorted(str(warning.message) for warning in caught)
     assert said[0].startswith("a part of idm waits for step 100 and never acts in 20 steps")
-    assert "gradient_warmup" in said[0]
+    assert "lower `gradient_warmup`" in said[0]
     assert len(said) == 3
-    assert all("they repeat within a batch" in text and "holdout" in text for text in said[1:])
+    assert all(text.endswith("lower `batch_size` or `holdout`") for text in said[1:])
 
 
 def test_ctrl_c_interrupts(easy, quick, monkeypatch):

@@ -67,7 +67,7 @@ def patients(easy):
 def test_a_data_frame_with_words(easy, estimator, patients):
     _, label, domain = easy
     patients.loc[::9, "age"] = np.nan
-    with pytest.warns(UserWarning, match="determines the label exactly; is it a copy"):
+    with pytest.warns(UserWarning, match="determines the label exactly; if it is a copy"):
         estimator.fit(patients, label, domain)
     assert estimator.feature_names_in_.tolist() == ["age", "ward", "smoker"]
     assert estimator.n_features_in_ == 3
@@ -103,9 +103,9 @@ def test_images_in_an_array(easy, quick, estimator):
     assert not hasattr(estimator, "n_features_in_")
     expected = estimator.predict_proba(images)
     assert np.array_equal(estimator.predict_proba(torch.from_numpy(images)), expected)
-    with pytest.raises(ValueError, match=r"of shape \(2, 1, 9, 9\), and the model takes \[n, 1, 8"):
+    with pytest.raises(ValueError, match=r"shape \(2, 1, 9, 9\), but the model takes \[n, 1, 8"):
         estimator.predict(np.zeros((2, 1, 9, 9), np.uint8))
-    with pytest.raises(ValueError, match=r"X is a table .*, and the estimator was fitted to ima"):
+    with pytest.raises(ValueError, match=r"`X` is a table .*, but the estimator was fitted to ima"):
         estimator.predict(np.zeros((2, 64)))
     # The network of the data's own.
     estimator.set_params(backbone=None, steps=1, hparams={"batch_size": 2})
@@ -171,7 +171,9 @@ def test_random_views_are_for_training_alone(photographs, of_files):
 def test_files_that_are_not_there(photographs, of_files, tmp_path):
     paths, labels, cameras = photographs
     wrong = [*paths[:-2], tmp_path / "lost.png", tmp_path / "gone.png"]
-    with pytest.raises(ValueError, match=r"2 of the 24 files .* the first X\[22\] = .*lost\.png"):
+    with pytest.raises(
+        ValueError, match=r"2 of the 24 files .* the first is X\[22\] = .*lost\.png"
+    ):
         of_files.fit(wrong, labels, cameras)
     of_files.fit(paths, labels, cameras)
     with pytest.raises(ValueError, match=r"lost\.png"):
@@ -181,7 +183,7 @@ def test_files_that_are_not_there(photographs, of_files, tmp_path):
 def test_a_file_that_cannot_be_read_is_left_out_with_a_warning(photographs, of_files):
     paths, labels, cameras = photographs
     paths[3].write_bytes(b"no picture")
-    with pytest.warns(UserWarning, match="domain '0': 1 image cannot be read and is left out"):
+    with pytest.warns(UserWarning, match="domain '0': left out 1 image that cannot be read"):
         of_files.fit(paths, labels, cameras)
 
 

@@ -71,7 +71,9 @@ def test_a_generator_is_written_as_the_seed_it_gave(easy, quick, tmp_path):
 
 
 def test_a_folder_that_holds_none(fitted, tmp_path):
-    with pytest.raises(ValueError, match=r"holds no estimator\.json; give a folder that save"):
+    with pytest.raises(
+        ValueError, match=r"holds no estimator\.json; give a folder written by save"
+    ):
         ShiftproofClassifier.load(tmp_path)
     fitted.model_.save(tmp_path)
     with pytest.raises(ValueError, match=r"holds no estimator\.json"):

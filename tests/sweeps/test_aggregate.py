@@ -1,4 +1,4 @@
-"""Means, error bars and holes, against loops that follow the protocol word for word."""
+"""Means, error bars and missing runs, against loops that follow the protocol word for word."""
 
 import itertools
 import math
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from shiftproof.core.errors import DataError
-from shiftproof.sweeps.aggregate import Hole, aggregate, estimate
+from shiftproof.sweeps.aggregate import MissingRun, aggregate, estimate
 from shiftproof.sweeps.results import Evaluation, OutputShift, RunOutcome
 from shiftproof.sweeps.selection import SELECTORS
 
@@ -17,7 +17,7 @@ SIZES = {"pacs": 4, "vlcs": 4, "colored-mnist": 3, "mine": 3}
 
 
 def random_sweep(rng):
-    """Several datasets and algorithms, with ties, holes, and runs that did not finish."""
+    """Several datasets and algorithms, with ties, missing runs, and runs that did not finish."""
     datasets = rng.sample(sorted(SIZES), rng.randint(1, 3))
     algorithms = rng.sample(["erm", "irm", "coral", "idm", "unheard-of"], rng.randint(1, 3))
     draws, trials = range(rng.randint(1, 3)), range(rng.randint(1, 3))
@@ -177,7 +177,7 @@ def test_every_number_of_a_random_sweep(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_holes_are_the_runs_of_the_grid_that_cannot_be_used(seed):
+def test_missing_are_the_runs_of_the_grid_that_cannot_be_used(seed):
     runs = random_sweep(random.Random(seed))
     usable = {r.key for r in runs if r.status == "finished"}
     status = {r.key: r.status for r in runs}
@@ -187,7 +187,9 @@ def test_holes_are_the_runs_of_the_grid_that_cannot_be_used(seed):
             sizes = (1, 2) if name == "leave-one-domain-out" else (1,)
             for (algorithm, position), cell in d.cells.items():
                 wanted = {
-                    Hole(d.dataset, algorithm, tuple(d.domains[i] for i in tests), draw, trial, why)
+                    MissingRun(
+                        d.dataset, algorithm, tuple(d.domains[i] for i in tests), draw, trial, why
+                    )
                     for size in sizes
                     for tests in itertools.combinations(range(SIZES[d.dataset]), size)
                     for draw in {r.hparams_seed for r in here}
@@ -196,8 +198,8 @@ def test_holes_are_the_runs_of_the_grid_that_cannot_be_used(seed):
                     and (key := (d.dataset, algorithm, tests, draw, trial)) not in usable
                     and (why := status.get(key, "missing"))
                 }
-                assert set(cell.holes) == wanted
-                assert len(cell.holes) == len(wanted)
+                assert set(cell.missing) == wanted
+                assert len(cell.missing) == len(wanted)
 
 
 def one_run(**changes):
@@ -210,21 +212,21 @@ def test_a_plan_says_what_is_missing_in_place_of_the_grid():
     runs = [one_run(), one_run(test_domains=(1,), hparams_seed=1)]
     oracle = SELECTORS.get("oracle")()
     (by_grid,) = aggregate(runs, oracle).datasets
-    assert [len(cell.holes) for cell in by_grid.row("erm")] == [1, 1]
+    assert [len(cell.missing) for cell in by_grid.row("erm")] == [1, 1]
     planned = [run.key for run in runs]
     (by_plan,) = aggregate(runs, oracle, expected=planned).datasets
-    assert [cell.holes for cell in by_plan.row("erm")] == [(), ()]
+    assert [cell.missing for cell in by_plan.row("erm")] == [(), ()]
     absent = one_run(algorithm="idm", trial_seed=4).key
     results = aggregate(runs, oracle, expected=[*planned, absent])
     assert results.algorithms == ("erm", "idm")
-    hole = Hole("mine", "idm", ("a",), 0, 4, "missing")
-    assert results.datasets[0].cells["idm", 0].holes == (hole,)
+    gone = MissingRun("mine", "idm", ("a",), 0, 4, "missing")
+    assert results.datasets[0].cells["idm", 0].missing == (gone,)
 
 
-def test_a_run_that_did_not_evaluate_what_is_read_is_a_hole_and_says_so():
+def test_a_run_that_did_not_evaluate_what_is_read_is_missing_and_says_so():
     blind = one_run(evaluations=(Evaluation(1, (0.5, None), (None, None)),))
     (d,) = aggregate([blind], SELECTORS.get("oracle")()).datasets
-    assert d.cells["erm", 0].holes == (Hole("mine", "erm", ("a",), 0, 0, "not evaluated"),)
+    assert d.cells["erm", 0].missing == (MissingRun("mine", "erm", ("a",), 0, 0, "not evaluated"),)
     assert d.cells["erm", 0].estimate is None
 
 
@@ -232,7 +234,7 @@ def test_a_run_that_diverged_is_named_and_leaves_nothing_to_wait_for():
     runs = [one_run(), one_run(hparams_seed=1, status="diverged")]
     (d,) = aggregate(runs, SELECTORS.get("oracle")()).datasets
     cell = d.cells["erm", 0]
-    assert [hole.reason for hole in cell.holes] == ["diverged"]
+    assert [run.reason for run in cell.missing] == ["diverged"]
     assert not cell.incomplete
     assert not d.complete("erm")  # nobody held out the other domain
     assert not d.covers("erm")

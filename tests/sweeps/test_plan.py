@@ -81,7 +81,7 @@ def test_only_what_the_selectors_read_is_run_and_evaluated():
     assert sorted(len(job.config.test_domains) for job in pairs) == [1] * 8 + [2] * 12
     fewer = planned(combined([leave_out]), domains=3)
     assert sorted(len(job.config.test_domains) for job in fewer) == [1] * 6 + [2] * 6
-    with pytest.raises(InvalidValue, match="toy has 2 domains; this --selection holds out 2"):
+    with pytest.raises(InvalidValue, match="toy has 2 domains; this `selection` holds out 2"):
         planned(leave_out, domains=2)
 
 

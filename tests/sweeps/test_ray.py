@@ -18,13 +18,13 @@ from PIL import Image
 from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.load import DataRequest
-from shiftproof.sweeps.executors import open_executor, parcels, scratch
-from shiftproof.sweeps.executors.base import MOST_DEATHS, Crew, Event, work_off
+from shiftproof.sweeps.executors import open_executor, run_files, scratch
+from shiftproof.sweeps.executors.base import MOST_DEATHS, Event, WorkerPool, run_jobs
 from shiftproof.sweeps.executors.mailbox import Mailbox
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.sweep import make_plan, run_sweep
+from shiftproof.sweeps.sweep import SweepObserver, make_plan, run_sweep
 from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
@@ -36,7 +36,7 @@ from ray.cluster_utils import Cluster  # noqa: E402
 from shiftproof.sweeps.executors import ray_cluster  # noqa: E402
 from shiftproof.sweeps.executors.ray import Attempts, RayExecutor  # noqa: E402
 from shiftproof.sweeps.executors.ray_cluster import Share, connected  # noqa: E402
-from shiftproof.sweeps.executors.ray_data import Library, findable, share_dataset  # noqa: E402
+from shiftproof.sweeps.executors.ray_data import SharedDatasets, share_dataset, with_absolute_path  # noqa: E402
 
 # Ray leaves sockets and log files of its own open.
 pytestmark = [
@@ -120,7 +120,14 @@ def kill(pids):
 # --- without a cluster ------------------------------------------------------------------------
 
 
-class StubCrew(Crew):
+class Looking(SweepObserver):
+    """Calls a function with how the sweep stands."""
+
+    def __init__(self, look):
+        self.standing = look
+
+
+class StubPool(WorkerPool):
     """Does one job at a time, and says what it was told to say about it."""
 
     def __init__(self, says):
@@ -132,10 +139,10 @@ class StubCrew(Crew):
     def has_room(self):
         return self.job is None
 
-    def give(self, job):
+    def submit(self, job):
         self.job, self.given = job, self.given + 1
 
-    def listen(self):
+    def poll(self):
         kind, status = self.says.pop(0) if self.says else ("ended", "finished")
         job, self.job = self.job, None
         return [Event(kind, job, status=status)]
@@ -143,7 +150,7 @@ class StubCrew(Crew):
     def stop(self):
         self.stopped = True
 
-    def dismiss(self):
+    def close(self):
         self.job = None
 
 
@@ -165,9 +172,9 @@ def test_what_a_job_is_tried_again_for(plan, says, given, told):
         heard.extend([] if event is None else [event])
         return False
 
-    crew = StubCrew(says)
-    work_off(crew, plan.jobs[:1], listen)
-    assert crew.given == given
+    pool = StubPool(says)
+    run_jobs(pool, plan.jobs[:1], listen)
+    assert pool.given == given
     assert [(event.kind, event.status) for event in heard] == [told]
 
 
@@ -198,16 +205,16 @@ def test_the_mailbox_keeps_the_newest_of_every_file(plan):
 
 def test_a_checkpoint_never_travels_without_its_records(tmp_path):
     run = tmp_path / "run"
-    parcels.unpack({"config.json": b"{}", "records.jsonl": b"1\n", "x": b"not of a run"}, run)
+    run_files.unpack({"config.json": b"{}", "records.jsonl": b"1\n", "x": b"not of a run"}, run)
     assert {path.name for path in run.iterdir()} == {"config.json", "records.jsonl"}
-    news = parcels.News(run)
+    news = run_files.ChangedFiles(run)
     assert news.take() == {}
     (run / "checkpoint.safetensors").write_bytes(b"heavy")
     (run / "lock").write_bytes(b"")
     everything = {
         "config.json": b"{}", "records.jsonl": b"1\n", "checkpoint.safetensors": b"heavy",
     }  # fmt: skip
-    assert news.take() == everything == parcels.pack(run)
+    assert news.take() == everything == run_files.pack(run)
     assert news.take() == {}
     with open(run / "records.jsonl", "ab") as file:
         file.write(b"2\n")
@@ -216,9 +223,9 @@ def test_a_checkpoint_never_travels_without_its_records(tmp_path):
 
 def test_done_is_written_last(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(parcels, "write_atomically", lambda path, data: written.append(path.name))
-    parcels.unpack(dict.fromkeys(reversed(parcels.TRAVELLING), b"x"), tmp_path)
-    assert written == list(parcels.TRAVELLING)
+    monkeypatch.setattr(run_files, "write_atomically", lambda path, data: written.append(path.name))
+    run_files.unpack(dict.fromkeys(reversed(run_files.RUN_FILES), b"x"), tmp_path)
+    assert written == list(run_files.RUN_FILES)
     assert written.index("records.jsonl") < written.index("checkpoint.safetensors")
     assert written[-1] == "done.json"
 
@@ -245,7 +252,7 @@ def test_scratch_folders_of_the_killed_are_removed_and_those_in_use_are_not(tmp_
 def test_mistakes_are_told_in_one_line(monkeypatch, tmp_path, shiftproof, table):
     with pytest.raises(UnknownName, match="unknown executor 'rya'; did you mean 'ray'"):
         open_executor("rya").__enter__()
-    with pytest.raises(InvalidValue, match="--ray-address is for --executor ray"):
+    with pytest.raises(InvalidValue, match=r'`ray_address` is for `executor="ray"`'):
         open_executor("local", ray_address="auto").__enter__()
     for address in ("rubbish", "ray://here:10001", "here:port"):
         with pytest.raises(InvalidValue, match="must be HOST:PORT or auto, not '"):
@@ -284,13 +291,13 @@ def test_images_are_read_where_the_run_is(tmp_path, monkeypatch):
     assert dataset.domains[0].is_lazy
     data = SweepData("pets", DataRequest("pets"))
     job = replace(jobs_of(dataset)[0], data=data)
-    library = Library()
-    assert library.order(job).result(60) is None
-    library.close()
-    assert findable(job).data.request.data == str(tmp_path / "pets")
-    assert findable(job).id == job.id
+    datasets = SharedDatasets()
+    assert datasets.get(job).result(60) is None
+    datasets.close()
+    assert with_absolute_path(job).data.request.data == str(tmp_path / "pets")
+    assert with_absolute_path(job).id == job.id
     digits = replace(data, request=DataRequest("colored-mnist"))
-    assert findable(replace(job, data=digits)).data == digits
+    assert with_absolute_path(replace(job, data=digits)).data == digits
 
 
 def jobs_of(dataset):
@@ -397,11 +404,11 @@ def test_ctrl_c_stops_with_a_checkpoint_that_comes_home(cluster, table, tmp_path
     plan, executor, asked = one_long_run(table), Overheard(checkpoint_seconds=1e6), []
     run = SweepFolder(tmp_path / "sweep").run(plan.jobs[0])
 
-    def show(standing):
+    def look(standing):
         if executor.last_step() > 1:
             interrupt_once(asked)
 
-    result = run_sweep(plan, tmp_path / "sweep", executor=executor, show=show)
+    result = run_sweep(plan, tmp_path / "sweep", executor=executor, observer=Looking(look))
     assert result.stopped
     assert result.failures == []
     assert executor.events[-1].status == "stopped"
@@ -416,7 +423,7 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(cluster, table, tmp_pat
     checkpoint = SweepFolder(tmp_path / "sweep").run(plan.jobs[0]) / "checkpoint.safetensors"
     arrived = {"step": 0, "seconds": 0.0}
 
-    def show(standing):
+    def look(standing):
         nonlocal arrived
         starts = [e.kind for e in executor.events].count("started")
         if starts == 1 and arrived["seconds"] < 3 and checkpoint.exists():
@@ -426,7 +433,7 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(cluster, table, tmp_pat
         elif starts == 2 and executor.last_step():
             interrupt_once(asked)
 
-    result = run_sweep(plan, tmp_path / "sweep", executor=executor, show=show)
+    result = run_sweep(plan, tmp_path / "sweep", executor=executor, observer=Looking(look))
     assert result.stopped
     assert result.failures == []
     again = [e.kind for e in executor.events].index("started", 1)
@@ -570,7 +577,7 @@ def test_ctrl_c_at_the_terminal(own_home, table, tmp_path):
     os.killpg(driver.pid, signal.SIGINT)
     stdout, stderr = driver.communicate(timeout=120)
     assert driver.returncode == 130, stderr
-    assert stderr == "stopped; the same command goes on from there\n"
+    assert stderr == "Interrupted. Run the same command again to resume.\n"
     assert "0 of 24 runs" in stdout
     assert list((tmp_path / "sweep").glob("runs/*/checkpoint.safetensors"))
     assert {path.name for path in Path("/tmp").glob("shiftproof-*")} <= before

@@ -3,7 +3,9 @@ import json
 import pytest
 
 from shiftproof.core.errors import DataError
-from shiftproof.sweeps.results import Evaluation, outcome_of_run, read_sweep
+from shiftproof.sweeps.read_runs import read_sweep
+from shiftproof.sweeps.results import Evaluation
+from shiftproof.sweeps.stored_run import read_run_folder
 
 DOMAINS = ["dark", "a/b", "noisy"]
 
@@ -29,16 +31,14 @@ def write_run(folder, *, test_domains=("a/b",), seeds=(3, 1), done="finished", a
 
 def test_a_run_of_ours(tmp_path):
     folder = write_run(tmp_path / "run")
-    outcome = outcome_of_run(folder, DOMAINS, 3, 1)
+    outcome = read_run_folder(folder).outcome()
     assert outcome.evaluations == (
         Evaluation(1, (None, 0.25, None), (0.5, 0.75, None), extras=(("gray", 1.0),)),
         Evaluation(11, (None, None, None), (0.625, None, None)),
     )
-    assert outcome.key == ("mine-features", "idm", (1,), 3, 1)
+    assert outcome.key == ("mine", "idm", (1,), 3, 1)  # as the sweep calls it
     assert (outcome.status, outcome.folder) == ("finished", folder)
-    (read,) = read_sweep(tmp_path)
-    assert read.key == ("mine", "idm", (1,), 3, 1)  # as the sweep calls it
-    assert read.evaluations == outcome.evaluations
+    assert read_sweep(tmp_path) == [outcome]
 
 
 def test_how_a_run_ended(tmp_path):
@@ -70,7 +70,7 @@ def spoil(folder, name, text):
     ("name", "text", "message"),
     [
         ("job.json", "{", "job.json is missing or damaged"),
-        ("job.json", '{"dataset": "x"}', "must be JSON with dataset, algorithm, domains"),
+        ("job.json", '{"dataset": "x"}', "expected a JSON object with dataset, algorithm, domains"),
         ("config.json", "[]", "config.json is missing or damaged"),
         (
             "config.json",

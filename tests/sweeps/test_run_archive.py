@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from shiftproof.core.errors import DataError
-from shiftproof.sweeps.results import read_sweep
-from shiftproof.sweeps.run_archive import pack_runs, read_packed
+from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
+from shiftproof.sweeps.run_archive import read_archive, write_archive
 
 DOMAINS = ["dark", "bright", "noisy"]
 
@@ -41,7 +41,7 @@ def sweep(tmp_path):
 def test_a_file_says_of_runs_what_their_folders_say(sweep, tmp_path):
     outcomes = read_sweep(sweep)
     path = tmp_path / "runs.jsonl.gz"
-    assert pack_runs(outcomes, path) == 3
+    assert write_archive(read_stored_runs(sweep), path) == 3
     found = read_sweep(path)
     for ours, theirs in zip(outcomes, found, strict=True):
         assert ours.key == theirs.key
@@ -53,9 +53,9 @@ def test_a_file_says_of_runs_what_their_folders_say(sweep, tmp_path):
 
 
 def test_the_same_runs_make_the_same_bytes_wherever_they_lie(sweep, tmp_path):
-    pack_runs(read_sweep(sweep), tmp_path / "a")
+    write_archive(read_stored_runs(sweep), tmp_path / "a")
     shutil.move(sweep, tmp_path / "elsewhere")
-    pack_runs(read_sweep(tmp_path / "elsewhere"), tmp_path / "b")
+    write_archive(read_stored_runs(tmp_path / "elsewhere"), tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert str(tmp_path).encode() not in gzip.decompress((tmp_path / "a").read_bytes())
 
@@ -100,7 +100,7 @@ def one(**changed):
         (gzip.compress(json.dumps(RUN).encode())[:-9], "is not a readable file of runs"),
         (gzip.compress(b"\xff\n"), "is not a readable file of runs"),
         (gzip.compress(b"[]\n"), "line 1, is not a run of a sweep"),
-        (one(config=5), "line 1, has settings that are none"),
+        (one(config=5), "line 1, has settings that are not an object"),
         (one(records=[{"step": 1, "accuracy": {"a/in": "x"}}]), "accuracy that is not a number"),
         (one(status="fine"), "unknown status 'fine'"),
         (one(test_domains=["c"]), "holds out 'c'"),
@@ -121,7 +121,7 @@ def test_damaged_files_are_named(tmp_path, content, message):
     path = tmp_path / "runs.jsonl.gz"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as error:
-        read_packed(path)
+        read_archive(path)
     assert "\n" not in str(error.value)
 
 

@@ -1,4 +1,4 @@
-"""Chosen models are the sweep's own, whichever step they were chosen at."""
+"""Selected models are the sweep's own, whichever step was selected."""
 
 import json
 from dataclasses import replace
@@ -12,13 +12,14 @@ from shiftproof.core.errors import RunConflict
 from shiftproof.data.load import DataRequest
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
-from shiftproof.sweeps.results import read_sweep
-from shiftproof.sweeps.selected_models import choose, export
+from shiftproof.sweeps.read_runs import read_sweep
+from shiftproof.sweeps.selected_models import export_models, select_models
 from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.sweep import make_plan, run_sweep
-from shiftproof.training.loop import Trainer
+from shiftproof.training.load_run import read_checkpoint
 from shiftproof.training.run_folder import RunFolder
+from shiftproof.training.trainer import Trainer
 
 NAMES = ("training-domain", "oracle")
 
@@ -45,54 +46,54 @@ def finished(tmp_path_factory):
     return plan, folder / "sweep"
 
 
-def chosen_of(plan, sweep):
-    return choose(plan.jobs, read_sweep(sweep), [SELECTORS.get(name)() for name in NAMES])
+def selected_from(plan, sweep):
+    return select_models(plan.jobs, read_sweep(sweep), [SELECTORS.get(name)() for name in NAMES])
 
 
 def runner(plan, calls):
     def run(jobs, out):
         calls.append(len(jobs))
-        run_sweep(replace(plan, jobs=tuple(jobs)), out, workers=2)
+        return run_sweep(replace(plan, jobs=tuple(jobs)), out, workers=2).complete
 
     return run
 
 
 def test_the_model_of_every_cell_and_selector(finished, tmp_path):
     plan, sweep = finished
-    chosen = chosen_of(plan, sweep)
-    assert len(chosen) == 2 * 2 * 3  # selectors, algorithms, test domains
-    steps = {model.step for model, _ in chosen}
+    selected = selected_from(plan, sweep)
+    assert len(selected) == 2 * 2 * 3  # selectors, algorithms, test domains
+    steps = {model.step for model, _ in selected}
     assert 40 in steps
     assert len(steps) > 1  # else this test shows nothing
     calls = []
-    index = export(chosen, SweepFolder(sweep), tmp_path / "models", runner(plan, calls))
+    index = export_models(selected, SweepFolder(sweep), tmp_path / "models", runner(plan, calls))
     listed = json.loads(index.read_text())["models"]
     assert [entry["selection"] for entry in listed] == ["training-domain"] * 6 + ["oracle"] * 6
-    assert calls == [len({job.id for m, job in chosen if m.step < 40})]
-    for (model, job), entry in zip(chosen, listed, strict=True):
+    assert calls == [len({job.id for m, job in selected if m.step < 40})]
+    for (model, job), entry in zip(selected, listed, strict=True):
         run = tmp_path / "models" / entry["run"]
         trainer = Trainer(job.config, job.data.load(job.trial_seed))
         for _ in range(model.step):
             trainer.advance()
-        kept = RunFolder(run).load()
+        kept = read_checkpoint(run)
         assert kept["step"] == model.step
         for name, weight in trainer.algorithm.state_dict().items():
             assert torch.equal(weight, kept["algorithm"]["modules"][name])
         record = RunFolder(run).records()[-1]
         assert record["accuracy"][f"{model.test_domain}/in"] == model.accuracy == entry["accuracy"]
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "models/runs").rglob("*.safetensors")}
-    export(chosen, SweepFolder(sweep), tmp_path / "models", runner(plan, calls))
+    export_models(selected, SweepFolder(sweep), tmp_path / "models", runner(plan, calls))
     assert {p: p.stat().st_mtime_ns for p in before} == before
 
 
 def test_a_sweep_that_says_otherwise_is_not_believed(finished, tmp_path):
     plan, sweep = finished
-    chosen = chosen_of(plan, sweep)
-    position = next(i for i, (model, _) in enumerate(chosen) if model.step < 40)
-    model, job = chosen[position]
+    selected = selected_from(plan, sweep)
+    position = next(i for i, (model, _) in enumerate(selected) if model.step < 40)
+    model, job = selected[position]
     lie = [(replace(model, accuracy=model.accuracy + 0.1), job)]
-    with pytest.raises(RunConflict, match=r"as the sweep did, and measures .* sweep again"):
-        export(lie, SweepFolder(sweep), tmp_path / "models", runner(plan, []))
+    with pytest.raises(RunConflict, match=r"as the sweep did, but measures .* run the sweep again"):
+        export_models(lie, SweepFolder(sweep), tmp_path / "models", runner(plan, []))
     assert not (tmp_path / "models" / "models.json").exists()
 
 
@@ -100,4 +101,4 @@ def test_models_do_not_go_into_the_sweep_itself(finished):
     plan, sweep = finished
     for inside in (sweep, sweep / "models", sweep / ".." / Path(sweep.name) / "x"):
         with pytest.raises(RunConflict, match="lies in the sweep itself"):
-            export(chosen_of(plan, sweep), SweepFolder(sweep), inside, runner(plan, []))
+            export_models(selected_from(plan, sweep), SweepFolder(sweep), inside, runner(plan, []))

@@ -6,7 +6,7 @@ import pytest
 
 from shiftproof.core.errors import DataError
 from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
 
 DOMAINS = ("east", "a/b", "west")
@@ -37,7 +37,7 @@ def test_a_run_is_read_with_all_that_it_measured(tmp_path):
     for given in (tmp_path, folder):
         (run,) = read_sweep(given)
         assert run.key == ("wards", "erm", (1,), 0, 0)
-        assert (run.domains, run.alone, run.status) == (DOMAINS, True, "finished")
+        assert (run.domains, run.standalone, run.status) == (DOMAINS, True, "finished")
         assert run.evaluations[0].inside == (None, 0.25, None)
         assert run.evaluations[0].outside == (0.25, None, 0.25)
         assert run.evaluations[0].extras == (("gray", 0.125),)
@@ -70,7 +70,9 @@ def test_settings_that_differ_are_told_apart_even_in_several_folders(tmp_path):
 def test_other_data_under_the_same_name_are_refused(tmp_path):
     write_run(tmp_path / "one")
     write_run(tmp_path / "two", "idm", fingerprint="g")
-    with pytest.raises(DataError, match=r"different data under the name wards; report .* apart"):
+    with pytest.raises(
+        DataError, match=r"different data under the name wards; make a report of each"
+    ):
         read_sweep(tmp_path)
 
 
@@ -92,9 +94,9 @@ def test_the_last_step_is_reported_and_nothing_asked_that_nobody_began(tmp_path)
     (dataset,) = aggregate(outcomes, LastStep(), runs_to_compare(outcomes)).datasets
     assert dataset.cells["erm", 1].accuracies == {0: 0.5}
     assert dataset.cells["erm", 1].selections[0].step == 11
-    assert dataset.alone
-    missing = [hole for cell in dataset.cells.values() for hole in cell.holes]
-    assert [(hole.algorithm, hole.test_domains) for hole in missing] == [("erm", ("west",))]
+    assert dataset.standalone
+    missing = [run for cell in dataset.cells.values() for run in cell.missing]
+    assert [(run.algorithm, run.test_domains) for run in missing] == [("erm", ("west",))]
 
 
 def test_a_run_on_all_domains_and_one_that_has_just_begun(tmp_path):

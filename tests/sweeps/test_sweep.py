@@ -20,7 +20,8 @@ from shiftproof.sweeps.executors import local
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.sweep import longest_first, make_plan, run_sweep
+from shiftproof.sweeps.sweep import SweepObserver, longest_first, make_plan, run_sweep
+from shiftproof.sweeps.tracker import sweep_status
 from shiftproof.training.run_folder import RunFolder
 
 
@@ -45,8 +46,12 @@ def test_a_sweep_runs_everything_once_and_nothing_twice(table, tmp_path):
     plan = make(table, ("erm", "idm"))
     assert len(plan.jobs) == 12
     assert plan.by_selector == {"oracle": 12}
-    seen = []
-    result = run_sweep(plan, tmp_path / "sweep", workers=2, show=lambda s: seen.append(s.to_json()))
+    seen, ends = [], []
+    observer = SweepObserver()
+    observer.standing = lambda standing: seen.append(standing.to_json())
+    observer.ended = ends.append
+    result = run_sweep(plan, tmp_path / "sweep", workers=2, observer=observer)
+    assert ends == [result]
     assert result.failures == []
     assert result.standing.counts == {"finished": 12}
     assert set(result.standing.best) == {f"toy without {d}" for d in ("north", "south", "west")}
@@ -57,9 +62,9 @@ def test_a_sweep_runs_everything_once_and_nothing_twice(table, tmp_path):
     again = run_sweep(plan, tmp_path / "sweep", workers=2)
     assert again.standing.counts == {"finished": 12}
     assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
-    told = SweepFolder(tmp_path / "sweep").told()
-    assert told["counts"] == {"finished": 12}
-    assert not told["alive"]
+    standing, running = sweep_status(tmp_path / "sweep")
+    assert standing.counts == {"finished": 12}
+    assert not running
 
 
 def test_failed_runs_are_listed_and_tried_again_when_asked(table, tmp_path, monkeypatch):
@@ -81,21 +86,23 @@ def test_failed_runs_are_listed_and_tried_again_when_asked(table, tmp_path, monk
 def test_two_sweeps_do_not_share_a_folder_and_settings_do_not_mix(table, tmp_path):
     folder = SweepFolder(tmp_path / "sweep")
     plan = make(table, n_hparams=1)
-    with folder.claim(plan.settings), pytest.raises(RunConflict, match="another sweep is at work"):
+    with folder.claim(plan.settings), pytest.raises(RunConflict, match="another sweep is running"):
         run_sweep(plan, folder.path)
     with pytest.raises(RunConflict, match=r"another steps \(5, not 6\)"):
         run_sweep(make(table, n_hparams=1, steps=6), folder.path)
-    with pytest.raises(RunConflict, match=r"another evaluated for --selection .*choose another"):
+    with pytest.raises(RunConflict, match=r"another evaluated splits .*choose another"):
         run_sweep(make(table, n_hparams=1, selectors=("training-domain",)), folder.path)
     older = json.loads((folder.path / "sweep.json").read_text())
-    del older["evaluated for --selection"]
+    del older["evaluated splits"]
     (folder.path / "sweep.json").write_text(json.dumps(older))
     with folder.claim(plan.settings):
         pass
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
-    with pytest.raises(RunConflict, match=r"has thesis.txt but no sweep.json"):
+    with pytest.raises(
+        RunConflict, match=r"has thesis.txt but no sweep.json, so it is not a sweep"
+    ):
         run_sweep(plan, other)
 
 
@@ -155,7 +162,7 @@ def test_parts_that_nobody_holds_out_are_not_selected_by(selector):
     nowhere = SweepData("toy", DataRequest("nowhere.csv"))
     erm = [Variant.plain("erm")]
     with pytest.raises(
-        InvalidValue, match=rf"--selection {selector} reads .* table1 holds none out"
+        InvalidValue, match=rf"`selection=\['{selector}'\]` reads .* table1 holds none out"
     ):
         make_plan(
             [nowhere], erm, PRESETS["table1"], ["best-minimum", selector], n_hparams=1, trials=1
@@ -307,11 +314,11 @@ def test_ctrl_c_stops_with_checkpoints_and_says_how_to_go_on(table, tmp_path):
     finally:
         driver.kill()
     assert driver.returncode == 130
-    assert "stopped; the same command goes on from there" in err
+    assert "Interrupted. Run the same command again to resume." in err
     assert "Traceback" not in err
     status = subprocess.run(
         [sys.executable, "-m", "shiftproof", "sweep", "--status", str(tmp_path / "sweep")],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "0 of 24 runs" in status.stdout
-    assert "nobody is at work" in status.stdout
+    assert "No process is running. Run the command again to resume." in status.stdout

@@ -72,13 +72,13 @@ def test_a_stopped_run_is_neither_done_nor_lost(jobs, folder):
 
 def test_another_terminal_sees_the_same(jobs, folder):
     tracker = Tracker(jobs, folder, lambda job: 10.0, 1, lambda standing: None)
-    assert folder.told() is None
+    assert folder.read_status() is None
     tracker(Event("ended", jobs[0], 1001, "finished", seconds=20.0, accuracy={"a/in": 0.5}))
-    told = folder.told()
+    told = folder.read_status()
     assert told["alive"]
     assert Standing.from_json(json.loads(json.dumps(told))) == tracker.standing
     tracker.end()
-    assert not folder.told()["alive"]
+    assert not folder.read_status()["alive"]
 
 
 @pytest.mark.parametrize(

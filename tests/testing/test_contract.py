@@ -264,18 +264,18 @@ WRONG_ONES: dict[str, tuple[type[Algorithm], str, str]] = {
     "a name of the backbones": (Ambiguous, "hparams", "dropout already means something"),
     "draws beyond their rule": (OutOfRange, "draws", "`extra` must lie in"),
     "vectors only": (having(objective=for_vectors), "images", "RuntimeError"),
-    "no loss measured": (measures(lambda m: {"risk": m["risk"]}), "tables", "no 'loss'"),
+    "no loss measured": (measures(lambda m: {"risk": m["risk"]}), "tables", "without 'loss'"),
     "a number measured": (measures(lambda m: {"loss": 1.0}), "tables", "0-dim"),
     "a vector measured": (measures(lambda m: {"loss": torch.ones(2)}), "tables", "0-dim"),
     "a graph measured": (having(update=with_attached_risk), "tables", "detached"),
     "a loss not finite": (penalising(lambda self, r: r.sum() / 0), "tables", "at step 1"),
     "a divergence": (penalising(lambda self, r: r.sum() / 0), "loop", "diverged at step 1"),
-    "a changed batch": (having(update=changes_the_batch), "tables", "changes the batch"),
-    "no count": (having(update=without_counting), "tables", "0 updates counted"),
+    "a changed batch": (having(update=changes_the_batch), "tables", "changes its batch"),
+    "no count": (having(update=without_counting), "tables", "0 updates are counted"),
     "a constant loss": (
         having(objective=lambda self, b: Losses(0 * Right.objective(self, b).total, {})),
         "tables",
-        "has not moved",
+        "has not changed",
     ),
     "ascent": (
         having(objective=lambda self, b: Losses(-Right.objective(self, b).total, {})),
@@ -390,7 +390,7 @@ def test_an_accepted_or_unexplained_misspelling_is_found(monkeypatch: pytest.Mon
         raise UnknownName("hyper-parameter", "lr_", [])
 
     monkeypatch.setattr(contract, "configure", vague)
-    with pytest.raises(AssertionError, match="does not lead from 'lr_' to 'lr'"):
+    with pytest.raises(AssertionError, match="does not suggest 'lr' for 'lr_'"):
         contract.check_unknown_hparams("erm")
 
 

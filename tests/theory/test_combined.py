@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_families import DiscreteFamily, Learning
 from scipy import optimize
 
-from shiftproof.information.families import DiscreteFamily, Learning
 from shiftproof.theory import combined_gap, source_gap, split_chance, target_gap_representation
 
 ROUNDING = 1e-9

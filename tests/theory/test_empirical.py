@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_families import DiscreteFamily, Learning
 
-from shiftproof.information.families import DiscreteFamily, Learning
 from shiftproof.theory import (
     TailBound,
     empirical_gap,

@@ -106,7 +106,7 @@ def test_theorem_IV_1_second_part_as_proved_fails_for_a_dominating_batch() -> No
 
 @pytest.mark.parametrize("points", [np.zeros(3), np.zeros((0, 3)), np.full((1, 4), np.nan)])
 def test_what_is_no_batch_is_refused(points: np.ndarray) -> None:
-    with pytest.raises(InvalidValue, match="finite table"):
+    with pytest.raises(InvalidValue, match="finite numbers"):
         indistinguishable_environments(points)
 
 
@@ -115,5 +115,5 @@ def test_other_impossible_requests_are_refused() -> None:
         indistinguishable_environments(batch(1, 4, 0), stretch=1.0)
     with pytest.raises(InvalidValue, match="number of environments"):
         indistinguishable_environments(batch(1, 4, 0), environments=0)
-    with pytest.raises(InvalidValue, match="one shape"):
+    with pytest.raises(InvalidValue, match="same shape"):
         environments_blind_between(batch(1, 4, 0), batch(2, 4, 0))

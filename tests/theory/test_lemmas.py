@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from shiftproof.information.families import mutual_information
+from shiftproof.information import mutual_information
 from shiftproof.theory import (
     deviation,
     expectation_gap,

@@ -7,14 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from known_families import DiscreteFamily, GaussianMeanShift, colored_digits
 from scipy import stats
 
-from shiftproof.information.families import (
-    DiscreteFamily,
-    GaussianMeanShift,
-    colored_digits,
-    mutual_information,
-)
+from shiftproof.information import mutual_information
 from shiftproof.theory import (
     concept_shift_floor,
     conditional_shift,

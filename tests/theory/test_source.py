@@ -8,9 +8,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 import pytest
+from known_families import DiscreteFamily, Learning
 from scipy import stats
 
-from shiftproof.information.families import DiscreteFamily, Learning, mutual_information
+from shiftproof.information import mutual_information
 from shiftproof.theory import (
     expected_source_gap,
     expected_source_gap_wasserstein,

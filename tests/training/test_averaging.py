@@ -16,8 +16,9 @@ from shiftproof.training.averaging import LossValley, Span, averaged_tensors
 from shiftproof.training.checkpoint import load_state
 from shiftproof.training.config import configure
 from shiftproof.training.evaluate import evaluate
-from shiftproof.training.loop import Trainer, build_algorithm, train
+from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
+from shiftproof.training.trainer import Trainer, build_algorithm
 
 AVERAGING = ["ema", "swad", "best"]
 STEPS, EVERY = 40, 3
@@ -426,9 +427,12 @@ QUICK = [
     [
         (["--average", "emma"], "unknown average 'emma'; did you mean 'ema'?"),
         (["--average", "sawd"], "did you mean 'swad'"),
-        (["--average", "swad", "--evaluate", "test-in"], "--evaluate must name it (now: test-in)"),
+        (
+            ["--average", "swad", "--evaluate", "test-in"],
+            "--evaluate must include it (now: test",
+        ),
         (["--average", "swad", "--eval-every", "0"], "--eval-every must be above 0"),
-        (["--average", "best", "--eval-every", "0"], "--average best follows the risk on"),
+        (["--average", "best", "--eval-every", "0"], "--average best needs the risk on"),
     ],
 )
 def test_a_mistake_is_one_line_and_code_2(shiftproof, tmp_path, options, words):

@@ -7,7 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 from shiftproof.core.errors import CheckpointError
-from shiftproof.training.checkpoint import load_state, save_state, write_atomically
+from shiftproof.core.files import write_atomically
+from shiftproof.training.checkpoint import load_state, save_state
 
 STATE = {
     "step": 7,

@@ -78,21 +78,21 @@ def test_order_of_test_domains_does_not_matter(dataset):
         ({"algorithm": "emr"}, UnknownName, "did you mean 'erm'"),
         ({"backbone": "mpl"}, UnknownName, "did you mean 'mlp'"),
         ({"test_domains": ["nroth"]}, UnknownName, "did you mean 'north'"),
-        ({"test_domains": ["north", "east"]}, DataError, "1 remain.*at least two"),
+        ({"test_domains": ["north", "east"]}, DataError, "1 left.*at least two"),
         ({"hparams": {"learning_rate": 1}}, UnknownName, "hyper-parameter of erm on mlp"),
         ({"hparams": {"hiden": 1}}, UnknownName, "did you mean 'hidden'"),
         ({"hparams": {"lr": "fast"}}, InvalidValue, "`lr` must be a finite number, not 'fast'"),
         ({"evaluate": ["test"]}, UnknownName, "did you mean 'test-"),
         ({"precision": "fp16"}, UnknownName, "precision 'fp16'.*'bf16'"),
-        ({"steps": 0}, InvalidValue, "steps must be at least 1"),
-        ({"holdout": 1.0}, InvalidValue, "holdout must lie in"),
-        ({"holdout": float("nan")}, InvalidValue, "holdout must lie in"),
+        ({"steps": 0}, InvalidValue, "`steps` must be at least 1"),
+        ({"holdout": 1.0}, InvalidValue, "`holdout` must lie in"),
+        ({"holdout": float("nan")}, InvalidValue, "`holdout` must lie in"),
         ({"eval_every": -1}, InvalidValue, "eval_every"),
         ({"device": "gpu"}, UnknownName, "device 'gpu'"),
         ({"average": "eam"}, UnknownName, "average 'eam'; did you mean 'ema'"),
         ({"average": "mean"}, UnknownName, "average 'mean'"),
-        ({"average": "swad", "evaluate": ["test-out"]}, InvalidValue, "--evaluate must name it"),
-        ({"average": "swad", "eval_every": 0}, InvalidValue, r"--eval-every .* \(now: 0\)"),
+        ({"average": "swad", "evaluate": ["test-out"]}, InvalidValue, "`evaluate` must include it"),
+        ({"average": "swad", "eval_every": 0}, InvalidValue, r"`eval_every` .* \(now: 0\)"),
     ],
 )
 def test_mistakes_are_named(dataset, change, error, words):
@@ -167,12 +167,12 @@ def test_weights_that_changed_or_are_elsewhere_are_not_taken_for_the_run_s(image
     with pytest.raises(InvalidValue, match="has changed since the run was configured"):
         config.model(images.regime)
     read = RunConfig.from_json(config.to_json())
-    with pytest.raises(InvalidValue, match="--weights must name their file"):
+    with pytest.raises(InvalidValue, match="`weights` must name a file"):
         read.model(images.regime).build(read.task(images))
 
 
 def test_weights_are_for_networks_that_start_from_some(dataset):
-    with pytest.raises(InvalidValue, match="mlp has no weights to start from; --weights is for"):
+    with pytest.raises(InvalidValue, match="mlp has no weights to start from; `weights` is for"):
         configure(dataset, "erm", hparams={"weights": "x"})
 
 

@@ -209,9 +209,9 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch):
     table = DomainDataset(
         "t", (Domain("a", torch.rand(4, 3), torch.arange(4) % 2),), ("p", "q"), "table", "mlp", 10
     )
-    with pytest.raises(InvalidValue, match="--freeze is for images, and t has none"):
+    with pytest.raises(InvalidValue, match="`freeze` is for images, but t has none"):
         frozen(table)
-    with pytest.raises(InvalidValue, match="mnist-cnn has none"):
+    with pytest.raises(InvalidValue, match=r"pretrained backbone .*not mnist-cnn"):
         freeze(load(folder), "mnist-cnn")
     with pytest.raises(UnknownName, match="did you mean"):
         freeze(load(folder), BACKBONE, "random", precision="fp31")

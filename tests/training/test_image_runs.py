@@ -139,7 +139,7 @@ def test_a_file_that_vanishes_during_the_run_is_one_line(folder, tmp_path, monke
     config = settings(dataset)
     for path in (folder / "noon").rglob("*.jpg"):
         path.unlink()
-    with pytest.raises(base.DataError, match="could be read before and cannot now"):
+    with pytest.raises(base.DataError, match="can no longer be read"):
         train(config, dataset, tmp_path / "run")
 
 

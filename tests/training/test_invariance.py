@@ -18,8 +18,9 @@ from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.training import invariance
 from shiftproof.training.config import configure
 from shiftproof.training.invariance import label_entropy, read, shift_of_outputs
-from shiftproof.training.loop import Trainer, train
+from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
+from shiftproof.training.trainer import Trainer
 
 ASKED = ("train-out", "test-in", "invariance")
 
@@ -167,7 +168,7 @@ def test_a_run_that_does_not_ask_is_as_it_was(dataset, tmp_path):
 
 
 def test_the_word_needs_train_out(dataset):
-    with pytest.raises(InvalidValue, match=r"train-out: name it too \(now: test-in,invariance\)"):
+    with pytest.raises(InvalidValue, match=r"must include both \(now: test-in,invariance\)"):
         make_config(dataset, evaluate=("test-in", "invariance"))
 
 

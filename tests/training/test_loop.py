@@ -12,8 +12,9 @@ from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.training.checkpoint import load_state
 from shiftproof.training.config import configure
 from shiftproof.training.interrupt import stop_on_signal
-from shiftproof.training.loop import Trainer, train
+from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
+from shiftproof.training.trainer import Trainer
 
 
 @pytest.fixture

@@ -45,20 +45,20 @@ def test_a_domain_smaller_than_a_batch(tmp_path):
     y = [0, 1, 2] * 10
     # Of 5 samples, ⌊5/5⌋ are held out.
     _, note = told(dataset(a=y, b=y[:5]), tmp_path)
-    assert note.startswith("domain 'b' has 4 samples to train on, fewer than batch_size 5")
+    assert note.startswith("domain 'b' has 4 training samples, fewer than the batch size of 5")
 
 
 def test_a_training_domain_of_one_class(tmp_path):
     y = [0, 1, 2] * 10
     (_, note) = told(dataset(a=y, b=[1] * 20), tmp_path)
-    assert note.startswith("domain 'b' has one class only to train on ('bee', 16 samples)")
+    assert note.startswith("domain 'b' has training samples of one class only ('bee', 16 samples)")
     assert told(dataset(a=y, b=y, c=[1] * 20), tmp_path / "held out", ["c"]) == ["hear"]
 
 
 def test_labels_never_seen_in_training(tmp_path):
     y = [0, 1] * 10
     _, note = told(dataset(a=y, b=y, c=[*y, 2, 2, 2]), tmp_path, ["c"])
-    assert note.startswith("domain 'c': 3 samples have a label never seen in training ('fly')")
+    assert note.startswith("domain 'c' has 3 samples with labels never seen in training ('fly')")
 
 
 def test_a_part_that_never_acts(tmp_path):
@@ -81,15 +81,15 @@ Y = [0, 1, 2] * 4
             lambda: configure(
                 DomainDataset("t", dataset(a=Y, b=Y).domains, ("ant",), "table", "mlp", 0), "erm"
             ),
-            "t has one class only (ant): nothing to learn",
+            "t has one class only (ant); at least two are needed",
         ),
         (
             lambda: configure(dataset(a=Y), "erm"),
-            "toy has 1 domains (a), and 1 remain for training; at least two must",
+            "toy has 1 domain (a), with 1 left for training; needed: at least two",
         ),
         (
             lambda: configure(dataset(a=Y, b=Y), "erm", test_domains=["a"]),
-            "toy has 2 domains (a, b), and 1 remain for training; at least two must",
+            "toy has 2 domains (a, b), with 1 left for training; needed: at least two",
         ),
         (lambda: Domain("a", torch.zeros(0, 2), torch.zeros(0)), "domain 'a' is empty"),
     ],
@@ -102,9 +102,9 @@ def test_what_stops_a_run_names_the_count(mistake, says):
 
 def test_a_preparation_is_fitted_to_what_is_trained_on_alone(tmp_path):
     """The heart of no leaking: the samples that fit() sees are the training domains' in parts."""
-    from shiftproof.data.base import FittedPreparation, Preparation
+    from shiftproof.data.preparation import FittedPreparation, Preparation
     from shiftproof.data.splits import split_domain
-    from shiftproof.training.loop import Trainer
+    from shiftproof.training.trainer import Trainer
 
     seen = []
 
@@ -120,6 +120,9 @@ def test_a_preparation_is_fitted_to_what_is_trained_on_alone(tmp_path):
     class Half(Preparation):
         def fit(self, x):
             seen.append(x)
+            return Halved()
+
+        def from_json(self, value):
             return Halved()
 
         def digest(self):

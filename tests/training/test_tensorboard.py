@@ -14,7 +14,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.testing.harness import problem
 from shiftproof.training.config import configure
 from shiftproof.training.loop import train
-from shiftproof.training.observers import Observer, Together
+from shiftproof.training.observers import CompositeObserver, Observer
 from shiftproof.training.tensorboard import TensorBoard
 
 
@@ -42,7 +42,7 @@ def test_every_number_of_every_record_once(tmp_path: Path) -> None:
     data = problem()
     config = configure(data, "idm", steps=6, eval_every=2, device="cpu", hparams={"hidden": 8})
     with pytest.raises(Killed):  # checkpoints at every step until then
-        train(config, data, tmp_path, Together([TensorBoard(tmp_path), Killer()]), 0.0)
+        train(config, data, tmp_path, CompositeObserver([TensorBoard(tmp_path), Killer()]), 0.0)
     result = train(config, data, tmp_path, TensorBoard(tmp_path))
     assert [record["step"] for record in result.records] == [1, 3, 5, 6]
     expected: dict[str, list[tuple[int, float]]] = {}

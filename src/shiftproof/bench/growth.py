@@ -21,6 +21,7 @@ from shiftproof.bench.measure import (
     peak_bytes,
     seconds_in_turn,
 )
+from shiftproof.core.files import read_json
 from shiftproof.data.load import DataRequest
 from shiftproof.matching.pdm import MovingMatch
 from shiftproof.models.risk import logit_residual
@@ -28,7 +29,6 @@ from shiftproof.sweeps.executors.local import LocalExecutor
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
 from shiftproof.sweeps.sweep import make_plan, run_sweep
-from shiftproof.training.run_folder import read_json
 
 # Twice as much may take up to this power of two times as long.
 LINEAR = 1.1

@@ -19,7 +19,7 @@ from shiftproof.sweeps.plan import combined
 from shiftproof.sweeps.presets import PROTOCOL_STEPS
 from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.training.config import RunConfig, configure
-from shiftproof.training.loop import Trainer
+from shiftproof.training.trainer import Trainer
 
 TEST_DOMAIN = "10%"
 EVERYTHING = ("train-in", "train-out", "test-in", "test-out")

@@ -1,20 +1,16 @@
-"""The command line; each command is a file here.
+"""The command line: one file for each command.
 
-Nothing heavy is imported before a command needs it: ``shiftproof --help`` must answer at once.
+Nothing heavy is imported before a command runs, so that `shiftproof --help` appears at once.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import sys
 import warnings
-from collections.abc import Iterator
-from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from shiftproof import __version__
 from shiftproof.cli import (
@@ -31,55 +27,16 @@ from shiftproof.cli import (
     sweep,
     train,
 )
+from shiftproof.cli.groups import CommandGroup
 from shiftproof.cli.messages import in_options, running
-from shiftproof.core.errors import InvalidValue, ShiftproofError
-
-try:  # typer carries its own copy of click in newer releases
-    from typer._click.exceptions import NoArgsIsHelpError, UsageError
-except ImportError:
-    from click.exceptions import (  # type: ignore[assignment, no-redef, unused-ignore]
-        NoArgsIsHelpError,
-        UsageError,
-    )
+from shiftproof.core.errors import ShiftproofError
 
 OUT_OF_MEMORY = "not enough memory; use a smaller `batch_size` or a smaller network"
 
 
-class OneLine(TyperGroup):
-    """Commands whose usage errors are one line, as all other errors are."""
-
-    def resolve_command(self, *args: Any) -> Any:
-        """Find the command asked for; messages then use its options."""
-        found = super().resolve_command(*args)
-        running.set(found[1])
-        return found
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the group's own options."""
-        with _usage_in_one_line():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Read the command and its options, and run it."""
-        with _usage_in_one_line():
-            return super().invoke(ctx)
-
-
-@contextlib.contextmanager
-def _usage_in_one_line() -> Iterator[None]:
-    try:
-        yield
-    except NoArgsIsHelpError:
-        raise
-    except UsageError as error:
-        command = error.ctx.command_path if error.ctx else "shiftproof"
-        text = error.format_message().rstrip(".")
-        raise InvalidValue(f"{text}; see {command} --help") from error
-
-
 app = typer.Typer(
     name="shiftproof",
-    cls=OneLine,
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -98,7 +55,7 @@ app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
-app.add_typer(data.app, name="data", cls=OneLine, epilog=data.EXAMPLE)
+app.add_typer(data.app, name="data", cls=CommandGroup, epilog=data.EXAMPLE)
 
 
 def _print_version(asked: bool) -> None:
@@ -123,6 +80,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
     # Pillow warns about damaged images that it can still read; we report those that it cannot.
     warnings.filterwarnings("ignore", module="PIL")
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     running.set(None)
     try:
         app(prog_name="shiftproof")

@@ -1,4 +1,4 @@
-"""``shiftproof algorithms``: what there is to train with."""
+"""``shiftproof algorithms``: the algorithms and their hyper-parameters."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ EXAMPLE = "Example: [bold]shiftproof algorithms idm[/]"
 
 
 def algorithms(
-    name: Annotated[str | None, typer.Argument(help="Show this one in full.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Algorithm to describe.")] = None,
 ) -> None:
-    """List the algorithms, or explain one."""
+    """List the algorithms, or describe one."""
     from rich.console import Console
 
     from shiftproof.learners.algorithms import ALGORITHMS
@@ -28,4 +28,4 @@ def algorithms(
             console.print(part)
         with Console(stderr=True).status("measuring a step …"):
             cost = relative_cost(name)
-        console.print(f"A step costs {cost:.2f} × one of ERM (measured just now, MNIST network).")
+        console.print(f"A step takes {cost:.2f} × the time of ERM (measured now, MNIST network).")

@@ -32,8 +32,8 @@ def bench(
 
     quieten_profiler()
     from shiftproof.bench import BENCHES, machine
+    from shiftproof.core.files import write_atomically
     from shiftproof.report.performance import figures_table, performance_page
-    from shiftproof.training.checkpoint import write_atomically
 
     chosen = names or list(BENCHES)
     for name in chosen:

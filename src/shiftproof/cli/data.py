@@ -1,4 +1,4 @@
-"""``shiftproof data``: what there is to train on, and getting it onto this machine."""
+"""`shiftproof data`: list, show, download, import, check and remove datasets."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftproof.core.errors import DataError, UnknownName
-
 if TYPE_CHECKING:
     from shiftproof.data.base import Progress
-    from shiftproof.data.images.check import Examination
-    from shiftproof.data.library.store import Holding
+    from shiftproof.data.library.base import LocalCopy
 
 EXAMPLE = "Example: [bold]shiftproof data import pacs ~/Downloads/PACS.zip[/]"
 
@@ -25,35 +22,33 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help="A dataset; see [bold]shiftproof data list[/].")]
-Replace = Annotated[
-    bool, typer.Option("--replace", help="Even if the set is here, complete or larger.")
-]
+Replace = Annotated[bool, typer.Option("--replace", help="Overwrite an existing copy.")]
 
 
 @app.command("list", epilog="Example: [bold]shiftproof data list[/]")
 def list_() -> None:
-    """List the datasets, and which of them are on this machine."""
+    """List all datasets, and which of them are on this machine."""
     from rich.console import Console
 
     from shiftproof.data import DATASETS
-    from shiftproof.data.library.store import holding, kept_sets
+    from shiftproof.data.library.base import library_datasets, local_copy
     from shiftproof.report.data import dataset_table
 
-    holdings = {name: holding(name) for name in kept_sets()}
-    Console().print(dataset_table(dict(DATASETS.items()), holdings))
+    copies = {name: local_copy(name) for name in library_datasets()}
+    Console().print(dataset_table(dict(DATASETS.items()), copies))
 
 
 @app.command(epilog="Example: [bold]shiftproof data show pacs[/]")
 def show(name: Name) -> None:
-    """Show a dataset's card: domains, classes, counts, licence, sources, options."""
+    """Show a dataset's domains, classes, counts, licence, sources and options."""
     from rich.console import Console
 
     from shiftproof.data import DATASETS
-    from shiftproof.data.library.store import holding, kept_sets
+    from shiftproof.data.library.base import library_datasets, local_copy
     from shiftproof.report.data import dataset_description
 
     source = DATASETS.get(name)
-    held = holding(name) if name in kept_sets() else None
+    held = local_copy(name) if name in library_datasets() else None
     console = Console()
     for part in dataset_description(name, source, held):
         console.print(part)
@@ -61,13 +56,13 @@ def show(name: Name) -> None:
 
 @app.command(epilog="Example: [bold]shiftproof data pull pacs[/]")
 def pull(name: Name, replace: Replace = False) -> None:
-    """Download a dataset and import it; the same command goes on where it stopped."""
-    from shiftproof.data.library import store as library
+    """Download and import a dataset. Run the same command again to resume."""
+    from shiftproof.data.library.importing import pull_dataset
 
-    _bring(
+    _add(
         name,
-        lambda progress: library.pull(name, replace=replace, progress=progress),
-        "the same command goes on where it stopped",
+        lambda progress: pull_dataset(name, replace=replace, progress=progress),
+        "Interrupted. Run the same command again to resume.",
     )
 
 
@@ -77,18 +72,16 @@ def import_(
     path: Annotated[Path, typer.Argument(help="A folder or an archive, as published.")],
     replace: Replace = False,
     link: Annotated[
-        bool, typer.Option("--link", help="Hard links in place of copies; saves the space.")
+        bool, typer.Option("--link", help="Make hard links instead of copies, to save space.")
     ] = False,
 ) -> None:
-    """Take a dataset that you have into Shiftproof's folder; part of one will do."""
-    from shiftproof.data.library import store as library
+    """Import a dataset that you have already, or a part of it."""
+    from shiftproof.data.library.importing import import_dataset
 
-    _bring(
+    _add(
         name,
-        lambda progress: library.import_set(
-            name, path, replace=replace, link=link, progress=progress
-        ),
-        "nothing was changed, and the same command starts anew",
+        lambda progress: import_dataset(name, path, replace=replace, link=link, progress=progress),
+        "Interrupted. Nothing was changed. Run the same command again to start over.",
     )
 
 
@@ -97,26 +90,27 @@ def check(
     data: Annotated[
         str, typer.Argument(metavar="NAME|DIR", help="A dataset, or a folder DIR/domain/class/.")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Read every image; look for missing, unreadable, repeated and leaked ones.
+    """Read every image and find missing, unreadable, repeated and leaked ones.
 
-    Exit code 1 means that something was found which spoils results.
+    The exit code is 1 if there are errors, which make results wrong.
     """
     from rich.console import Console
 
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.report.data import examination_report
+    from shiftproof.data.library.checking import check_data
+    from shiftproof.report.data import check_report
 
     with LoadingBar(quiet=as_json) as progress:
-        examination, notes = _examine(data, progress)
+        result = check_data(data, progress)
     if as_json:
-        print(json.dumps({**examination.to_json(), "notes": notes}, ensure_ascii=False))
+        print(json.dumps(result.to_json(), ensure_ascii=False))
     else:
         console = Console()
-        for part in examination_report(data, examination, notes):
+        for part in check_report(data, result):
             console.print(part, soft_wrap=True)
-    raise typer.Exit(0 if examination.sound else 1)
+    raise typer.Exit(0 if result.sound else 1)
 
 
 @app.command(epilog="Example: [bold]shiftproof data remove pacs[/]")
@@ -125,63 +119,31 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete a dataset that was pulled or imported."""
-    from shiftproof.data.library import store as library
+    from shiftproof.data.library.base import folder_of, library_datasets
+    from shiftproof.data.library.importing import remove_dataset
 
-    folder = library.folder_of(name)
-    if not yes and name in library.kept_sets() and folder.exists():
+    folder = folder_of(name)
+    if not yes and name in library_datasets() and folder.exists():
         typer.confirm(f"Delete {folder}?", abort=True)
-    library.remove(name)
+    remove_dataset(name)
     print(f"removed {folder}")
 
 
-def _bring(name: str, work: Callable[[Progress], Holding], when_stopped: str) -> None:
-    """Import or pull under a progress bar, and say what is here now."""
+def _add(name: str, work: Callable[[Progress], LocalCopy], when_interrupted: str) -> None:
+    """Import or pull a dataset with a progress bar, and show what is on this machine now."""
     from rich.console import Console
 
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.data.library.store import folder_of, kept_sets
-    from shiftproof.report.data import holding_report
+    from shiftproof.data.library.base import folder_of, library_datasets
+    from shiftproof.report.data import local_copy_report
 
     try:
         with LoadingBar() as progress:
             held = work(progress)
     except KeyboardInterrupt:
-        typer.echo(f"stopped; {when_stopped}", err=True)
+        typer.echo(when_interrupted, err=True)
         raise typer.Exit(130) from None
     console = Console()
-    for part in holding_report(kept_sets()[name], held):
+    for part in local_copy_report(library_datasets()[name], held):
         console.print(part)
     console.print(f"It is in {folder_of(name)}", soft_wrap=True, highlight=False)
-
-
-def _examine(data: str, progress: Progress) -> tuple[Examination, list[str]]:
-    """Look at every image of a set in the library, or of a folder."""
-    from shiftproof.data import DATASETS
-    from shiftproof.data.images.check import LabelledImage, examine
-    from shiftproof.data.images.folder import find_images
-    from shiftproof.data.images.index import scan
-    from shiftproof.data.library.completeness import count, expected
-    from shiftproof.data.library.store import folder_of, holding, kept_sets
-
-    source = kept_sets().get(data)
-    folder = Path(data).expanduser() if source is None else folder_of(data)
-    if source is None and data in DATASETS:
-        raise DataError(f"{data} is part of the package: there is nothing to check")
-    if source is None and folder.is_file():
-        raise DataError(f"{data} is a file; data check looks at folders of images and at sets")
-    if source is None and not folder.is_dir():
-        raise UnknownName("dataset or folder", data, DATASETS)
-    if source is not None and holding(data) is None:
-        raise DataError(f"{data} is not on this machine; shiftproof data pull {data} downloads it")
-    samples, notes = find_images(folder)
-    records = scan(
-        [sample.path for sample in samples],
-        lambda done, total: progress("looking at images", done, total),
-    )
-    images = [
-        LabelledImage(record, sample.domain, sample.label)
-        for sample, record in zip(samples, records, strict=True)
-    ]
-    should = None if source is None else expected(source, count(samples, source.card))
-    progress("comparing images", 0, 1)
-    return examine(images, should), notes

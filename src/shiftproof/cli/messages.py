@@ -29,6 +29,7 @@ running: ContextVar[Any] = ContextVar("running", default=None)
 OTHER_NAMES = {
     "algorithm": ("algorithms",),
     "algorithms": ("algorithm",),
+    "data_options": ("data_option",),
     "datasets": ("data",),
     "folder": ("out",),
     "format": ("format_",),
@@ -42,7 +43,7 @@ _QUOTED = re.compile(r"`(?P<name>[A-Za-z_]\w*)(?:=(?P<value>[^`]+))?`")
 
 
 def in_options(text: str, command: Any = None) -> str:
-    """Return a message with its parameters as options of ``command``, by default the running one.
+    """Return a message with its parameters as options of `command`, by default the running one.
 
     Without a command, the message stays as it is.
     """
@@ -88,7 +89,7 @@ def _assigned(parameter: Any, text: str | None) -> str:
 
 
 def _literal(text: str) -> Any:
-    """Return the value of a Python literal, or the text of anything else, such as ``…``."""
+    """Return the value of a Python literal, or the text of anything else, such as `…`."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
@@ -105,7 +106,7 @@ def _word(value: object) -> str:
 
 # The imports take a while, and only a name that is not the command's own needs them.
 def _hyper_parameters() -> set[str]:
-    """Return the names that ``--hparam`` takes, of every algorithm and every network."""
+    """Return the names that `--hparam` takes, of every algorithm and every network."""
     from shiftproof.learners.algorithms import ALGORITHMS
     from shiftproof.models import MODELS
 
@@ -114,7 +115,7 @@ def _hyper_parameters() -> set[str]:
 
 
 def _data_options() -> set[str]:
-    """Return the names that ``--data-option`` takes, of every dataset, of images and of tables."""
+    """Return the names that `--data-option` takes, of every dataset, of images and of tables."""
     from shiftproof.data import DATASETS
     from shiftproof.data.images.files import ImageView
     from shiftproof.data.load import TableOptions

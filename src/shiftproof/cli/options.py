@@ -1,43 +1,90 @@
-"""Reading what several commands share."""
+"""Options that several commands share, and how they are read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from shiftproof.core.errors import InvalidValue
 
-# What the commands that use a trained model take alike.
-TrainedRun = Annotated[
-    Path, typer.Argument(help="Folder of a run that has ended, or the file of a model.")
+
+def option(panel: str, help: str, *names: str, **settings: Any) -> Any:
+    """Return an option that the help lists in a panel."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, **settings)
+
+
+# --- which data -------------------------------------------------------------------------------
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="Folder of images (DIR/domain/class/*.jpg), table (CSV or Parquet) or dataset name"
+        " (see [bold]shiftproof data list[/])."
+    ),
 ]
+LabelColumn = Annotated[str | None, option("Data", "Label column (tables).", metavar="COLUMN")]
+DomainColumn = Annotated[str | None, option("Data", "Domain column (tables).", metavar="COLUMN")]
 ImageColumn = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Of a manifest: the paths of image files.")
+    str | None, option("Data", "Column of image paths (manifests).", metavar="COLUMN")
 ]
-NamedDataOption = Annotated[
-    list[str] | None, typer.Option(help="NAME=VALUE of a dataset by name; repeatable.")
+DropColumns = Annotated[
+    list[str] | None, option("Data", "Column not to use (tables); repeatable.", metavar="COLUMN")
 ]
-NamedDataSeed = Annotated[
-    int | None, typer.Option(help="Of a dataset by name; the run's by default.")
+CategoricalColumns = Annotated[
+    list[str] | None,
+    option("Data", "Column whose numbers are codes of categories; repeatable.", metavar="COLUMN"),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+ImageSize = Annotated[int | None, option("Data", "Height and width of images; default 224.")]
+DataOption = Annotated[
+    list[str] | None,
+    option("Data", "Option of the dataset; repeatable.", metavar="NAME=VALUE"),
+]
+DataSeed = Annotated[
+    int | None, option("Data", "Seed of generated data and of splits; default --seed.")
+]
+ModelDataSeed = Annotated[
+    int | None, option("Data", "Seed of generated data; default that of the run.")
+]
 Workers = Annotated[
-    int | None, typer.Option(help="Threads that read images ahead; by default one a core.")
+    int | None, option("Data", "Threads that read images ahead; default one a core.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+# --- which model ------------------------------------------------------------------------------
+RunOrModel = Annotated[Path, typer.Argument(help="Folder of a finished run, or a model file.")]
+Backbone = Annotated[
+    str | None,
+    option(
+        "Model",
+        "Network: mlp, mnist-cnn, resnet18, resnet50 or a timm name; default the dataset's own.",
+    ),
+]
+Weights = Annotated[
+    str | None,
+    option(
+        "Model",
+        "Starting weights of resnet18, resnet50 or a timm network: a file (safetensors or torch),"
+        " pretrained (downloaded; the default) or random.",
+        metavar="PATH",
+    ),
+]
+Device = Annotated[str, option("Model", "auto, cpu, cuda or mps.")]
+Precision = Annotated[str, option("Model", "fp32 or bf16.")]
+
+# --- what is shown ----------------------------------------------------------------------------
+Quiet = Annotated[bool, option("Output", "Show no progress.", "--quiet", "-q")]
+AsJson = Annotated[bool, option("Output", "Print the result as JSON.", "--json")]
 
 
-def parse_assignments(option: str, items: Iterable[str]) -> dict[str, str]:
-    """Return {name: value} for items like ``lr=0.001``.
+def parse_assignments(option: str, items: Iterable[str] | None) -> dict[str, str]:
+    """Return {name: value} for items like `lr=0.001`.
 
     >>> parse_assignments("--hparam", ["lr=0.001", "order=1"])
     {'lr': '0.001', 'order': '1'}
     """
     values: dict[str, str] = {}
-    for item in items:
+    for item in items or ():
         name, equals, value = item.partition("=")
         if not (name and equals and value):
             raise InvalidValue(f"{option} takes name=value, not {item!r}")

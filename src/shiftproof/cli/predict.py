@@ -1,4 +1,4 @@
-"""``shiftproof predict``: what a trained model says of samples without labels."""
+"""`shiftproof predict`: predictions for samples without labels."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ from typing import Annotated
 
 import typer
 
-from shiftproof.cli.options import (
-    Device,
-    ImageColumn,
-    NamedDataOption,
-    NamedDataSeed,
-    Quiet,
-    TrainedRun,
-    Workers,
-    parse_assignments,
-)
+from shiftproof.cli import options
+from shiftproof.cli.messages import in_options
+from shiftproof.cli.options import option, parse_assignments
 from shiftproof.core.errors import InvalidValue
 
 EXAMPLE = (
@@ -28,54 +21,52 @@ SUFFIXES = (".csv", ".parquet")
 
 
 def predict(
-    run: TrainedRun,
+    run: options.RunOrModel,
     data: Annotated[
         str,
         typer.Argument(
             help="What the model takes: a table, a folder of images (of any depth), one image, a"
-            " manifest, an array (.npy), or a dataset by name. No labels are needed."
+            " manifest, an array (.npy) or a dataset name. No labels are needed."
         ),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="File to write, .csv or .parquet; by default CSV on standard output."),
-    ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Of a table: to be copied; repeatable."),
+        option("Data", "Column to copy to the output (tables); repeatable.", metavar="COLUMN"),
     ] = None,
-    domain: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Of a table: which domain a row is from.")
+    domain: options.DomainColumn = None,
+    image: options.ImageColumn = None,
+    data_option: options.DataOption = None,
+    data_seed: options.ModelDataSeed = None,
+    workers: options.Workers = None,
+    device: options.Device = "auto",
+    out: Annotated[
+        Path | None,
+        option("Output", "File to write, .csv or .parquet; default CSV on standard output."),
     ] = None,
-    image: ImageColumn = None,
-    data_option: NamedDataOption = None,
-    data_seed: NamedDataSeed = None,
-    device: Device = "auto",
-    workers: Workers = None,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Predict classes with probabilities, and warn of inputs unlike anything trained on.
+    """Predict classes with probabilities, and mark inputs unlike the training data.
 
     One row a sample: its row or path, the predicted class, the probability of each class, its
-    typicality (the share of held-out training samples at least as far off) and whether it is far
-    from every training domain, where a prediction is a guess.
+    typicality (the share of held-out training samples that are at least as unusual) and whether it
+    is far from every training domain, where a prediction is a guess.
     """
     if out is not None and out.suffix not in SUFFIXES:
         raise InvalidValue(f"--out must end in {' or '.join(SUFFIXES)}, not {out.name!r}")
+    from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
+    from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
-    from shiftproof.inference.model import TrainedModel
     from shiftproof.report.predictions import frame_bytes, predictions_frame, predictions_summary
-    from shiftproof.training.checkpoint import write_atomically
 
-    model = TrainedModel.load(run, device)
+    model = api.load_model(run, device)
     request = SampleRequest(
         data,
         domain=domain,
         image=image,
         keep=tuple(keep or ()),
         usual=model.columns,
-        options=parse_assignments("--data-option", data_option or []),
+        options=parse_assignments("--data-option", data_option),
     )
     seed = model.config.data_seed if data_seed is None else data_seed
     with LoadingBar(quiet=quiet) as progress:
@@ -84,7 +75,7 @@ def predict(
             (part, model.predict(part.inputs, workers=workers, progress=progress)) for part in parts
         ]
     for note in (note for part in parts for note in part.notes):
-        typer.echo(f"note: {note}", err=True)
+        typer.echo(f"note: {in_options(note)}", err=True)
     frame = predictions_frame(done, model.classes)
     if out is None:
         sys.stdout.write(frame_bytes(frame, ".csv").decode())

@@ -1,16 +1,18 @@
-"""A progress bar for a run: loss, accuracy per domain, time left."""
+"""Progress on standard error, which leaves standard output to results."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from types import TracebackType
+from typing import Self
 
 from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
@@ -19,6 +21,8 @@ from rich.text import Text
 from torch import Tensor
 
 from shiftproof.cli.messages import in_options
+from shiftproof.data import DomainDataset
+from shiftproof.report.terminal import dataset_summary
 from shiftproof.training.config import RunConfig
 from shiftproof.training.observers import Observer
 from shiftproof.training.records import Record
@@ -28,8 +32,8 @@ LINE_SECONDS = 2.0
 LOADING_LINE_SECONDS = 10.0
 
 
-class _ProgressWithNote(Progress):
-    """Bars with a line of their own below for what does not fit beside them."""
+class _Bars(Progress):
+    """Bars, with a line of their own below for what does not fit beside them."""
 
     note = ""
 
@@ -39,56 +43,105 @@ class _ProgressWithNote(Progress):
             yield Text(self.note, style="cyan")
 
 
-class ProgressBar(Observer):
-    """Shows a run on standard error, which leaves standard output to results.
+class LoadingBar:
+    """Shows how much of the data is read; the bar disappears when the task is done.
 
-    Without a terminal, evaluations are printed as lines in place of a bar, one in two seconds.
-    What was ``said`` in the notes of earlier runs is not said again.
+    Without a terminal, a task that takes longer prints a line every ten seconds.
+
+    It is a `Progress`.
     """
 
-    def __init__(
-        self, title: str, heading: str = "", *, quiet: bool = False, said: set[str] | None = None
-    ) -> None:
-        self._title = title
-        self._heading = heading
-        self._said = set() if said is None else said
-        self._quiet = quiet
+    _transient = True
+
+    def __init__(self, *more_columns: ProgressColumn, quiet: bool = False) -> None:
         self._console = Console(stderr=True)
-        self._progress = _ProgressWithNote(
-            TextColumn("[bold]{task.description}"),
+        self._quiet = quiet
+        self._bars = _Bars(
+            TextColumn("{task.description}"),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TextColumn("time left"),
             TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[loss]}"),
+            *more_columns,
             console=self._console,
+            transient=self._transient,
             disable=quiet or not self._console.is_terminal,
         )
-        self._task: TaskID | None = None
-        self._steps = 0
-        self._looked = self._printed = 0.0
+        self._prints_lines = not quiet and not self._console.is_terminal
+        self._printed = 0.0
+        self._loading: dict[str, TaskID] = {}
 
-    def __enter__(self) -> ProgressBar:
-        self._progress.start()
+    def __enter__(self) -> Self:
+        self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
+    def __exit__(self, *ended: object) -> None:
+        self._clear()
+        self._bars.stop()
+
+    def _clear(self) -> None:
+        """Remove the bars of tasks that did not reach their total."""
+        for task in self._loading.values():
+            self._bars.remove_task(task)
+        self._loading.clear()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show how much of `what` is done."""
+        if what not in self._loading:
+            self._loading[what] = self._bars.add_task(what, total=total, loss="")
+            self._printed = time.monotonic()
+        self._bars.update(self._loading[what], completed=done, total=total)
+        if 0 < total <= done:
+            self._bars.remove_task(self._loading.pop(what))
+        now = time.monotonic()
+        if self._prints_lines and now - self._printed >= LOADING_LINE_SECONDS:
+            self._printed = now
+            self._print(f"{what}: {done} of {total}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+class ProgressBar(LoadingBar, Observer):
+    """Shows how data is loaded, and how runs go: loss, accuracy per domain, time left.
+
+    Every run gets a bar, called `title` or, without, after its algorithm and test domains.  A
+    note that an earlier run gave too is printed once.  Without a terminal, evaluations are printed
+    as lines, at most one every two seconds.
+    """
+
+    _transient = False
+
+    def __init__(self, title: str = "", *, quiet: bool = False) -> None:
+        super().__init__(TextColumn("{task.fields[loss]}"), quiet=quiet)
+        self._title = title
+        self._heading = ""
+        self._said: set[str] = set()
+        self._run: TaskID | None = None
+        self._name = ""
+        self._steps = 0
+        self._looked = self._recorded = 0.0
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how much of `what` is done."""
+        self(what, done, total)
+
+    def loaded(self, dataset: DomainDataset) -> None:
+        """Remember what the data is, to be shown if there is anything to train."""
+        self._clear()
+        self._heading = f"{dataset.name}: {dataset_summary(dataset)}"
 
     def begin(self, config: RunConfig, step: int) -> None:
-        """Show the heading, once, and the bar at ``step``."""
+        """Show the heading, once, and a bar at `step`."""
         self._say(self._heading)
+        without = f" without {', '.join(config.test_domains)}" if config.test_domains else ""
+        self._name = self._title or config.algorithm + without
         self._steps = config.steps
-        self._task = self._progress.add_task(
-            self._title, total=config.steps, completed=step, loss=""
+        self._run = self._bars.add_task(
+            f"[bold]{escape(self._name)}", total=config.steps, completed=step, loss=""
         )
         if step and not self._quiet:
-            self._console.print(f"{self._title}: going on after step {step}")
+            self._print(f"{self._name}: resuming after step {step}")
 
     def note(self, text: str) -> None:
         """Print it above the bar."""
@@ -97,72 +150,25 @@ class ProgressBar(Observer):
     def _say(self, text: str) -> None:
         if text and not self._quiet and text not in self._said:
             self._said.add(text)
-            self._console.print(text, soft_wrap=True, highlight=False)
+            self._print(text)
 
     def step(self, step: int, measured: dict[str, Tensor]) -> None:
-        """Move the bar; look at the loss now and then."""
+        """Move the bar; read the loss now and then."""
         now = time.monotonic()
-        if self._task is None or now - self._looked < REFRESH_SECONDS:
+        if self._run is None or now - self._looked < REFRESH_SECONDS:
             return
         self._looked = now
-        self._progress.update(self._task, completed=step, loss=f"loss {measured['loss']:.4g}")
+        self._bars.update(self._run, completed=step, loss=f"loss {measured['loss']:.4g}")
 
     def record(self, record: Record) -> None:
         """Show the accuracies."""
         accuracy = "  ".join(f"{k} {100 * v:.1f}%" for k, v in record["accuracy"].items())
-        self._progress.note = f"  step {record['step']}: {accuracy}"
-        if self._task is not None:
-            self._progress.update(self._task, completed=record["step"])
-        if self._quiet or self._console.is_terminal:
-            return
+        self._bars.note = f"  step {record['step']}: {accuracy}"
+        if self._run is not None:
+            self._bars.update(self._run, completed=record["step"])
         now = time.monotonic()
-        if now - self._printed >= LINE_SECONDS or record["step"] == self._steps:
-            self._printed = now
-            self._console.print(
-                f"{self._title}: step {record['step']}  loss {record['loss']:.4g}  {accuracy}",
-                soft_wrap=True,
-                highlight=False,
-            )
-
-
-class LoadingBar:
-    """Shows on standard error how far the reading of data is; gone when it is done.
-
-    Without a terminal, a line is printed every ten seconds.
-
-    It is a `Progress`.
-    """
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("time left"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            transient=True,
-            disable=quiet or not console.is_terminal,
-        )
-        self._console = console
-        self._lines = not quiet and not console.is_terminal
-        self._printed = time.monotonic()
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> LoadingBar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *ended: object) -> None:
-        self._progress.stop()
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Show how much of ``what`` is done."""
-        if what not in self._tasks:
-            self._tasks[what] = self._progress.add_task(what, total=total)
-        self._progress.update(self._tasks[what], completed=done, total=total)
-        now = time.monotonic()
-        if self._lines and now - self._printed >= LOADING_LINE_SECONDS:
-            self._printed = now
-            self._console.print(f"{what}: {done} of {total}", highlight=False)
+        due = now - self._recorded >= LINE_SECONDS or record["step"] == self._steps
+        if self._prints_lines and due:
+            self._recorded = now
+            loss = f"loss {record['loss']:.4g}"
+            self._print(f"{self._name}: step {record['step']}  {loss}  {accuracy}")

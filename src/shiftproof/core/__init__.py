@@ -1,1 +1,1 @@
-"""Types, search spaces, registries, seeds and errors: what every other layer builds on."""
+"""Types, search spaces, registries, seeds and errors, which all other layers use."""

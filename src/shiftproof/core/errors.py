@@ -1,12 +1,10 @@
-"""The errors a user can cause, as one tree.
-
-::
+"""The errors that a user can cause.
 
     ShiftproofError
-    ├── UnknownName      a name that is not registered; carries the nearest right ones
-    ├── InvalidValue     a setting or hyper-parameter outside its rule
-    ├── DataError        data that cannot be used as asked
-    ├── RunConflict      a run folder that holds, or is held by, another run
+    ├── UnknownName      a name that is not registered; the message has the nearest known ones
+    ├── InvalidValue     a setting or hyper-parameter that is not allowed
+    ├── DataError        data that cannot be used
+    ├── RunConflict      a run folder that belongs to another run, or that is in use
     └── CheckpointError  a checkpoint that cannot be read or does not fit
 
 Every message is one line: the rule, the value, and what to do.
@@ -14,7 +12,7 @@ Every message is one line: the rule, the value, and what to do.
 **Parameters stand in backticks**, by their Python names: "`holdout` must lie in [0, 1), not 1.5",
 "choose another `out`", "use `backbone="mlp"`".  The library never names an option of the command
 line.  `shiftproof.cli.messages` turns each name, with its value, into the option of the command
-that runs; the command line prints the message after ``error:`` and exits with code 2.  The same
+that runs; the command line prints the message after `error:` and exits with code 2.  The same
 holds for the notes of a run.
 """
 
@@ -25,11 +23,11 @@ from collections.abc import Iterable
 
 
 class ShiftproofError(Exception):
-    """Root of everything Shiftproof raises on purpose."""
+    """Base class of all errors that Shiftproof raises on purpose."""
 
 
 class UnknownName(ShiftproofError):
-    """A name outside a known list."""
+    """A name that is not registered."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self._given = (kind, name, list(known))
@@ -40,11 +38,11 @@ class UnknownName(ShiftproofError):
 
 
 class InvalidValue(ShiftproofError):
-    """A setting or hyper-parameter that breaks its rule."""
+    """A setting or hyper-parameter that is not allowed."""
 
 
 class DataError(ShiftproofError):
-    """Data that cannot be used as asked."""
+    """Data that cannot be used."""
 
 
 class RunConflict(ShiftproofError):
@@ -52,11 +50,11 @@ class RunConflict(ShiftproofError):
 
 
 class CheckpointError(ShiftproofError):
-    """A checkpoint that cannot be read, or that belongs to another model."""
+    """A checkpoint that cannot be read or belongs to another model."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Say which known name ``name`` was probably meant to be, or list them all.
+    """Suggest the known names most similar to `name`, or list them all.
 
     >>> nearest("imd", ["erm", "idm", "mmd"])
     "did you mean 'idm' or 'mmd'?"
@@ -65,7 +63,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     known = list(known)
     by_lower = {candidate.lower(): candidate for candidate in known}
-    # Letters in the wrong order are the commonest slip, and difflib thinks little of them.
+    # Swapped letters are the most common typing error, and difflib rates them low.
     swapped = [other for other in by_lower if sorted(other) == sorted(name.lower())]
     similar = difflib.get_close_matches(name.lower(), by_lower, n=2, cutoff=0.5)
     close = list(dict.fromkeys(swapped + similar))[:2]

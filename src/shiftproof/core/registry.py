@@ -1,22 +1,26 @@
-"""Named things: register once, look up by name, list in order."""
+"""Registries: objects by name."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+import warnings
 from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
-from shiftproof.core.errors import UnknownName
+from shiftproof.core.errors import ShiftproofError, UnknownName
 
 T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A map from names to things of one kind.
+    """A map from names to objects of one kind.
 
-    The modules of ``package`` are imported at the first look-up, so that a new file there is
-    enough to add an entry, and nothing is imported before it is needed.
+    Entries come from three places: `register`; the modules of `package`, so a new file there is
+    enough; and the entry points in the group `plugins` of installed packages.  The first lookup
+    imports the modules.  A plugin is imported when it is looked up, or when the names are listed.
+    If that fails, the lookup is an error and the listing warns.
 
     >>> shapes = Registry("shape")
     >>> @shapes.register("circle")
@@ -29,32 +33,44 @@ class Registry(Generic[T]):
     shiftproof.core.errors.UnknownName: unknown shape 'cirle'; did you mean 'circle'?
     """
 
-    def __init__(self, kind: str, package: str | None = None) -> None:
+    def __init__(self, kind: str, package: str | None = None, plugins: str | None = None) -> None:
         self.kind = kind
-        self._package = package
+        self._sources = (package, plugins)
         self._entries: dict[str, T] = {}
+        self._plugins: dict[str, EntryPoint] = {}  # those not imported yet
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files its argument under ``name``; a second one is an error."""
+        """Return a decorator that registers its argument as `name`, which must be new."""
 
-        def file_under_name(entry: T) -> T:
+        def add(entry: T) -> T:
             if name in self._entries:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
             self._entries[name] = entry
             return entry
 
-        return file_under_name
+        return add
 
     def get(self, name: str) -> T:
-        """Return what is filed under ``name``, or raise with the nearest names."""
+        """Return the entry called `name`, or raise with the nearest names."""
         self._discover()
+        if name in self._plugins:
+            self._import(name)
         try:
             return self._entries[name]
         except KeyError:
-            raise UnknownName(self.kind, name, sorted(self._entries)) from None
+            raise UnknownName(self.kind, name, sorted({*self._entries, *self._plugins})) from None
+
+    def __contains__(self, name: object) -> bool:
+        self._discover()
+        return name in self._entries or name in self._plugins
 
     def __iter__(self) -> Iterator[str]:
         self._discover()
+        for name in list(self._plugins):
+            try:
+                self._import(name)
+            except ShiftproofError as error:
+                warnings.warn(str(error), stacklevel=2)
         return iter(sorted(self._entries))
 
     def items(self) -> Iterator[tuple[str, T]]:
@@ -62,13 +78,37 @@ class Registry(Generic[T]):
         return ((name, self._entries[name]) for name in self)
 
     def _discover(self) -> None:
-        if self._package is None:
+        if self._sources == (None, None):
             return
-        # Forgotten before the imports, which may look up themselves; a failure undoes it.
-        name, self._package = self._package, None
+        # Cleared before the imports, which may do lookups themselves; restored on failure.
+        (package, plugins), self._sources = self._sources, (None, None)
         try:
-            for module in pkgutil.iter_modules(importlib.import_module(name).__path__):
-                importlib.import_module(f"{name}.{module.name}")
+            if package is not None:
+                for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+                    importlib.import_module(f"{package}.{module.name}")
         except BaseException:
-            self._package = name
+            self._sources = (package, plugins)
             raise
+        for plugin in entry_points(group=plugins) if plugins else ():
+            if plugin.name in self:
+                text = f"{self._described(plugin)} is ignored: the name is taken"
+                warnings.warn(text, stacklevel=3)
+            else:
+                self._plugins[plugin.name] = plugin
+
+    def _import(self, name: str) -> None:
+        plugin = self._plugins[name]
+        try:
+            entry = plugin.load()
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ShiftproofError(
+                f"{self._described(plugin)} cannot be imported ({reason});"
+                " update or uninstall that package"
+            ) from error
+        self._entries.setdefault(name, entry)  # its module may have registered it as well
+        del self._plugins[name]
+
+    def _described(self, plugin: EntryPoint) -> str:
+        package = plugin.dist.name if plugin.dist else plugin.value
+        return f"{self.kind} {plugin.name!r} of the package {package!r}"

@@ -1,8 +1,7 @@
 """Seeds: DomainBed's hash, and one independent stream for each use of randomness.
 
-A run is determined by its seeds.  Each use of chance (colouring the data, splitting it, starting
-weights, drawing batches, noise inside an algorithm) reads its own named stream, so that adding
-one use never shifts another.
+Seeds determine a run.  Each use of randomness (data, splits, initial weights, batches, noise inside
+an algorithm) has its own named stream, so that a new use does not change the others.
 """
 
 from __future__ import annotations

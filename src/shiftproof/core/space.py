@@ -1,16 +1,15 @@
-"""Hyper-parameters as values: a default, the distribution it is drawn from, and its rule.
+"""Hyper-parameters: a default, the distribution to draw from, and the allowed values.
 
-An algorithm or model declares them once, beside the code they drive::
+An algorithm or model declares them once, next to the code that uses them:
 
     @dataclass(frozen=True)
     class Hparams:
         lr: float = hparam(1e-3, Float(-4.5, -2.5, base=10), help="learning rate")
 
-A type such as ``float | Literal["auto"]`` lets words stand in the place of a number.
+A type such as `float | Literal["auto"]` allows words in place of a number.
 
-A distribution states its bounds as the protocol does, by exponents: ``Float(-4.5, -2.5, base=10)``
-is 10^U(−4.5, −2.5), and ``Int`` rounds down.  That keeps every draw equal to DomainBed's to the
-last bit.
+As in DomainBed, distributions have exponents as bounds: `Float(-4.5, -2.5, base=10)` is
+10^U(−4.5, −2.5), and `Int` rounds down.  So every draw equals DomainBed's to the last bit.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from shiftproof.core.seeding import seed_hash
 Scalar = bool | int | float | str
 Regime = Literal["small-image", "large-image", "huge-image", "table", "features"]
 
-# A regime without values of its own takes those of its parent, then the plain default.
+# A regime without its own values takes those of its parent, or else the default.
 PARENT_REGIME: dict[Regime, Regime] = {"huge-image": "large-image", "features": "table"}
 
 
@@ -104,7 +103,7 @@ def distribution_from_json(value: Mapping[str, Any]) -> Distribution:
 
 
 class Setting(NamedTuple):
-    """A default and, where the protocol searches over it, a distribution."""
+    """A default and, if the protocol searches over it, a distribution."""
 
     default: Scalar
     distribution: Distribution | None = None
@@ -134,7 +133,7 @@ class HparamSpec:
         return self.setting
 
     def parse(self, value: object) -> Scalar:
-        """Return ``value`` in the declared type and within the rule, or say what is wrong."""
+        """Return `value` in the declared type if it is allowed, or raise."""
         if value in self.words:
             return str(value)
         parsed = _convert(self.name, value, self.type, self.words)
@@ -161,9 +160,9 @@ def hparam(
     unit: str = "",
     help: str = "",
 ) -> T:
-    """Declare a field of an ``Hparams`` dataclass (see the module docstring).
+    """Declare a field of an `Hparams` dataclass (see the module docstring).
 
-    ``unit="steps"`` says that a value counts updates: a shorter run scales it.
+    `unit="steps"` means that the value counts updates: a shorter run scales it.
     """
     declared = {
         "setting": Setting(default, distribution),
@@ -181,7 +180,7 @@ H = TypeVar("H")
 
 
 def specs(hparams: type) -> dict[str, HparamSpec]:
-    """Return the hyper-parameters that an ``Hparams`` dataclass declares, by name."""
+    """Return the hyper-parameters that an `Hparams` dataclass declares, by name."""
     hints = typing.get_type_hints(hparams)
     found = {}
     for field in dataclasses.fields(hparams):
@@ -196,9 +195,9 @@ def resolve(
     given: Mapping[str, object] | None = None,
     kind: str = "hyper-parameter",
 ) -> H:
-    """Return the regime's defaults with ``given`` values in their place, all checked.
+    """Return the regime's defaults, overridden by the `given` values, all checked.
 
-    ``kind`` is what an unknown one is called.
+    `kind` is what an error calls a name that is not declared.
     """
     declared = specs(hparams)
     given = dict(given or {})
@@ -219,11 +218,10 @@ def draw(
     seed: int,
     published_names: Mapping[str, str] | None = None,
 ) -> dict[str, Scalar]:
-    """Draw every hyper-parameter from its distribution; one without keeps its default.
+    """Draw every hyper-parameter from its distribution; those without one keep their default.
 
-    Each has a generator of its own, seeded with ``seed_hash(seed, name)``, so adding one never
-    shifts another.  ``published_names`` gives the name under which the protocol seeds a draw,
-    where that differs from ours.
+    Each has its own generator, seeded with `seed_hash(seed, name)`, so adding one does not change
+    the others.  `published_names` holds the protocol's names where they differ from ours.
     """
     published_names = published_names or {}
     drawn: dict[str, Scalar] = {}
@@ -235,7 +233,7 @@ def draw(
 
 
 def _kind_and_words(hint: Any) -> tuple[type, tuple[str, ...]]:
-    """Split a declared type into a plain one and the words that may stand in its place."""
+    """Split a declared type into a basic type and the words allowed in its place."""
     alternatives = typing.get_args(hint) or (hint,)
     words = tuple(word for each in alternatives for word in typing.get_args(each))
     (kind,) = (each for each in alternatives if not typing.get_args(each))
@@ -243,7 +241,7 @@ def _kind_and_words(hint: Any) -> tuple[type, tuple[str, ...]]:
 
 
 def _convert(name: str, value: object, kind: type, words: tuple[str, ...]) -> Scalar:
-    """Convert a value, perhaps typed on the command line, to its declared type."""
+    """Convert a value, perhaps a string from the command line, to its declared type."""
     allowed = " or ".join([_ARTICLE[kind], *words])
     wrong = InvalidValue(f"`{name}` must be {allowed}, not {value!r}")
     if kind is bool:
@@ -255,7 +253,7 @@ def _convert(name: str, value: object, kind: type, words: tuple[str, ...]) -> Sc
         return str(value)
     try:
         if kind is int and str(value).lstrip("+-").isdecimal():
-            return int(str(value))  # a float would hold only 53 bits of it
+            return int(str(value))  # a float would keep only 53 bits
         number = float(str(value))
     except ValueError:
         raise wrong from None

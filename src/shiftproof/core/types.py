@@ -1,4 +1,4 @@
-"""The two values that every layer passes on: a batch from several domains, and the task."""
+"""Two types that all layers share: a batch from several domains, and the task."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Batch(NamedTuple):
     """One minibatch from each training domain, stacked.
 
-    ``x`` has shape [domains, batch, …] and ``y`` [domains, batch]: domains of equal batch size
-    are the only thing that fits in.
+    `x` has shape [domains, batch, …] and `y` [domains, batch]: all domains have the same batch
+    size.
     """
 
     x: Tensor
@@ -24,10 +24,10 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """What a model must solve, and all an algorithm may know of the data.
+    """What a model must solve: all that an algorithm knows about the data.
 
-    ``input_shape`` is that of one sample, ``num_domains`` counts the training domains, and
-    ``regime`` says which defaults fit (see `core.space`).
+    `input_shape` is the shape of one sample, `num_domains` the number of training domains, and
+    `regime` selects the defaults (see `core.space`).
     """
 
     input_shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Full precision for what does not survive half of it."""
+"""Full precision for computations that half precision is not enough for."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Groups = TypeVar("Groups", Tensor, Tensor | Sequence[Tensor])
 
 
 def in_full_precision(distance: Callable[[Groups], Tensor]) -> Callable[[Groups], Tensor]:
-    """Make a distance of groups of points compute in float32 or better, under autocast too.
+    """Make a distance between groups of points compute in float32 or better, even under autocast.
 
-    Distances are differences of close values, and a sharp kernel magnifies their rounding.
+    Distances are differences of close values, and narrow kernels amplify rounding errors.
     """
 
     @wraps(distance)
@@ -29,5 +29,5 @@ def in_full_precision(distance: Callable[[Groups], Tensor]) -> Callable[[Groups]
 
 
 def widened(x: Tensor) -> Tensor:
-    """Return x in float32 or better: differences of close values do not survive half precision."""
+    """Return x in float32 or better; half precision loses differences of close values."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x

@@ -1,4 +1,4 @@
-"""The user's own arrays: NumPy, PyTorch, pandas or lists."""
+"""Arrays as a dataset: NumPy, PyTorch, pandas or lists."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.space import Regime
+from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
-from shiftproof.data.tables.cell_types import counted
-from shiftproof.data.tables.dataset import Groups, frame_dataset, grouped
+from shiftproof.data.tables.dataset import frame_dataset
+from shiftproof.data.tables.groups import Groups, grouped
 from shiftproof.data.tables.preprocessing import Column, Columns
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# Images of more pixels a side are taken for photographs.
+# Images with more pixels a side are treated as photographs.
 _LARGEST_SMALL = 64
 
 
@@ -33,33 +34,32 @@ def from_arrays(
     regime: Regime | None = None,
     backbone: str | None = None,
 ) -> DomainDataset:
-    """Return samples ``x`` with labels ``y`` and domains ``domain``, one each, as a dataset.
+    """Return samples `x` with labels `y` and domains `domain`, one each, as a dataset.
 
-    ``x`` is a table [n, features], where NaN is a missing value, or images
+    `x` is a table [n, features], where NaN is a missing value, or images
     [n, channels, height, width], uint8 or floating point in [0, 1].  Labels and domains are
-    numbers, texts or booleans; a sample without one is left out with a note.  What goes together
-    stands at the same position: the index of a pandas object is not looked at.
+    numbers, texts or booleans; a sample without one is left out with a note.  Samples, labels and
+    domains are matched by position; the index of a pandas object is ignored.
 
-    A table is treated as one in a file is (see `table_dataset`):
-    imputed and standardised by what is trained on.  Images up to 64 pixels a side are of the
-    regime ``small-image`` and trained with ``mnist-cnn``; larger ones are of ``large-image``,
-    with ``resnet18``.
+    A table is treated like one in a file (see `table_dataset`): imputed and standardised by the
+    training samples.  Images up to 64 pixels a side belong to the regime `small-image` and are
+    trained with `mnist-cnn`; larger ones to `large-image`, with `resnet18`.
     """
     import pandas as pd
 
     if regime is not None and regime not in typing.get_args(Regime):
         known = ", ".join(typing.get_args(Regime))
-        raise InvalidValue(f"regime must be one of {known}, not {regime!r}")
+        raise InvalidValue(f"`regime` must be one of {known}, not {regime!r}")
     is_frame = isinstance(x, pd.DataFrame)
     inputs = x.reset_index(drop=True) if is_frame else _inputs(x)
     labels, domains = _series(y, "y"), _series(domain, "domain")
     if not len(inputs) == len(labels) == len(domains):
         raise DataError(
-            f"x, y and domain have {len(inputs)}, {len(labels)} and {len(domains)} entries;"
-            " they need one each for every sample"
+            f"`x`, `y` and `domain` have {len(inputs)}, {len(labels)} and {len(domains)} entries;"
+            " each needs one per sample"
         )
     if len(inputs) == 0:
-        raise DataError("x is empty")
+        raise DataError("`x` is empty")
     if is_frame:
         made = frame_dataset(inputs, labels, domains, name)
     else:
@@ -75,15 +75,15 @@ def _series(given: Any, what: str) -> pd.Series:
     if isinstance(given, Tensor):
         given = given.detach().cpu().numpy()
     if getattr(given, "ndim", 1) != 1:
-        raise DataError(f"{what} must be [n], one entry a sample, not of shape {given.shape}")
+        raise DataError(f"`{what}` must be [n], one entry per sample, not of shape {given.shape}")
     if isinstance(given, list | tuple):
-        # As they are, for NumPy would make [1, "a"] two texts; a tensor stands for its number.
+        # As objects, because NumPy would make [1, "a"] two texts; a tensor stands for its number.
         entries = [entry.item() if isinstance(entry, Tensor) else entry for entry in given]
         given = pd.Series(entries, dtype=object)
     try:
         return pd.Series(given).reset_index(drop=True).rename(what)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{what} must be a list or array, not {type(given).__name__}") from error
+        raise DataError(f"`{what}` must be a list or array, not {type(given).__name__}") from error
 
 
 def _inputs(given: Any) -> Tensor:
@@ -96,29 +96,29 @@ def _inputs(given: Any) -> Tensor:
         try:
             array = np.asarray(given)
         except ValueError as error:
-            raise DataError("x must be an array, and its rows are of different lengths") from error
+            raise DataError("`x` must be an array, but its rows have different lengths") from error
         if array.dtype.kind not in "biuf":
             raise DataError(
-                f"x must hold numbers, not {array.dtype}; give columns of texts or of mixed types"
+                f"`x` must hold numbers, not {array.dtype}; pass columns of texts or of mixed types"
                 " as a pandas DataFrame"
             )
         kept = array.dtype in (np.uint8, np.float16, np.float32)
         array = array if kept else array.astype(np.float64)
         x = torch.from_numpy(np.require(array, requirements=["C", "W"]))
     if x.is_complex():
-        raise DataError(f"x must hold numbers, not {x.dtype}")
+        raise DataError(f"`x` must hold numbers, not {x.dtype}")
     if x.numel() == 0:
-        raise DataError(f"x is empty, of shape {tuple(x.shape)}")
+        raise DataError(f"`x` is empty, of shape {tuple(x.shape)}")
     if x.ndim not in (2, 4):
         raise DataError(
-            f"x must be [n, features] or images [n, channels, height, width], not of shape"
-            f" {tuple(x.shape)}" + ("; give grey images as x[:, None]" if x.ndim == 3 else "")
+            f"`x` must be [n, features] or images [n, channels, height, width], not of shape"
+            f" {tuple(x.shape)}" + ("; pass grey images as x[:, None]" if x.ndim == 3 else "")
         )
     return x
 
 
 def _table(x: Tensor, groups: Groups, name: str) -> DomainDataset:
-    # Float32 is kept, for features are many; whole numbers need more, and bytes are no pixels.
+    # Float32 is kept, because features can be many; whole numbers need more precision.
     x = x if x.dtype == torch.float32 else x.double()
     _refuse(x.isinf(), "infinite value")
     numbers = Columns(tuple(Column(str(i), "number") for i in range(x.shape[1])))
@@ -129,7 +129,7 @@ def _images(x: Tensor, groups: Groups, name: str) -> DomainDataset:
     _, channels, height, width = x.shape
     if channels > 4 and width <= 4:
         raise DataError(
-            f"x of shape {tuple(x.shape)} seems to have its channels last; give"
+            f"`x` of shape {tuple(x.shape)} seems to have its channels last; pass"
             " x.transpose(0, 3, 1, 2)"
         )
     notes = groups.notes
@@ -139,8 +139,8 @@ def _images(x: Tensor, groups: Groups, name: str) -> DomainDataset:
         low, high = float(x.min()), float(x.max())
         if high > 2:
             notes += (
-                f"images are expected in [0, 1], and these go from {low:g} to {high:g}; divide"
-                " them, or give them as uint8",
+                f"images are expected in [0, 1], but these range from {low:g} to {high:g}; divide"
+                " them, or pass them as uint8",
             )
     small = max(height, width) <= _LARGEST_SMALL
     return DomainDataset(
@@ -158,5 +158,5 @@ def _refuse(wrong: Tensor, what: str) -> None:
     samples = wrong.flatten(1).any(1).nonzero()
     if len(samples):
         raise DataError(
-            f"x has {counted(int(wrong.sum()), what)}, the first in x[{int(samples[0])}]"
+            f"`x` has {counted(int(wrong.sum()), what)}, the first in x[{int(samples[0])}]"
         )

@@ -1,4 +1,4 @@
-"""What a dataset is: a card that describes it, and domains of samples with labels."""
+"""What a dataset is: domains of labelled samples, and the card that describes a published one."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.registry import Registry
 from shiftproof.core.space import Regime
+from shiftproof.data.domain import Domain, LazyInputs
+from shiftproof.data.preparation import FittedPreparation, Preparation
 from shiftproof.data.sources import Source
 
-# Images that take no more than this once decoded stay in memory; others are read when needed.
+# Images that take at most this much once decoded are kept in memory; others are read when needed.
 KEPT_IN_MEMORY = 2 * 1024**3
 
-# Called with what is going on, how much of it is done, and how much there is.
+# Called with the name of the task, how much of it is done, and how much there is in all.
 Progress = Callable[[str, int, int], None]
 
 
@@ -31,13 +32,13 @@ def silent(what: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class DatasetCard:
-    """What a reader, and a default, must know of a dataset before it is loaded.
+    """The description of a published dataset, known before it is loaded.
 
-    ``counts`` gives the samples of each domain, ``backbone`` the network its publication trains,
-    ``eval_every`` the protocol's number of steps between evaluations.  Where they were published,
-    ``class_counts`` gives the samples of each domain by class, in the order of ``classes``.
-    ``sources`` are the files to download: each of them is needed, and each may be had at several
-    places.
+    `counts` gives the number of samples of each domain, `backbone` the network of its
+    publication, `eval_every` the protocol's number of steps between evaluations.  Where they were
+    published, `class_counts` gives the samples of each domain by class, in the order of
+    `classes`.  `sources` are the files to download: all of them are needed, and each lists
+    alternative links.
     """
 
     summary: str
@@ -67,148 +68,15 @@ class DatasetCard:
         )
 
 
-class LazyInputs(ABC):
-    """Inputs that are read when they are needed, such as image files.
-
-    ``shape`` is that of the tensor they would fill, [n, …].  Reading is a function of the
-    arguments, and several threads may read at once.
-    """
-
-    shape: tuple[int, ...]
-
-    @abstractmethod
-    def read(self, index: np.ndarray) -> Tensor:
-        """Return the inputs at ``index`` as an evaluation sees them."""
-
-    @abstractmethod
-    def draw(self, index: np.ndarray, seeds: np.ndarray) -> Tensor:
-        """Return them as training sees them; the chance in each comes from its seed (uint64)."""
-
-    @abstractmethod
-    def digest(self) -> bytes:
-        """Return a hash of the content, the same wherever it lies."""
-
-    @abstractmethod
-    def without_chance(self) -> LazyInputs:
-        """Return inputs that training sees as an evaluation does."""
-
-    @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """What they take in memory."""
-
-    @abstractmethod
-    def in_memory(self) -> LazyInputs:
-        """Return the same inputs, read from their files once and for all."""
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-
-@dataclass(frozen=True)
-class Domain:
-    """Samples that share one distribution.
-
-    ``x`` [n, …] is a tensor, uint8 (read as numbers in [0, 1]) or floating point, or lazy;
-    ``y`` [n] is int64.
-    """
-
-    name: str
-    x: Tensor | LazyInputs
-    y: Tensor
-
-    def __post_init__(self) -> None:
-        if len(self.x) != len(self.y):
-            raise DataError(
-                f"domain {self.name!r} has {len(self.x)} samples but {len(self.y)} labels"
-            )
-        if len(self.y) == 0:
-            raise DataError(f"domain {self.name!r} is empty")
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    @property
-    def is_lazy(self) -> bool:
-        """Whether the inputs are read when they are needed."""
-        return isinstance(self.x, LazyInputs)
-
-    def stored(self, index: np.ndarray, seeds: np.ndarray | None = None) -> Tensor:
-        """Return the inputs at ``index`` in the form they are kept in.
-
-        With ``seeds``, one each, lazy inputs come as training sees them.
-        """
-        if isinstance(self.x, LazyInputs):
-            return self.x.read(index) if seeds is None else self.x.draw(index, seeds)
-        return self.x[torch.from_numpy(index).to(self.x.device)]
-
-    def inputs(self, index: np.ndarray) -> Tensor:
-        """Return the samples at ``index`` as float32."""
-        return as_numbers(self.stored(index))
-
-    def labels(self, index: np.ndarray) -> Tensor:
-        """Return the labels at ``index``."""
-        return self.y[torch.from_numpy(index).to(self.y.device)]
-
-    def to(self, device: torch.device) -> Domain:
-        """Return the domain with its tensors on ``device``; lazy inputs stay where they are."""
-        x = self.x if isinstance(self.x, LazyInputs) else self.x.to(device)
-        return Domain(self.name, x, self.y.to(device))
-
-    @cached_property
-    def inputs_digest(self) -> bytes:
-        """A hash of the inputs."""
-        if isinstance(self.x, LazyInputs):
-            return self.x.digest()
-        digest = hashlib.sha256(repr((tuple(self.x.shape), str(self.x.dtype))).encode())
-        digest.update(_bytes(self.x))
-        return digest.digest()
-
-    def digest(self) -> bytes:
-        """Return a hash of name, inputs and labels."""
-        digest = hashlib.sha256(self.name.encode())
-        digest.update(self.inputs_digest)
-        digest.update(_bytes(self.y))
-        return digest.digest()
-
-
-class Preparation(ABC):
-    """What inputs need before a network can take them, and what must be learnt from samples.
-
-    It is fitted to the samples trained on alone, so that nothing of a held-out sample leaks.
-    """
-
-    @abstractmethod
-    def fit(self, x: Tensor) -> FittedPreparation:
-        """Learn from the samples ``x`` [n, …] that a run trains on."""
-
-    @abstractmethod
-    def digest(self) -> bytes:
-        """Return a hash of everything that decides what `fit` returns for given samples."""
-
-
-class FittedPreparation(ABC):
-    """A preparation that has seen the training samples."""
-
-    notes: tuple[str, ...] = ()
-
-    @abstractmethod
-    def apply(self, x: Tensor) -> Tensor:
-        """Return what the network takes: [n, …] float32."""
-
-    @abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """Return all that `apply` depends on, as JSON values."""
-
-
 @dataclass(frozen=True)
 class DomainDataset:
-    """Loaded data: the domains, and sets that are only ever evaluated (``extras``).
+    """Loaded data: the domains, and sets that are only evaluated (`extras`).
 
-    ``notes`` say, one sentence each, what a user may not expect of the data (images left out,
-    classes that a domain lacks).  ``identity`` takes the place of the content's hash where the
-    content was computed from other data, by whose identity it is known; ``frozen`` then says by
-    which network.
+    `notes` tell the user what may be unexpected about the data, one sentence each (images left
+    out, classes missing from a domain).  `identity` replaces the hash of the content where the
+    content was computed from other data; `frozen` then names the network that computed it.
+    `columns` names the columns of a table or manifest that hold the label, the domain and the
+    image paths.
     """
 
     name: str
@@ -222,14 +90,15 @@ class DomainDataset:
     notes: tuple[str, ...] = ()
     identity: str = ""
     frozen: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [domain.name for domain in (*self.domains, *self.extras)]
         if len(set(names)) < len(names):
-            raise DataError(f"{self.name} has two domains of one name among {', '.join(names)}")
+            raise DataError(f"{self.name} has two domains of the same name: {', '.join(names)}")
 
     def with_domains(self, change: Callable[[Domain], Domain]) -> DomainDataset:
-        """Return the dataset with each of its domains and extras changed."""
+        """Return the dataset with `change` applied to every domain and extra set."""
         return replace(
             self,
             domains=tuple(map(change, self.domains)),
@@ -237,39 +106,39 @@ class DomainDataset:
         )
 
     def to(self, device: torch.device) -> DomainDataset:
-        """Return the dataset with its tensors on ``device``."""
+        """Return the dataset with its tensors on `device`."""
         return self.with_domains(lambda domain: domain.to(device))
 
     def in_memory(self, most_bytes: int = KEPT_IN_MEMORY) -> DomainDataset:
-        """Return the dataset with lazy inputs read once and for all, if all together are few."""
+        """Return the dataset with its lazy inputs read into memory, if they fit."""
         lazy = [d.x for d in (*self.domains, *self.extras) if isinstance(d.x, LazyInputs)]
         if not lazy or sum(x.nbytes for x in lazy) > most_bytes:
             return self
         read = {id(x): x.in_memory() for x in lazy}
         return self.with_domains(lambda domain: replace(domain, x=read.get(id(domain.x), domain.x)))
 
-    def without_chance(self) -> DomainDataset:
-        """Return the dataset with inputs that training sees as an evaluation does."""
+    def without_augmentation(self) -> DomainDataset:
+        """Return the dataset with inputs that look the same in training and in evaluation."""
 
         def fix(domain: Domain) -> Domain:
-            x = domain.x
-            return replace(domain, x=x.without_chance()) if isinstance(x, LazyInputs) else domain
+            if not isinstance(domain.x, LazyInputs):
+                return domain
+            return replace(domain, x=domain.x.without_augmentation())
 
         return self.with_domains(fix)
 
-    def fitted(self, trained_on: Mapping[str, np.ndarray]) -> FittedPreparation | None:
-        """Return the preparation fitted to some samples, or None where there is none.
+    def fit_preparation(self, trained_on: Mapping[str, np.ndarray]) -> FittedPreparation | None:
+        """Fit the preparation to the training samples; None if the inputs need none.
 
-        ``trained_on`` gives the positions of those samples by the name of their domain.
+        `trained_on` gives the positions of those samples by the name of their domain.
         """
         if self.preparation is None:
             return None
         chosen = [d.stored(trained_on[d.name]) for d in self.domains if d.name in trained_on]
         return self.preparation.fit(torch.cat(chosen))
 
-    def prepared(self, trained_on: Mapping[str, np.ndarray]) -> DomainDataset:
-        """Return the dataset ready for a network, its preparation `fitted`."""
-        fitted = self.fitted(trained_on)
+    def prepared(self, fitted: FittedPreparation | None) -> DomainDataset:
+        """Return the dataset ready for a network: `fitted` applied to all inputs."""
         if fitted is None:
             return self
 
@@ -286,7 +155,7 @@ class DomainDataset:
 
     @property
     def domain_names(self) -> tuple[str, ...]:
-        """The names of the domains, in order; an extra is not one of them."""
+        """The names of the domains, in order, without the extra sets."""
         return tuple(domain.name for domain in self.domains)
 
     def index_of(self, domain: str) -> int:
@@ -297,7 +166,7 @@ class DomainDataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of every sample, label and name: the identity of the data, wherever it lies."""
+        """A hash of all samples, labels and names; independent of where they are stored."""
         if self.identity:
             return self.identity
         digest = hashlib.sha256(repr((self.classes, self.domain_names)).encode())
@@ -308,15 +177,6 @@ class DomainDataset:
         return digest.hexdigest()[:16]
 
 
-def as_numbers(x: Tensor) -> Tensor:
-    """Return stored inputs as float32; uint8 is read as numbers in [0, 1]."""
-    return x.float().div_(255) if x.dtype == torch.uint8 else x.float()
-
-
-def _bytes(tensor: Tensor) -> memoryview:
-    return tensor.cpu().contiguous().numpy().data
-
-
 @dataclass(frozen=True)
 class DatasetSource(ABC):
     """A registered dataset; its fields are its options (see `core.space`)."""
@@ -325,7 +185,9 @@ class DatasetSource(ABC):
 
     @abstractmethod
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the data; all chance in making it comes from ``seed``'s stream ``data``."""
+        """Return the data; all randomness comes from the stream `data` of `seed`."""
 
 
-DATASETS: Registry[type[DatasetSource]] = Registry("dataset", package="shiftproof.data.datasets")
+DATASETS: Registry[type[DatasetSource]] = Registry(
+    "dataset", package="shiftproof.data.datasets", plugins="shiftproof.datasets"
+)

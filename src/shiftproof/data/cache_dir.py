@@ -1,4 +1,4 @@
-"""Where data that outlives a command is kept: imported datasets, image indexes, features."""
+"""The folder of data that outlives a command: downloaded datasets, image indexes, features."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 
-def home() -> Path:
-    """Return Shiftproof's own folder, which need not exist yet.
+def cache_dir() -> Path:
+    """Return Shiftproof's folder, which may not exist yet.
 
-    It is ``$SHIFTPROOF_HOME``, else the folder ``shiftproof`` in the user's cache.
+    It is `$SHIFTPROOF_HOME` or, by default, `shiftproof` in the user's cache folder.
     """
     chosen = os.environ.get("SHIFTPROOF_HOME")
     if chosen:

@@ -1,7 +1,7 @@
-"""The form of a model's inputs: how a table, image files or an array become what it takes.
+"""The input form of a model: how rows of a table, image files or arrays become its inputs.
 
-A form is all that a trained model must remember of its data to read more of the same kind: it is
-fitted to the samples trained on, and written beside the weights.
+A form is all that a trained model stores of its data to read more of the same kind.  It is fitted
+to the training samples and saved with the weights.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
-from shiftproof.data.base import DomainDataset, LazyInputs, Progress, as_numbers, silent
+from shiftproof.core.text import counted
+from shiftproof.data.base import DomainDataset, Progress, silent
+from shiftproof.data.domain import LazyInputs, as_numbers
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.index import scan
-from shiftproof.data.tables.cell_types import counted
+from shiftproof.data.preparation import FittedPreparation
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# What a network's inputs are read from: as tensors, or when they are needed.
+# Inputs of a network: a tensor, or files that are read when needed.
 Inputs = Tensor | LazyInputs
 
 
 class InputForm(ABC):
-    """How raw inputs become what a network takes."""
+    """How raw inputs become the inputs of a network."""
 
     kind: ClassVar[str]
 
@@ -44,26 +46,27 @@ class InputForm(ABC):
     def read(self, raw: Any, progress: Progress = silent) -> Inputs:
         """Return raw inputs as the network takes them: [n, *input_shape]."""
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Return all that `read` depends on, as JSON values."""
+        """Return the form as JSON values."""
+        return {"kind": self.kind, **vars(self)}
 
     @classmethod
-    @abstractmethod
     def from_json(cls, value: Mapping[str, Any]) -> InputForm:
         """Rebuild what `to_json` returned."""
+        fields = {key: item for key, item in value.items() if key != "kind"}
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
 
 
 @dataclass(frozen=True)
 class TableForm(InputForm):
-    """Rows of a table, made ready as the columns of the training samples were."""
+    """Rows of a table, imputed, scaled and encoded by the training samples."""
 
     columns: FittedColumns
     kind = "table"
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The number of features that the columns give."""
+        """The number of features."""
         return (len(self.columns.feature_names),)
 
     @property
@@ -72,10 +75,10 @@ class TableForm(InputForm):
         return tuple(column.name for column in self.columns.columns.columns)
 
     def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> Tensor:
-        """Return rows as numbers, [rows, columns] of float64: categories as codes, NaN for none.
+        """Return rows as numbers, [rows, columns] of float64; categories as codes, missing as NaN.
 
-        ``raw`` is a data frame, whose columns are found by their names, or an array of the same
-        numbers in the columns' order.
+        `raw` is a data frame, whose columns are found by name, or an array of the same numbers in
+        the order of the columns.
         """
         import pandas as pd
 
@@ -85,7 +88,7 @@ class TableForm(InputForm):
         wanted = len(self.columns.columns.columns)
         if cells.ndim != 2 or cells.shape[1] != wanted:
             raise DataError(
-                f"{table} is of shape {tuple(cells.shape)}, and the model takes rows of"
+                f"{table} has shape {tuple(cells.shape)}, but the model takes rows of"
                 f" {counted(wanted, 'column')}"
             )
         if cells.isinf().any():
@@ -120,26 +123,14 @@ class ImageForm(InputForm):
         return (3, self.image_size, self.image_size)
 
     def read(self, raw: Sequence[str | Path] | Any, progress: Progress = silent) -> Inputs:
-        """Return image files by their paths, or pixels [n, 3, size, size] that are resized."""
+        """Return image files by their paths, or an array of pixels [n, 3, size, size]."""
         if isinstance(raw, Tensor) or (isinstance(raw, np.ndarray) and raw.dtype.kind in "biufc"):
             return TensorForm(self.input_shape).read(raw)
-        records = scan(
-            [Path(path).expanduser() for path in raw],
-            lambda done, total: progress("looking at images", done, total),
-        )
+        records = scan([Path(path).expanduser() for path in raw], progress)
         for record in records:
             if not record.readable:
                 raise DataError(f"{record.path}: {record.error}")
         return ImageFiles(records, ImageView(self.image_size, augment=False))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the size."""
-        return {"kind": self.kind, "image_size": self.image_size}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> ImageForm:
-        """Rebuild what `to_json` returned."""
-        return cls(int(value["image_size"]))
 
 
 @dataclass(frozen=True)
@@ -159,7 +150,7 @@ class TensorForm(InputForm):
         x = as_array(raw)
         if tuple(x.shape[1:]) != self.shape:
             raise DataError(
-                f"the inputs are of shape {tuple(x.shape)}, and the model takes [n,"
+                f"the inputs have shape {tuple(x.shape)}, but the model takes [n,"
                 f" {', '.join(map(str, self.shape))}]"
             )
         if x.dtype == torch.uint8:
@@ -167,17 +158,8 @@ class TensorForm(InputForm):
         x = as_numbers(x)
         if not x.isfinite().all():
             wrong = int((~x.isfinite()).flatten(1).any(1).nonzero()[0])
-            raise DataError(f"input {wrong} holds a missing or infinite value; mend it")
+            raise DataError(f"input {wrong} holds a missing or infinite value; replace it")
         return x
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape."""
-        return {"kind": self.kind, "shape": list(self.shape)}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> TensorForm:
-        """Rebuild what `to_json` returned."""
-        return cls(tuple(value["shape"]))
 
 
 FORMS: dict[str, type[InputForm]] = {form.kind: form for form in (TableForm, ImageForm, TensorForm)}
@@ -187,23 +169,19 @@ def form_from_json(value: Mapping[str, Any]) -> InputForm:
     """Rebuild a form of any kind."""
     if value.get("kind") not in FORMS:
         raise CheckpointError(
-            f"the model's inputs are of a kind that this version does not know"
-            f" ({value.get('kind')}); it was made by a newer one"
+            f"this version does not know the model's kind of input ({value.get('kind')}); the model"
+            " was made by a newer version: upgrade shiftproof"
         )
     return FORMS[value["kind"]].from_json(value)
 
 
-def form_of(dataset: DomainDataset, trained_on: Mapping[str, np.ndarray]) -> InputForm:
-    """Return the form of a dataset's inputs, fitted to the samples trained on.
-
-    ``trained_on`` gives the positions of those samples by the name of their domain.
-    """
-    fitted = dataset.fitted(trained_on)
+def form_of(dataset: DomainDataset, fitted: FittedPreparation | None) -> InputForm:
+    """Return the form of a dataset's inputs, with its preparation fitted to training samples."""
     if isinstance(fitted, FittedColumns):
         return TableForm(fitted)
     if fitted is not None:
         raise InvalidValue(
-            f"how {dataset.name} is prepared ({type(fitted).__name__}) cannot be written beside a"
+            f"the preparation of {dataset.name} ({type(fitted).__name__}) cannot be saved with a"
             f" model; only {Columns.__name__} can"
         )
     x = dataset.domains[0].x

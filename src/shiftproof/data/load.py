@@ -1,12 +1,12 @@
-"""From what a user calls the data to the data: a name, a folder of images, a table, a manifest."""
+"""Load data by what a user calls it: a dataset name, a folder of images, a table, a manifest."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import hparam, resolve
@@ -14,7 +14,11 @@ from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.folder import load_image_folder
 from shiftproof.data.images.manifest import load_manifest
-from shiftproof.data.tables.dataset import load_table
+from shiftproof.data.tables.dataset import table_dataset
+from shiftproof.data.tables.read_file import read_frame
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
 
 
 @dataclass(frozen=True)
@@ -22,21 +26,21 @@ class TableOptions:
     """The options of a table."""
 
     missing_indicators: bool = hparam(
-        False, help="add a column for each one with missing values that says where they are"
+        False, help="for each column with missing values, add one that marks them"
     )
 
 
 @dataclass(frozen=True)
 class DataRequest:
-    """Which data, and how to read them: what another process needs to load the same.
+    """Which data, and how to read it: all that another process needs to load the same.
 
-    ``data`` is a registered name, or the path of a folder or table; a name comes first.
-    ``options`` are those of the dataset, the images or the table.  The others name columns of a
-    table or manifest: ``image`` makes a manifest of a table.
+    `data` is a registered name, or the path of a folder or table; a name comes first.
+    `options` are those of the dataset, the images or the table.  The other fields name columns
+    of a table or manifest; with `image`, a table is read as a manifest.
     """
 
     data: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     label: str | None = None
     domain: str | None = None
     image: str | None = None
@@ -44,52 +48,48 @@ class DataRequest:
     categorical: tuple[str, ...] = ()
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the dataset; all chance in making it comes from ``seed``."""
+        """Return the dataset; all randomness in making it comes from `seed`."""
         path = Path(self.data).expanduser()
         if self.data in DATASETS:
-            self._refuse_columns(f"{self.data} is a dataset by name")
+            self.refuse_columns(f"{self.data} is a dataset name")
             source = DATASETS.get(self.data)
             kind = f"option of {self.data}"
             return resolve(source, source.card.regime, self.options, kind).load(seed, progress)
         if path.is_dir():
-            self._refuse_columns(f"{self.data} is a folder of images")
+            self.refuse_columns(f"{self.data} is a folder of images")
             view = resolve(ImageView, "large-image", self.options, "option of an image folder")
             return load_image_folder(path, view, progress=progress)
         if not path.exists():
             if len(path.parts) > 1 or path.suffix:
                 raise DataError(f"there is no file or folder {self.data}")
             raise UnknownName("dataset, file or folder", self.data, DATASETS)
-        if self.image is not None:
-            view = resolve(ImageView, "large-image", self.options, "option of an image manifest")
-            return load_manifest(
-                path,
-                view,
-                image=self.image,
-                label=self.label,
-                domain=self.domain,
-                progress=progress,
-            )
-        table = resolve(TableOptions, "table", self.options, "option of a table")
-        return load_table(
-            path,
+        if self.image is None:
+            return self.table(read_frame(path), path.name)
+        view = resolve(ImageView, "large-image", self.options, "option of an image manifest")
+        dataset = load_manifest(
+            path, view, image=self.image, label=self.label, domain=self.domain, progress=progress
+        )
+        return self._with_columns(dataset, "label", "domain", "image")
+
+    def table(self, frame: pd.DataFrame, name: str) -> DomainDataset:
+        """Return a table that is in memory as a dataset called `name`."""
+        options = resolve(TableOptions, "table", self.options, "option of a table")
+        dataset = table_dataset(
+            frame,
+            name,
             self.label,
             self.domain,
             drop=self.drop,
             categorical=self.categorical,
-            missing_indicators=table.missing_indicators,
+            missing_indicators=options.missing_indicators,
         )
+        return self._with_columns(dataset, "label", "domain")
 
-    def columns(self, dataset: DomainDataset) -> dict[str, str]:
-        """Return which columns of the table held label, domain and image; of others, nothing.
-
-        ``dataset`` is what was loaded.  A column is called after what it holds by default.
-        """
-        given = {"label": self.label, "domain": self.domain, "image": self.image}
-        if self.image is None:
-            del given["image"]
-            if dataset.preparation is None:
-                return {}
-        return {what: " ".join((name or what).split()) for what, name in given.items()}
+    def refuse_columns(self, because: str) -> None:
+        """Raise if a column is named, for data that has none."""
+        for name in ("label", "domain", "image", "drop", "categorical"):
+            if getattr(self, name):
+                raise InvalidValue(f"`{name}` is for tables and manifests; {because}")
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON values."""
@@ -101,7 +101,7 @@ class DataRequest:
         lists = {key: tuple(value[key]) for key in ("drop", "categorical")}
         return cls(**{**value, **lists})
 
-    def _refuse_columns(self, because: str) -> None:
-        for name in ("label", "domain", "image", "drop", "categorical"):
-            if getattr(self, name):
-                raise InvalidValue(f"--{name} is for tables and manifests; {because}")
+    def _with_columns(self, dataset: DomainDataset, *roles: str) -> DomainDataset:
+        """Return the dataset with the names of its columns; by default, they are the roles."""
+        columns = {role: " ".join((getattr(self, role) or role).split()) for role in roles}
+        return replace(dataset, columns=columns)

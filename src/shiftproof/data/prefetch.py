@@ -1,4 +1,4 @@
-"""Work done ahead of its use by a few threads, in order and in bounded memory."""
+"""Compute results ahead of their use in a few threads, in order and with bounded memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ R = TypeVar("R")
 def prefetch(
     function: Callable[[A], R], arguments: Iterable[A], workers: int
 ) -> Generator[R, None, None]:
-    """Yield ``function`` of each argument, in order, computed by ``workers`` threads ahead of time.
+    """Yield `function` of each argument, in order, computed by `workers` threads ahead of time.
 
-    At most 2 · ``workers`` results wait to be taken, so memory is bounded.  With no worker each is
-    computed when it is asked for.  An error comes up where its result would have.
+    At most 2 · `workers` results are kept, so memory is bounded.  Without workers, each result is
+    computed when it is requested.  An error is raised in the place of its result.
 
-    Threads, not processes: decoding and resizing images release the interpreter's lock, and
+    Threads rather than processes: decoding and resizing images release the interpreter's lock, and
     nothing has to be copied, forked or cleaned up after a kill.
     """
     if workers == 0:
@@ -35,7 +35,7 @@ def prefetch(
                 result = waiting.popleft().result()
                 waiting.extend(pool.submit(function, item) for item in islice(remaining, 1))
                 yield result
-                del result  # while the consumer is at work, it holds the only copy
+                del result  # while the consumer works, it holds the only reference
         finally:
             for future in waiting:
                 future.cancel()

@@ -1,8 +1,7 @@
-"""Samples for a model that is trained: read in its form, with labels and domains or without."""
+"""Samples for a trained model: read in its input form, with or without labels and domains."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,30 +12,32 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.text import listed, quoted
 from shiftproof.data.base import DATASETS, Progress, silent
 from shiftproof.data.images.decode import SUFFIXES
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
+from shiftproof.data.images.walk import images_below
 from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, TableForm
 from shiftproof.data.load import DataRequest
-from shiftproof.data.tables.cell_types import listed, named, shortened, texts
+from shiftproof.data.tables.cell_types import named, texts
 from shiftproof.data.tables.dataset import column_of
 from shiftproof.data.tables.read_file import read_frame
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# The domain of samples whose domain nobody tells.
+# The domain of samples whose domain is unknown.
 ALL = "all"
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Inputs in the order they were found, and what is known of each.
+    """Inputs in the order they were found, with their labels and domains if known.
 
-    ``names`` are columns that tell the samples apart (a row, a path).  ``labels`` and ``domains``
-    are texts, one each, a label None where it is missing.
+    `names` are columns that identify the samples (a row, a path).  `labels` and `domains` are
+    texts, one for each sample; a missing label is None.
     """
 
     inputs: Inputs
@@ -49,7 +50,7 @@ class Samples:
         return len(self.inputs)
 
     def take(self, index: np.ndarray) -> Samples:
-        """Return the samples at ``index``."""
+        """Return the samples at `index`."""
         return replace(
             self,
             inputs=_taken(self.inputs, index),
@@ -70,11 +71,11 @@ class Samples:
 class SampleRequest:
     """Which samples, and how to read them.
 
-    ``data`` is what a model of this form takes: a table; a folder of images, one image, or a
-    manifest; an array (``.npy``, or ``.npz`` with x, y and domain); or a dataset by name, with its
-    ``options``.  ``label``, ``domain`` and ``image`` name columns, ``keep`` those to hand on;
-    ``usual`` are the names that the model knows them by, taken where none is given.  With
-    ``labelled``, labels are needed, and a folder of images is DIR/domain/class/*.jpg.
+    `data` is what a model of this form takes: a table; a folder of images, one image, or a
+    manifest; an array (`.npy`, or `.npz` with x, y and domain); or a dataset name, with its
+    `options`.  `label`, `domain` and `image` name columns, by default those of the model's
+    training data (`usual`); `keep` names columns to copy to the output.  With `labelled`,
+    labels are required, and a folder of images must be DIR/domain/class/*.jpg.
     """
 
     data: str
@@ -87,34 +88,34 @@ class SampleRequest:
     labelled: bool = False
 
     def read(self, form: InputForm, seed: int, progress: Progress = silent) -> list[Samples]:
-        """Return the samples, in as many parts as they are kept in."""
+        """Return the samples, in as many parts as they are stored in."""
         path = Path(self.data).expanduser()
         if self.data in DATASETS:
             return self._dataset(form, seed, progress)
         if self.options:
-            raise InvalidValue("--data-option is for datasets by name")
+            raise InvalidValue(f"`options` are for dataset names, and {self.data} is a path")
         if not path.exists():
-            raise DataError(f"there is no file or folder {self.data}")
+            raise DataError(f"no such file or folder: {self.data}")
         if path.suffix.lower() in (".npy", ".npz"):
             return [self._array(path, form)]
         if isinstance(form, TableForm):
             if path.is_dir() or path.suffix.lower() in SUFFIXES:
                 kind = "a folder" if path.is_dir() else "an image"
-                raise DataError(f"{path} is {kind}, and the model takes rows of a table")
+                raise DataError(f"{path} is {kind}, but the model takes rows of a table")
             if self.image is not None:
-                raise InvalidValue("--image is for models of images, and this one takes a table")
+                raise InvalidValue("`image` is for models of images, but this one takes a table")
             return [self._rows(path, form)]
         if not isinstance(form, ImageForm):
             shape = ", ".join(map(str, form.input_shape))
             raise DataError(
-                f"the model takes arrays of shape [n, {shape}]: give them as a file .npy, or a"
-                f" dataset by name, not {path}"
+                f"the model takes arrays of shape [n, {shape}]: pass a .npy file or a dataset name,"
+                f" not {path}"
             )
         if path.is_dir():
             return [self._folder(path, form, progress)]
         if path.suffix.lower() in SUFFIXES:
             if self.labelled:
-                raise DataError(f"{path} is one image, without a label; give DIR/domain/class/*")
+                raise DataError(f"{path} is one image, without a label; pass DIR/domain/class/*")
             return [_images([path], form, progress)]
         return [self._manifest(path, form, progress)]
 
@@ -124,20 +125,17 @@ class SampleRequest:
         return replace(self._described(frame, path.name), inputs=inputs)
 
     def _described(self, frame: pd.DataFrame, table: str) -> Samples:
-        """Return what a table says of its rows; no inputs yet."""
+        """Return names, labels and domains of a table's rows, without inputs."""
         names: dict[str, Sequence[Any]] = {"row": range(1, len(frame) + 1)}
         names |= {
             c: frame[c].tolist() for c in (column_of(frame, table, "keep", k) for k in self.keep)
         }
         labels = domains = None
         if self.labelled:
-            codes, found = texts(frame[column_of(frame, table, "label", self._column("label"))])
-            labels = [*found, None]
-            labels = [labels[code] for code in codes]
+            labels = _texts(frame[column_of(frame, table, "label", self._column("label"))])
         if self.domain is not None or self._column("domain") in frame:
-            column = column_of(frame, table, "domain", self._column("domain"))
-            codes, found = texts(frame[column])
-            domains = [[*found, "none"][code] for code in codes]
+            found = _texts(frame[column_of(frame, table, "domain", self._column("domain"))])
+            domains = ["none" if name is None else name for name in found]
         return Samples(torch.zeros(len(frame), 0), names, labels, domains)
 
     def _column(self, what: str) -> str | None:
@@ -146,7 +144,7 @@ class SampleRequest:
 
     def _folder(self, folder: Path, form: ImageForm, progress: Progress) -> Samples:
         if not self.labelled:
-            paths = _images_under(folder)
+            paths = list(images_below(folder))
             if not paths:
                 raise DataError(f"{folder} holds no images ({', '.join(SUFFIXES[:5])}, …)")
             return _images(paths, form, progress, relative_to=folder)
@@ -164,32 +162,32 @@ class SampleRequest:
         codes, _ = texts(frame[column])
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0]) + 1
-            raise DataError(f"column {shortened(column)} of {path.name} has no path in row {row}")
+            raise DataError(f"column {quoted(column)} of {path.name} has no path in row {row}")
         paths = [path.parent / str(value).strip() for value in frame[column]]
         samples = _images(paths, form, progress, described.labels, described.domains)
         kept = {name: described.names[name] for name in self.keep}
         return replace(samples, names={**samples.names, **kept}) if kept else samples
 
     def _array(self, path: Path, form: InputForm) -> Samples:
+        import pandas as pd
+
         try:
             loaded = np.load(path, allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise DataError(f"{path} is no array of numbers ({error})") from error
+            raise DataError(f"{path} is not an array of numbers ({error})") from error
         arrays = {"x": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
         if "x" not in arrays:
             raise DataError(f"{path} has no array x, only {listed(sorted(arrays))}")
         if self.labelled and "y" not in arrays:
-            raise DataError(f"{path} has no labels; give a .npz with x and y (and domain)")
+            raise DataError(f"{path} has no labels; pass a .npz file with x and y (and domain)")
         inputs = form.read(arrays["x"])
-        import pandas as pd
 
         def column(name: str) -> list[Any] | None:
             if name not in arrays:
                 return None
             if len(arrays[name]) != len(inputs):
                 raise DataError(f"{path}: {name} has {len(arrays[name])} entries for {len(inputs)}")
-            codes, found = texts(pd.Series(arrays[name]))
-            return [[*found, None][code] for code in codes]
+            return _texts(pd.Series(arrays[name]))
 
         labels = column("y") if self.labelled else None
         return Samples(inputs, {"row": range(1, len(inputs) + 1)}, labels, column("domain"))
@@ -199,7 +197,7 @@ class SampleRequest:
         dataset = request.load(seed, progress)
         if dataset.input_shape != form.input_shape or dataset.preparation is not None:
             raise DataError(
-                f"{dataset.name} has inputs of shape {dataset.input_shape}, and the model takes"
+                f"{dataset.name} has inputs of shape {dataset.input_shape}, but the model takes"
                 f" {form.input_shape}"
             )
         return [
@@ -222,7 +220,7 @@ def _images(
     relative_to: Path | None = None,
 ) -> Samples:
     """Return the images that can be read; notes say which cannot."""
-    records = scan(paths, lambda done, total: progress("looking at images", done, total))
+    records = scan(paths, progress)
     good = np.array([i for i, record in enumerate(records) if record.readable], dtype=np.int64)
     broken = [record for record in records if not record.readable]
     if len(good) == 0:
@@ -230,7 +228,7 @@ def _images(
     notes: tuple[str, ...] = ()
     if broken:
         notes = (
-            f"{len(broken)} of {len(paths)} images cannot be read and are left out, the first"
+            f"left out {len(broken)} of {len(paths)} images that cannot be read, the first"
             f" {broken[0].path} ({broken[0].error})",
         )
     shown = [str(path if relative_to is None else path.relative_to(relative_to)) for path in paths]
@@ -238,13 +236,11 @@ def _images(
     return Samples(files, {"path": shown}, labels, domains, notes).take(good)
 
 
-def _images_under(folder: Path) -> list[Path]:
-    found = []
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "__MACOSX")))
-        names = [n for n in sorted(files) if not n.startswith(".") and n.lower().endswith(SUFFIXES)]
-        found += [Path(place) / name for name in names]
-    return found
+def _texts(series: pd.Series) -> list[str | None]:
+    """Return a column as texts, None where the value is missing."""
+    codes, found = texts(series)
+    lookup = [*found, None]
+    return [lookup[code] for code in codes]
 
 
 def _taken(inputs: Inputs, index: np.ndarray) -> Inputs:

@@ -1,7 +1,6 @@
-"""Batches: that of a step is a function of the seed and the step.
+"""Batches: the batch of a step depends on the seed and the step only.
 
-Counting the steps is therefore all there is to save and restore, and any worker may make any
-step's batch.
+So the number of steps is all that must be saved to resume, and any worker can make any batch.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from torch import Tensor
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.types import Batch
-from shiftproof.data.base import Domain, as_numbers
+from shiftproof.data.domain import Domain, as_numbers
 
 
 class BatchSampler:
-    """Draws ``batch_size`` samples with replacement from each domain's *in* part.
+    """Draws `batch_size` samples with replacement from each domain's *in* part.
 
-    ``batch_size`` 0 takes every sample of every domain at every step (full-batch training), for
+    `batch_size` 0 takes every sample of every domain at every step (full-batch training), for
     which the parts must be of equal size.
     """
 
@@ -33,11 +32,11 @@ class BatchSampler:
                 raise DataError(f"domain {domain.name!r} has no samples left to train on")
         if batch_size == 0 and len(set(sizes)) > 1:
             raise DataError(
-                f"full batches need domains of equal size, and these have {sizes} samples;"
-                " set batch_size"
+                f"full batches need domains of equal size, but these have {sizes} samples; set"
+                " `batch_size` above 0"
             )
         if batch_size == 0 and any(domain.is_lazy for domain in domains):
-            raise DataError("full batches of image files would not fit into memory; set batch_size")
+            raise DataError("full batches of image files do not fit in memory; set `batch_size`")
         self._domains = domains
         self._parts = parts
         self._batch_size = batch_size
@@ -49,10 +48,10 @@ class BatchSampler:
             self._everything = Batch(x, self._labels(parts))
 
     def stored(self, step: int) -> Batch:
-        """Return the batch of one step in the form the data is kept in."""
+        """Return the batch of one step as the data is stored."""
         if self._everything is not None:
             return self._everything
-        # Philox is a function of key and counter: any step's draws, without those before it.
+        # Philox depends on key and counter only: it draws any step without those before it.
         rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, 0, 0, step]))
         chosen = [part[rng.integers(len(part), size=self._batch_size)] for part in self._parts]
         x = [

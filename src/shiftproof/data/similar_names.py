@@ -1,24 +1,34 @@
-"""Names that were probably meant to be one."""
+"""Names that may be two spellings of one name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from shiftproof.core.text import listed
 
-def almost_alike(names: Iterable[str], kind: str) -> list[str]:
-    """Return a note for each group of names that differ in case, spaces or signs alone.
 
-    >>> almost_alike(["owl", "Owl", "tit"], "classes")
-    ["classes 'Owl', 'owl' are spelt almost alike and count as different ones; is it one?"]
+def letters_of(name: str) -> str:
+    """Return the letters and digits of a name, in lower case: what its spellings share.
+
+    >>> letters_of("Real World") == letters_of("real_world") == letters_of("RealWorld")
+    True
+    """
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
+def similar_names(names: Iterable[str], kind: str) -> list[str]:
+    """Return a note for each group of names that differ in case, spaces or punctuation only.
+
+    >>> similar_names(["owl", "Owl", "tit"], "classes")
+    ["classes 'Owl', 'owl' differ in case, spaces or punctuation only: possible duplicates"]
     """
     by_letters: dict[str, list[str]] = {}
     for name in sorted(names):
-        letters = "".join(c for c in name.casefold() if c.isalnum())
-        by_letters.setdefault(letters or name, []).append(name)
+        by_letters.setdefault(letters_of(name) or name, []).append(name)
     return [
-        f"{kind} {', '.join(map(repr, group[:5]))} are spelt almost alike and count as different"
-        " ones; is it one?"
+        f"{kind} {listed(group, most=5)} differ in case, spaces or punctuation only: possible"
+        " duplicates"
         for group in by_letters.values()
-        # Signs tell numbers apart: −1 is not 1, nor 1.5 fifteen.
+        # Punctuation tells numbers apart: −1 is not 1, and 1.5 is not 15.
         if len(group) > 1 and not all(any(c.isdigit() for c in name) for name in group)
     ]

@@ -1,19 +1,19 @@
-"""Files that others publish: where they can be had, and how to know that they are whole."""
+"""Published files: their links, sizes and checksums."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from urllib.parse import urlencode
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.files import file_hash
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a file can be had, and how to know it; what is empty or 0 is not known."""
+    """A file to download; a checksum or size that is empty or 0 is unknown."""
 
     url: str
     filename: str
@@ -34,7 +34,7 @@ class Source:
     def google_drive(
         cls, file_id: str, filename: str, sha256: str = "", md5: str = "", size: int = 0
     ) -> Source:
-        """Return a file shared on Google Drive, past the page that asks about a virus scan.
+        """Return a file on Google Drive, with a link that skips the virus scan page.
 
         >>> Source.google_drive("1a-b", "set.zip").url
         'https://drive.usercontent.google.com/download?id=1a-b&export=download&confirm=t'
@@ -44,7 +44,7 @@ class Source:
         return cls(url, filename, sha256, md5, size)
 
     def flaw(self, path: Path) -> str:
-        """Say in what the file at ``path`` differs from what is known of this one, or nothing."""
+        """Return how the file at `path` differs from the published one, or an empty text."""
         size = path.stat().st_size
         if size == 0:
             return "the file is empty"
@@ -52,8 +52,7 @@ class Source:
             return f"the file has {size} bytes instead of {self.size}"
         for name, expected in (("sha256", self.sha256), ("md5", self.md5)):
             if expected:
-                with open(path, "rb") as file:
-                    digest = hashlib.file_digest(file, name).hexdigest()
+                digest = file_hash(path, name)
                 if digest != expected:
                     return f"its {name} is {digest} instead of {expected}"
         return ""

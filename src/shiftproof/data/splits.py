@@ -1,4 +1,4 @@
-"""Splitting a domain into the part to train on (*in*) and the part held out (*out*)."""
+"""Split a domain into a training part (*in*) and a held-out part (*out*)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Split(NamedTuple):
 
 
 def split_domain(size: int, holdout: float, trial_seed: int, domain_index: int) -> Split:
-    """Split ``range(size)`` as the DomainBed protocol does.
+    """Split `range(size)` as the DomainBed protocol does.
 
     Shuffled with RandomState(seed_hash(trial_seed, domain_index)); the first ⌊holdout · size⌋
     are *out*, the rest *in*.

@@ -1,8 +1,8 @@
-"""A trained model for other programs: ONNX, TorchScript, or its own file (safetensors).
+"""Export a trained model for other programs: ONNX, TorchScript, or its own file (safetensors).
 
-What can be part of the graph is: scaling pixels and normalising them, imputing and standardising
-columns, one-hot codes, softmax.  What cannot, reading and resizing image files and turning texts
-into codes, is described in JSON that goes with the file.
+The graph includes scaling and normalising pixels, imputing and standardising columns, one-hot
+encoding and softmax.  Reading and resizing image files, and turning texts into codes, are not part
+of it; JSON that goes with the file describes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shiftproof.inference.predictor import Predictor
 from shiftproof.models.risk import class_probabilities
 
 INPUT, OUTPUT = "inputs", "probabilities"
-# Under which name a file holds its description.
+# The name of the description in the file.
 DESCRIPTION = "shiftproof.json"
 
 
@@ -34,8 +34,8 @@ class ColumnsLayer(nn.Module):
     """`FittedColumns.apply` as a layer.
 
     Cells [n, columns] float64, categories by their codes, NaN for missing → [n, features] float32.
-    Each feature is one of three kinds, and reads one column; those of a kind are made together and
-    then put in order.
+    Each feature is of one of three kinds and depends on one column; those of a kind are computed
+    together and then put in order.
     """
 
     order: Tensor
@@ -52,7 +52,7 @@ class ColumnsLayer(nn.Module):
         scaled: list[tuple[int, float, float, float]] = []
         hot: list[tuple[int, int]] = []
         missing: list[int] = []
-        order: list[tuple[int, int]] = []  # of each feature: its kind, and its place in the kind
+        order: list[tuple[int, int]] = []  # the kind of each feature, and its place in the kind
         for part in columns.parts:
             if isinstance(part, Scaled):
                 order.append((0, len(scaled)))
@@ -79,10 +79,10 @@ class ColumnsLayer(nn.Module):
         self.register_buffer(name, torch.tensor(values, dtype=dtype))
 
     def forward(self, cells: Tensor) -> Tensor:
-        """Make cells ready for the network."""
+        """Return the features of cells."""
         numbers = cells[:, self.scaled]
         numbers = torch.where(numbers.isnan(), self.median, numbers)
-        # Halved as the columns do it, against overflow.
+        # Halved as in `Scaled`, against overflow.
         numbers = (numbers / 2 - self.mean / 2) / (self.std / 2)
         numbers = numbers.clamp(-FARTHEST, FARTHEST)
         hot = torch.eq(cells[:, self.hot], self.codes).double()
@@ -92,7 +92,7 @@ class ColumnsLayer(nn.Module):
 
 
 class ExportedModel(nn.Module):
-    """From inputs as they are stored to the probability of each class."""
+    """From stored inputs to the probability of each class."""
 
     def __init__(self, network: Predictor, columns: FittedColumns | None) -> None:
         super().__init__()
@@ -100,14 +100,14 @@ class ExportedModel(nn.Module):
         self.network = network
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return probabilities [n, c] of cells, pixels or other numbers [n, …]."""
+        """Return probabilities [n, c] for cells, pixels or other numbers [n, …]."""
         x = inputs if self.columns is None else self.columns(inputs)
         return class_probabilities(self.network(x))
 
 
 def exported(model: TrainedModel) -> tuple[ExportedModel, Tensor]:
-    """Return the model as one module on the CPU, and an example of its inputs (two of them)."""
-    model = TrainedModel.from_bytes(model.to_bytes(), "cpu")  # a copy: the caller's stays put
+    """Return the model as one module on the CPU, and an example batch of two inputs."""
+    model = TrainedModel.from_bytes(model.to_bytes(), "cpu")  # a copy: the caller's does not move
     columns = model.form.columns if isinstance(model.form, TableForm) else None
     module = ExportedModel(model.network, columns).eval()
     if columns is not None:
@@ -117,7 +117,7 @@ def exported(model: TrainedModel) -> tuple[ExportedModel, Tensor]:
 
 
 def description(model: TrainedModel) -> dict[str, Any]:
-    """Return what a program must know to use an exported model, as JSON values."""
+    """Describe inputs and outputs of an exported model, as JSON values."""
     _, example = exported(model)
     described: dict[str, Any] = {
         "input": {
@@ -133,7 +133,7 @@ def description(model: TrainedModel) -> dict[str, Any]:
     }
     if isinstance(model.form, TableForm):
         described["input"]["meaning"] = (
-            "one row a sample, one number a column: a number as it is; a category by its position"
+            "one row a sample, one number a column: a number as it is; a category as its position"
             " among the column's values, -1 for any other; NaN for a missing value"
         )
         described["input"]["columns"] = [
@@ -144,13 +144,13 @@ def description(model: TrainedModel) -> dict[str, Any]:
     elif isinstance(model.form, ImageForm):
         described["input"]["meaning"] = (
             "whole images, RGB, upright, resized (bilinear with antialiasing, aspect ratio not"
-            " kept), bytes 0-255; scaling and normalising are inside"
+            " kept), bytes 0-255; the model scales and normalises them"
         )
     else:
-        described["input"]["meaning"] = "numbers as they were trained on; bytes divided by 255"
+        described["input"]["meaning"] = "numbers as in training; bytes are divided by 255"
     if model.network.algorithm.predicts_by_batch:
         described["batches"] = (
-            "a prediction depends on the batch around it: give all samples of one domain at once"
+            "a prediction depends on its batch: pass all samples of one domain at once"
         )
     return described
 
@@ -162,7 +162,7 @@ def to_onnx(model: TrainedModel) -> bytes:
         import onnxscript  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
     except ImportError as error:
         raise InvalidValue(
-            "ONNX needs two more packages; install them by pip install 'shiftproof[onnx]'"
+            "ONNX needs other packages; run pip install 'shiftproof[onnx]'"
         ) from error
     module, example = exported(model)
     count = torch.export.Dim("n", min=1)
@@ -185,7 +185,7 @@ def to_onnx(model: TrainedModel) -> bytes:
 
 
 def to_torchscript(model: TrainedModel) -> bytes:
-    """Return the model in TorchScript; its description is an extra file, ``shiftproof.json``."""
+    """Return the model in TorchScript; its description is an extra file, `shiftproof.json`."""
     module, example = exported(model)
     buffer = io.BytesIO()
     with _silence(), torch.no_grad():
@@ -199,7 +199,7 @@ def to_safetensors(model: TrainedModel) -> bytes:
     return model.to_bytes()
 
 
-# By format: what makes the file, and what it ends in.
+# For each format, the function that makes the file, and its suffix.
 FORMATS: dict[str, tuple[Callable[[TrainedModel], bytes], str]] = {
     "onnx": (to_onnx, ".onnx"),
     "torchscript": (to_torchscript, ".pt"),
@@ -213,7 +213,7 @@ def _text(model: TrainedModel) -> str:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Keep torch's remarks on its own exporters (it will drop TorchScript one day) to itself."""
+    """Silence torch's warnings about its exporters (such as the deprecation of TorchScript)."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -1,4 +1,4 @@
-"""How good a trained model is on labelled samples, domain by domain."""
+"""Metrics of a trained model on labelled samples, by domain."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 import torch
 
 from shiftproof.core.errors import DataError, nearest
+from shiftproof.core.text import counted, listed
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.samples import Samples
-from shiftproof.data.tables.cell_types import listed
 from shiftproof.inference.model import TrainedModel
 
 
 @dataclass(frozen=True)
-class Assessment:
-    """The outcome on one domain.
+class DomainMetrics:
+    """The metrics on one domain.
 
-    ``accuracy`` and its standard error √(a(1−a)/n); ``risk``, the mean of −log p(label) over the
-    samples of known classes; ``far``, the share of samples unlike the training domains; ``unknown``
-    counts samples of classes that the model does not know, which it always gets wrong.
-    ``confusion`` [label][predicted] counts the others.
+    `accuracy` has the standard error √(a(1−a)/n).  `risk` is the mean of −log p(label) over the
+    samples of known classes, `far` the share of samples unlike the training domains, `unknown`
+    the number of samples whose class the model does not know, which count as wrong, and
+    `confusion` [label][predicted] the counts of the others.
     """
 
     domain: str
@@ -41,30 +41,32 @@ class Assessment:
         return asdict(self)
 
 
-def assess(
+def domain_metrics(
     model: TrainedModel,
     parts: Sequence[Samples],
     *,
     workers: int | None = None,
     progress: Progress = silent,
-) -> tuple[list[Assessment], list[str]]:
-    """Return the outcome on each domain, and notes on what was left out."""
+) -> tuple[list[DomainMetrics], list[str]]:
+    """Return the metrics on each domain, and notes on what was left out."""
     notes = [note for part in parts for note in part.notes]
-    outcomes = []
+    found = []
     for part in parts:
         for domain, samples in part.by_domain().items():
             if samples.labels is None:
                 raise DataError("there are no labels to compare the predictions with")
             labelled = [i for i, label in enumerate(samples.labels) if label is not None]
             if missing := len(samples) - len(labelled):
-                notes.append(f"domain {domain!r}: left out {missing} samples without a label")
+                notes.append(
+                    f"domain {domain!r}: left out {counted(missing, 'sample')} without a label"
+                )
             if not labelled:
                 continue
             samples = samples.take(torch.tensor(labelled).numpy())
-            outcomes.append(_assessed(model, domain, samples, workers, progress))
-    if not outcomes:
+            found.append(_metrics(model, domain, samples, workers, progress))
+    if not found:
         raise DataError("no sample has a label")
-    total, unknown = (sum(getattr(o, name) for o in outcomes) for name in ("samples", "unknown"))
+    total, unknown = (sum(getattr(each, name) for each in found) for name in ("samples", "unknown"))
     if unknown == total:
         first = next(label for part in parts for label in part.labels or () if label is not None)
         raise DataError(
@@ -72,18 +74,18 @@ def assess(
             f" {nearest(first, model.classes)})"
         )
     if unknown:
-        notes.append(f"{unknown} of {total} samples are of classes that the model does not know")
-    if seen := [outcome.domain for outcome in outcomes if outcome.trained_on]:
+        notes.append(f"{unknown} of {total} samples have classes that the model does not know")
+    if seen := [each.domain for each in found if each.trained_on]:
         notes.append(
-            f"the model was trained on domains of these names: {listed(seen)}; if they hold the"
-            " same samples, its accuracy there says little"
+            f"the model was trained on domains with these names: {listed(seen)}; if they hold the"
+            " same samples, the accuracy there is too optimistic"
         )
-    return outcomes, notes
+    return found, notes
 
 
-def _assessed(
+def _metrics(
     model: TrainedModel, domain: str, samples: Samples, workers: int | None, progress: Progress
-) -> Assessment:
+) -> DomainMetrics:
     position = {name: code for code, name in enumerate(model.classes)}
     labels = torch.tensor([position.get(str(label), -1) for label in samples.labels or ()])
     predictions = model.predict(samples.inputs, workers=workers, progress=progress)
@@ -93,7 +95,7 @@ def _assessed(
     own = predictions.probabilities[known].double().gather(1, labels[known, None])
     classes = len(model.classes)
     pairs = labels[known] * classes + predictions.predicted[known]
-    return Assessment(
+    return DomainMetrics(
         domain,
         domain in model.domains,
         n,

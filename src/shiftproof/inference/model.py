@@ -1,8 +1,8 @@
-"""A trained model: one file with all that a prediction needs, and nothing that training needed.
+"""A trained model: one file with all that a prediction needs, and nothing that only training needs.
 
-The file is safetensors: the weights that the run scores, what the training domains look like
-(`inference.typicality`), and a JSON header with the classes, the domains and the
-form of the inputs.  Reading one runs no code.
+The file is safetensors: the weights that the run scores, a description of the training domains
+(`inference.typicality`), and a JSON header with the classes, the domains and the input form.
+Reading it never runs code.
 """
 
 from __future__ import annotations
@@ -21,34 +21,36 @@ from torch import Tensor
 
 import shiftproof
 from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.core.files import write_atomically
 from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.base import Progress, as_numbers, silent
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.domain import as_numbers
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json, form_of
 from shiftproof.data.splits import Split
 from shiftproof.inference.predictor import Predictor, under
 from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
 from shiftproof.models.risk import class_probabilities
 from shiftproof.models.weights import RANDOM
-from shiftproof.training.checkpoint import write_atomically
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
 from shiftproof.training.features import FrozenFeatures, build_extractor, extractor_model
 from shiftproof.training.load_run import (
-    training_splits,
+    fitted_preparation,
+    read_checkpoint,
     weights_in_place,
     without_starting_weights,
 )
-from shiftproof.training.loop import build_algorithm
+from shiftproof.training.trainer import build_algorithm
 
 MODEL = "model.safetensors"
-# Under which name the file's header describes the model.
+# The name of the model's description in the file's header.
 HEADER = "shiftproof"
 FORMAT = 1
 
 
 class Predictions(NamedTuple):
-    """The probability of each class [n, c], the typicality of each input [n], and if it is far."""
+    """Probabilities of the classes [n, c], typicality of each input [n], and whether it is far."""
 
     probabilities: Tensor
     typicality: Tensor
@@ -62,11 +64,11 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model that was trained, and what must be known to use it.
+    """A trained model, with all that is needed to use it.
 
-    ``task`` is that of the algorithm, ``domains`` are those it was trained on, and ``columns``
-    says which columns of its table held the label, the domain and the images, where there was one.
-    It predicts in fp32, whatever it was trained in.
+    `task` is that of the algorithm, `domains` are the training domains, and `columns` names
+    the columns of a table that held the label, the domain and the images.  It predicts in fp32,
+    whatever the precision in training.
     """
 
     config: RunConfig
@@ -82,7 +84,7 @@ class TrainedModel:
     def predict(
         self, inputs: Inputs, *, workers: int | None = None, progress: Progress = silent
     ) -> Predictions:
-        """Return predictions of inputs as the form reads them, [n, *input_shape]."""
+        """Return predictions for inputs as the form reads them, [n, *input_shape]."""
         if len(inputs) == 0:
             raise DataError("there is nothing to predict: the inputs are empty")
         unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
@@ -134,7 +136,7 @@ class TrainedModel:
             described = _header(data)
             if described["format"] != FORMAT:
                 raise CheckpointError(
-                    f"{where} is of format {described['format']}, and this version reads {FORMAT};"
+                    f"{where} has format {described['format']}, but this version reads {FORMAT};"
                     " upgrade shiftproof"
                 )
             config = RunConfig.from_json(described["config"])
@@ -162,7 +164,7 @@ class TrainedModel:
         except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise CheckpointError(
-                f"{where} is no readable model ({reason}); it is damaged, or none: train again"
+                f"{where} is not a valid model file ({reason}); train again"
             ) from error
 
     def save(self, folder: Path) -> Path:
@@ -187,23 +189,23 @@ def trained_model(
     config: RunConfig,
     dataset: DomainDataset,
     folder: Path,
-    columns: Mapping[str, str] | None = None,
     progress: Progress = silent,
 ) -> TrainedModel:
-    """Return the model of a run, from its folder and the dataset that it was trained on."""
+    """Return the model of a run, from its folder and the dataset it was trained on."""
     if dataset.fingerprint != config.fingerprint:
         raise DataError(f"the run in {folder} was trained on other data than this {dataset.name}")
-    splits = training_splits(config, dataset)
-    trained_on = {name: split.in_ for name, split in splits.items()}
-    form = form_of(dataset, trained_on)
-    dataset = dataset.prepared(trained_on)
+    state = read_checkpoint(folder)
+    fitted = fitted_preparation(config, dataset, state)
+    form = form_of(dataset, fitted)
+    dataset = dataset.prepared(fitted)
     task = config.task(dataset)
     unweighted = without_starting_weights(config, config.device)
     trained = build_algorithm(unweighted, task)
-    with weights_in_place(folder, config, trained):
+    with weights_in_place(folder, config, trained, state):
         weights = Predictor(trained).weights()
     network = Predictor(build_algorithm(unweighted, task))
     network.load(weights)
+    splits = config.training_splits(dataset)
     typicality = _typicality(network, dataset, splits, form, config.device, progress)
     if isinstance(dataset, FrozenFeatures):
         form = dataset.source
@@ -212,11 +214,11 @@ def trained_model(
         config,
         task,
         dataset.classes,
-        tuple(trained_on),
+        tuple(splits),
         form,
         network,
         typicality,
-        dict(columns or {}),
+        dict(dataset.columns),
         config.device,
     )
 
@@ -229,9 +231,9 @@ def _typicality(
     device: str,
     progress: Progress,
 ) -> Typicality:
-    """Learn what the training domains look like, from some of the samples of each."""
+    """Describe the training domains by some of the samples of each."""
     domains = [domain for domain in dataset.domains if domain.name in splits]
-    # They are in random order: the first are as good as any.
+    # They are in random order, so the first are a random sample.
     parts = {
         part: {d.name: getattr(splits[d.name], part)[:MOST_SAMPLES] for d in domains}
         for part in Split._fields
@@ -254,24 +256,24 @@ def _typicality(
         return found
 
     trained_on = seen("in_")
-    # Without held-out samples those trained on must do; they look a little more typical.
+    # Without held-out samples, training samples are used, which look slightly more typical.
     return Typicality.fit(trained_on, seen("out") or trained_on)
 
 
 @torch.no_grad()
 def _seen(network: Predictor, x: Tensor, form: InputForm) -> tuple[Tensor, Tensor]:
-    """Return what typicality looks at, [n, k], and the logits, both on the CPU.
+    """Return the representation for typicality, [n, k], and the logits, both on the CPU.
 
-    It looks at what the head is given; of a table at the columns themselves, which a network may
-    have learnt to overlook.
+    It is the input of the head; for a table it is the features themselves, because a network may
+    have learnt to ignore some.
     """
     representation, logits = network.represented(x)
-    looked_at = as_numbers(x) if isinstance(form, TableForm) else representation
-    return looked_at.float().cpu(), logits.float().cpu()
+    seen = as_numbers(x) if isinstance(form, TableForm) else representation
+    return seen.float().cpu(), logits.float().cpu()
 
 
 def _header(data: bytes) -> dict[str, Any]:
-    """Return how the header of a safetensors file describes the model."""
+    """Return the model's description from the header of a safetensors file."""
     length = int.from_bytes(data[:8], "little")
     header: dict[str, Any] = json.loads(data[8 : 8 + length])["__metadata__"]
     described: dict[str, Any] = json.loads(header[HEADER])
@@ -280,11 +282,10 @@ def _header(data: bytes) -> dict[str, Any]:
 
 def _why_missing(path: Path) -> str:
     if not path.exists():
-        return f"there is no run or model {path}"
+        return f"no such run or model: {path}"
     within = sorted(file.parent.name for file in path.glob(f"*/{MODEL}"))
     if within:
         return f"{path} holds {len(within)} runs; choose one of them: {', '.join(within)}"
     return (
-        f"{path} holds no {MODEL}; it is written when `shiftproof train` ends: give the same"
-        " command again"
+        f"{path} holds no {MODEL}, which is written when training ends: run the same training again"
     )

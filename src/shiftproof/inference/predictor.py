@@ -1,4 +1,4 @@
-"""What a prediction is made by: an algorithm, behind the network that made its features if any."""
+"""The network that predicts: an algorithm, and the frozen network that computes its features."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from shiftproof.data.base import as_numbers
+from shiftproof.data.domain import as_numbers
 from shiftproof.learners.algorithms import Algorithm
 
 
 class Predictor(nn.Module):
     """From inputs [n, …] to logits [n, c], in eval mode.
 
-    ``stem`` made the features that the algorithm was trained on, where it was frozen.
+    `stem` is the frozen network that computed the features for training, if there is one.
     """
 
     def __init__(self, algorithm: Algorithm, stem: nn.Module | None = None) -> None:
@@ -29,7 +29,7 @@ class Predictor(nn.Module):
         return self.algorithm.predict(x if self.stem is None else self.stem(x))
 
     def represented(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the head is given, [n, k], and the logits."""
+        """Return the input of the head, [n, k], and the logits."""
         given: list[Tensor] = []
 
         def listen(head: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -48,7 +48,7 @@ class Predictor(nn.Module):
         }
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Take the weights that `weights` returned."""
+        """Load the weights that `weights` returned."""
         for part, module in self._parts().items():
             module.load_state_dict(under(f"{part}.", weights))
 
@@ -58,7 +58,7 @@ class Predictor(nn.Module):
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin so, by the rest of their names."""
+    """Return the tensors whose names begin with `prefix`, by the rest of their names."""
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in tensors.items()

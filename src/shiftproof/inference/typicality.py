@@ -1,14 +1,14 @@
-"""Whether an input is like anything that was trained on: a warning before a prediction is believed.
+"""Typicality: whether an input resembles the training data, as a warning for its prediction.
 
-Each training domain is summed up by the mean of its samples' representations, and all together by
-their covariance Σ within domains.  An input r is as far off as it is from the nearest domain,
+Each training domain is described by the mean μᵢ of its samples' representations, and all of them by
+their covariance Σ within domains.  The distance of an input r is that to the nearest domain,
 
     d(r) = minᵢ √((r − μᵢ)ᵀ Σ⁻¹ (r − μᵢ)),
 
 and its typicality is the share of held-out samples of the training domains that are at least as
 far: a conformal p-value, (1 + #{j : d(rⱼ) ≥ d(r)}) / (n + 1).  For a new sample of the training
-domains it is below α with probability at most α, whatever the distributions.  A low one says that
-the model has seen nothing like it; a high one does not say that the model is right.
+domains it is at most α with probability at most α, for any distribution.  A low value means that
+the model has seen nothing similar; a high value does not mean that the prediction is right.
 
 Representations, means and covariance: Lee et al. (2018), *A Simple Unified Framework for Detecting
 Out-of-Distribution Samples*, with domains for classes.  P-values: Bates et al. (2023), *Testing for
@@ -24,18 +24,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# A sample is far if fewer held-out samples than this share are as far off.
+# A sample is far if at most this share of held-out samples is as far.
 FAR = 0.01
-# Of each domain, so many samples trained on and so many held out are enough.
+# At most this many training samples and held-out samples of each domain are used.
 MOST_SAMPLES = 1000
 
 
 @dataclass(frozen=True)
 class Typicality:
-    """What the training domains look like to the model.
+    """A description of the training domains in the model's representation.
 
-    ``means`` [domains, k], ``whitening`` [k, k] with whitening · whiteningᵀ = Σ⁻¹, and the sorted
-    ``distances`` [n] of the held-out samples, all float64.
+    `means` [domains, k], `whitening` [k, k] with whitening · whiteningᵀ = Σ⁻¹, and the sorted
+    `distances` [n] of the held-out samples, all float64.
     """
 
     means: Tensor
@@ -44,10 +44,10 @@ class Typicality:
 
     @classmethod
     def fit(cls, trained_on: Mapping[str, Tensor], held_out: Mapping[str, Tensor]) -> Typicality:
-        """Learn from representations [n, k] of each domain.
+        """Fit to the representations [n, k] of each domain.
 
-        The covariance is shrunk as Ledoit and Wolf (2004) do, so that it can be inverted however
-        few the samples are.
+        The covariance is shrunk as in Ledoit and Wolf (2004), so that it is invertible even with
+        few samples.
         """
         from sklearn.covariance import ledoit_wolf  # type: ignore[import-untyped]
 
@@ -55,7 +55,7 @@ class Typicality:
         within = [r.double() - r.double().mean(dim=0) for r in trained_on.values()]
         covariance, _ = ledoit_wolf(torch.cat(within).numpy(), assume_centered=True)
         values, vectors = torch.linalg.eigh(torch.from_numpy(np.asarray(covariance)))
-        # A direction in which nothing varies: any step along it is a long one.
+        # In a direction without variance, any difference counts as a large distance.
         values = values.clamp(min=float(values.max().clamp(min=1e-300)) * 1e-12)
         whitening = (vectors / values.sqrt()).float().double()  # as it will be written
         none = torch.zeros(0, dtype=torch.float64)
@@ -64,22 +64,22 @@ class Typicality:
         return replace(domains, distances=distances.sort().values)
 
     def distance(self, r: Tensor) -> Tensor:
-        """Return how far representations [n, k] are from the nearest training domain, [n]."""
+        """Return the distance of representations [n, k] to the nearest training domain, [n]."""
         white, centres = r.double() @ self.whitening, self.means @ self.whitening
         return torch.cdist(white, centres, compute_mode="donot_use_mm_for_euclid_dist").amin(dim=1)
 
     def p_value(self, r: Tensor) -> Tensor:
-        """Return the share of held-out samples at least as far off as each of r [n, k]: [n]."""
+        """Return the share of held-out samples at least as far as each of r [n, k]: [n]."""
         n = len(self.distances)
         nearer = torch.searchsorted(self.distances, self.distance(r).contiguous())
         return (1 + n - nearer).double() / (n + 1)
 
     def is_far(self, p_value: Tensor) -> Tensor:
-        """Return which p-values are low: at most ``FAR``, or the lowest that so few can show."""
+        """Return which p-values are low: at most `FAR`, or the lowest if samples are few."""
         return p_value <= max(FAR, 1 / (len(self.distances) + 1)) + 1e-12
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all there is, by name; whitening, the largest, as float32, which it fits."""
+        """Return the tensors by name; whitening, the largest, as float32, without loss."""
         return {
             "means": self.means,
             "whitening": self.whitening.float().contiguous(),

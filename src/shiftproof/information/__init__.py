@@ -1,4 +1,4 @@
-"""Estimators of shift: each measures mutual information with the domain in its own way.
+"""Estimators of mutual information with the domain, from samples.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 
 from shiftproof.information.base import Estimate, Estimator, Shift
 from shiftproof.information.classifiers import CrossFitted
-from shiftproof.information.discrete import Counts, few_rows
-from shiftproof.information.matching import Matching, match_dimensions
+from shiftproof.information.contingency import mutual_information
+from shiftproof.information.counts import Counts, few_rows
+from shiftproof.information.dimensions import Matching, match_dimensions
 from shiftproof.information.neighbours import Neighbours
 from shiftproof.information.sample import checked
 
@@ -31,6 +32,7 @@ __all__ = [
     "Shift",
     "estimator_for",
     "match_dimensions",
+    "mutual_information",
 ]
 
 
@@ -43,7 +45,7 @@ def estimator_for(
     level: float = 0.95,
     permutations: int = 0,
 ) -> Estimator:
-    """Return the estimator that suits x: counts for few distinct rows, else classifiers."""
+    """Return the estimator for x: counts if it has few distinct rows, else classifiers."""
     sample = checked(x, None, d, balanced)
     kind = Counts if few_rows(sample) else CrossFitted
     return kind(seed=seed, balanced=balanced, level=level, permutations=permutations)

@@ -1,29 +1,29 @@
-"""What every estimator of a shift takes and returns.
+"""The contract of an estimator of shift.
 
-An estimator sees features x, labels y and domains d of the same samples.  Five amounts of mutual
-information tell them apart (all in nats):
+An estimator takes features x, labels y and domains d of the same samples.  It measures five amounts
+of mutual information (all in nats):
 
-====================  ==========  ==========================================================
-``covariate``         I(X;D)      do the inputs differ between domains?
-``label``             I(Y;D)      do the label proportions?
-``concept``           I(Y;D|X)    does the same input mean another label?
-``joint``             I(X,Y;D)    all of it: I(X;D) + I(Y;D|X) = I(Y;D) + I(X;D|Y)
-``within_label``      I(X;D|Y)    do the inputs of one class differ?
-====================  ==========  ==========================================================
+| name | amount | question |
+|---|---|---|
+| `covariate` | I(X;D) | do the inputs differ between domains? |
+| `label` | I(Y;D) | do the label proportions differ? |
+| `concept` | I(Y;D∣X) | do the labels of the same input differ? |
+| `joint` | I(X,Y;D) | the total: I(X;D) + I(Y;D∣X) = I(Y;D) + I(X;D∣Y) |
+| `within_label` | I(X;D∣Y) | do the inputs of one class differ? |
 
-With a model's representation r in the place of x they are I(R;D), I(Y;D|R), I(R,Y;D) and
-I(R;D|Y); with the column of its risks, I(L;D).
+With the representation r of a model in place of x they are I(R;D), I(Y;D|R), I(R,Y;D) and I(R;D|Y);
+with the column of its losses, I(L;D).
 
-All are means of a log ratio over samples, e.g. I(X;D) = E log p(d|x)/p(d), and each estimator
-says what it puts in its place.  Since that log ratio, less its mean, is also the influence
-function of the mutual information, its spread over the samples of each domain gives the interval:
+All are means of a log ratio over samples, e.g. I(X;D) = E log p(d|x)/p(d), and each estimator has
+its own estimate of that ratio.  The log ratio minus its mean is also the influence function of the
+mutual information, so its variance over the samples of each domain gives the interval:
 
     se² = Σ_d π_d² · var_d(log ratio) / n_d + correction²,
 
-with π_d the weight of domain d.  The domains and their sizes are taken as given, the samples of
-each as independent draws.  ``correction`` is what an estimator has added to the mean to make up
-for its own error; half a guess, it is charged to the interval in full.  An interval that reaches
-zero is wider upwards: see `_largest_unseen`.
+with π_d the weight of domain d.  The domains and their sizes are fixed; the samples of each are
+independent draws.  `correction` is the term that an estimator adds to the mean to correct its own
+bias.  It is uncertain, so the interval includes all of it.  An interval that reaches zero is wider
+upwards: see `_largest_unseen`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.information.counts import independence, information
+from shiftproof.information.contingency import independence, information
 from shiftproof.information.no_shift import covariate_p, functions
 from shiftproof.information.sample import LogRatio, Sample, checked, stratified_mean
 
@@ -53,9 +53,9 @@ SYMBOLS = {
 
 @dataclass(frozen=True)
 class Estimate:
-    """An amount of mutual information in nats, and how far to trust it.
+    """An amount of mutual information in nats, with its interval.
 
-    ``p_value`` belongs to the hypothesis that the amount is zero; None if it was not tested.
+    `p_value` tests the hypothesis that the amount is zero; None if it was not tested.
     """
 
     symbol: str
@@ -70,7 +70,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Shift:
-    """The five amounts, of the same samples by the same method."""
+    """The five amounts for the same samples, by the same method."""
 
     covariate: Estimate
     label: Estimate
@@ -84,7 +84,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Parts:
-    """The log ratios behind a `Shift`, with the p-values that were asked for."""
+    """The log ratios of a `Shift`, with the requested p-values."""
 
     covariate: LogRatio
     concept: LogRatio
@@ -95,10 +95,10 @@ class Parts:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator(ABC):
-    """A way to measure shifts.
+    """A method to measure shifts.
 
-    ``balanced`` counts all domains as equally likely, whatever their sizes.  ``permutations``
-    asks for a p-value of "no shift" from that many resamples; 0 for none.
+    `balanced` gives all domains the same weight, whatever their sizes.  `permutations` is the
+    number of resamples for the p-values of "no shift"; 0 for none.
     """
 
     seed: int
@@ -109,19 +109,19 @@ class Estimator(ABC):
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
             raise InvalidValue(
-                f"the level of an interval lies between 0 and 1, not at {self.level}"
+                f"the `level` of an interval must lie between 0 and 1, not {self.level}"
             )
         if self.permutations < 0:
-            raise InvalidValue(f"the number of permutations must be ≥ 0, not {self.permutations}")
+            raise InvalidValue(f"`permutations` must be at least 0, not {self.permutations}")
 
     @property
     @abstractmethod
     def method(self) -> str:
-        """Name the method in a few words."""
+        """Return the name of the method."""
 
     @abstractmethod
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
-        """Say in plain sentences what must hold for the numbers to mean what they say."""
+        """Return the assumptions of the estimates, as sentences."""
 
     @abstractmethod
     def covariate_part(self, sample: Sample) -> LogRatio:
@@ -132,7 +132,7 @@ class Estimator(ABC):
         """Return the log ratios of everything but the label shift, and their p-values."""
 
     def covariate_p(self, sample: Sample) -> float | None:
-        """Return the p-value of "no covariate shift", if asked for."""
+        """Return the p-value of "no covariate shift", if requested."""
         if not self.permutations:
             return None
         return covariate_p(functions(sample.x), sample, self.permutations, self.seed)
@@ -160,7 +160,7 @@ class Estimator(ABC):
         self, name: str, sample: Sample, part: LogRatio, p_value: float | None
     ) -> Estimate:
         value, error = stratified_mean(part.values, sample)
-        # No mutual information with D lies outside [0, H(D)].
+        # Mutual information with D lies in [0, H(D)].
         most = float(-(sample.shares * np.log(sample.shares)).sum())
         value = float(np.clip(value + part.correction, 0, most))
         z = float(ndtri(0.5 + self.level / 2))
@@ -182,10 +182,10 @@ class Estimator(ABC):
 
 
 def _largest_unseen(value: float, z: float, sample: Sample) -> float:
-    """Return the largest amount that may still have shown as ``value``, near zero.
+    """Return the largest amount u, near zero, that is consistent with the estimate `value`.
 
-    There the variance of the log ratio is twice the mutual information, so a spread measured
-    where little was seen is too small for what may be: solve u − value = z·√(2u/n).
+    Near zero the variance of the log ratio is twice the mutual information, so the variance at a
+    small estimate is too small for larger amounts: solve u − value = z·√(2u/n).
     """
     reach = z**2 * float((sample.weights**2).sum())
     return value + reach + float(np.sqrt(reach**2 + 2 * reach * value))

@@ -1,22 +1,22 @@
-"""Cross-fitted classifiers: how well can the domain be told, and the label with and without it?
+"""Cross-fitted classifiers of the domain, and of the label with and without the domain.
 
-Barber and Agakov (2003): for any classifier q, E log q(d|x)/p(d) = I(X;D) − E KL(p(d|x) ‖ q(d|x)),
-so the best classifier gives I(X;D) and any other less.
+For any classifier q, E log q(d|x)/p(d) = I(X;D) − E KL(p(d|x) ‖ q(d|x)) (Barber and Agakov, 2003),
+so the best classifier gives I(X;D) and any other one less.
 
-The concept shift is taken from classifiers of the label,
+The concept shift comes from classifiers of the label,
 
     I(Y;D|X) = E log q(y|x,d) / q(y|x),   with   q(y|x) = Σ_d q(d|x) q(y|x,d).
 
-The mixture in the place of a second, free q(y|x) is what keeps the sign of the error.  Since KL is
-convex, E KL(p(y|x) ‖ q(y|x)) ≤ E KL(p(y|x,d) ‖ q(y|x,d)) if q(d|x) is right: then the estimate
-never exceeds the truth, however poor the classifiers of the label are.  With a free q(y|x), two
-domains that cover different parts of a curved p(y|x) would each be fitted better alone, and that
-would look like concept shift where there is none.  (The same number is E log q(d|x,y)/q(d|x) with
-Bayes' q(d|x,y) ∝ q(d|x) q(y|x,d), so the chain rule holds exactly, and the joint estimate is
-again Barber and Agakov's.)  At the truth, all first derivatives by q(d|x) and q(y|x,d) vanish, so
-errors count only squared.
+The mixture, instead of a second independent classifier q(y|x), fixes the sign of the error.  Since
+KL is convex, E KL(p(y|x) ‖ q(y|x)) ≤ E KL(p(y|x,d) ‖ q(y|x,d)) if q(d|x) is right: then the
+estimate never exceeds the true value, however poor the classifiers of the label are.  With an
+independent q(y|x), two domains that cover different parts of a curved p(y|x) would each be fitted
+better alone, which would look like concept shift where there is none.  (The same number is E log
+q(d|x,y)/q(d|x) with Bayes' q(d|x,y) ∝ q(d|x) q(y|x,d), so the chain rule holds exactly, and the
+joint estimate is also that of Barber and Agakov.)  At the true distributions, all first
+derivatives by q(d|x) and q(y|x,d) are zero, so errors enter only squared.
 
-What chance costs the classifiers is estimated by `stacking.Posterior.cost` and added back.
+`stacking.Posterior.cost` estimates the loss by finite samples, which is added back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scipy.special import logsumexp  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information.base import Estimator, Parts
-from shiftproof.information.counts import information
+from shiftproof.information.contingency import information
 from shiftproof.information.experts import (
     COMPONENTS,
     SQUARED,
@@ -46,12 +46,11 @@ from shiftproof.information.stacking import Posterior, cross_fit, jackknife_cost
 
 @dataclass(frozen=True, kw_only=True)
 class CrossFitted(Estimator):
-    """Classifiers of the domain and the label, each sample judged by those that never saw it.
+    """Classifiers of the domain and the label, evaluated on samples that they were not trained on.
 
-    With ``linear`` they are logistic regressions on the features as they are, and the features
-    themselves are the functions that the tests sum.  That is for the outputs of a model: they are
-    made for a linear rule, softmax, so little is missed, and it takes milliseconds in place of
-    minutes.
+    With `linear` they are logistic regressions on the features, and the tests sum the features
+    themselves.  That is for the outputs of a model: they are made for a linear rule, softmax, so
+    little is lost, and it takes milliseconds instead of minutes.
     """
 
     folds: int = 5
@@ -60,27 +59,27 @@ class CrossFitted(Estimator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.folds < 3:
-            raise InvalidValue(f"cross-fitting needs at least 3 folds, not {self.folds}")
+            raise InvalidValue(f"`folds` must be at least 3, not {self.folds}")
 
     @property
     def method(self) -> str:
-        """Name the method."""
+        """Return the name of the method."""
         return "cross-fitted linear classifiers" if self.linear else "cross-fitted classifiers"
 
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
-        """State what the numbers rest on."""
+        """Return the assumptions of the estimates."""
         stated = [
             "the samples of each domain are independent draws from it",
-            "the classifiers can express how domains and labels depend on the features;"
-            " what they miss makes I(X;D) and I(X,Y;D) too small, and I(Y;D|X) too large by no more"
-            " than I(X;D) is short of",
+            "the classifiers can represent how domains and labels depend on the features;"
+            " otherwise I(X;D) and I(X,Y;D) are too small, and I(Y;D|X) is too large by at most"
+            " what I(X;D) lacks",
         ]
         most = SQUARED if self.linear else COMPONENTS
         if self.linear:
             stated.append("domains and labels depend on the features by a linear rule")
         if sample.x.shape[1] > most:
             stated.append(
-                f"the {most} leading principal components stand for the"
+                f"the {most} leading principal components represent the"
                 f" {sample.x.shape[1]} features"
             )
         return tuple(stated)
@@ -90,13 +89,13 @@ class CrossFitted(Estimator):
         return _covariate(sample, self._domain(sample, self._panel(sample)))
 
     def covariate_p(self, sample: Sample) -> float | None:
-        """Return the p-value of "no covariate shift", if asked for."""
+        """Return the p-value of "no covariate shift", if requested."""
         if not self.permutations:
             return None
         return covariate_p(self._functions(sample), sample, self.permutations, self.seed)
 
     def parts(self, sample: Sample) -> Parts:
-        """Return all log ratios, and the p-values that were asked for."""
+        """Return all log ratios, and the requested p-values."""
         panel = self._panel(sample)
         domain = self._domain(sample, panel)
         label = cross_fit(
@@ -105,7 +104,7 @@ class CrossFitted(Estimator):
             sample.folds(self.folds, self.seed),
             sample.weights,
             group=sample.d,
-            restrained=self._restrained(sample),
+            shrunk=self._shrunk(sample),
         )
         mixed = mixture(domain.fitted, label.fitted)
         covariate = _covariate(sample, domain)
@@ -125,10 +124,10 @@ class CrossFitted(Estimator):
         if sizes.min() < self.folds:
             raise DataError(
                 f"domain {sample.names[sizes.argmin()]} has {sizes.min()} samples, fewer than the"
-                f" {self.folds} folds; leave it out or take fewer folds"
+                f" {self.folds} folds; leave it out or lower `folds`"
             )
-        fold, restrained = sample.folds(self.folds, self.seed), self._restrained(sample)
-        return cross_fit(panel, sample.d, fold, sample.weights, restrained=restrained)
+        fold, shrunk = sample.folds(self.folds, self.seed), self._shrunk(sample)
+        return cross_fit(panel, sample.d, fold, sample.weights, shrunk=shrunk)
 
     def _panel(self, sample: Sample) -> list[Expert]:
         return linear_experts(sample.x) if self.linear else experts(sample.x)
@@ -136,7 +135,7 @@ class CrossFitted(Estimator):
     def _functions(self, sample: Sample) -> Floats:
         return linear_features(sample.x) if self.linear else functions(sample.x)
 
-    def _restrained(self, sample: Sample) -> bool:
+    def _shrunk(self, sample: Sample) -> bool:
         return not (self.linear or few_columns(sample.x))
 
     def _p_values(self, sample: Sample, q_domain: Floats, q_label: Floats) -> dict[str, float]:

@@ -1,98 +1,89 @@
-"""Mutual information from counts, for a variable with few values.
-
-With p_d(a) the share of value a in domain d, π_d the weights and p̄ = Σ_d π_d p_d,
-
-    I(A;D) = Σ_d π_d Σ_a p_d(a) log p_d(a) / p̄(a).
-
-Counts put in the place of the shares make this too large.  To second order, with the domains'
-sizes n_d given,
-
-    bias = ½ Σ_d π_d (K_d − 1) / n_d − ½ Σ_a Σ_d π_d² p_d(a) (1 − p_d(a)) / (n_d p̄(a)),
-
-K_d being the number of values seen in d: the correction of Miller (1955), for weighted domains.
-"""
+"""Counts: the estimator for features with few distinct rows."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
 
-from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
+from shiftproof.core.errors import InvalidValue
+from shiftproof.information.base import Estimator, Parts
+from shiftproof.information.contingency import (
+    conditional_independence,
+    independence,
+    information,
+    pair_codes,
+)
+from shiftproof.information.sample import Ints, LogRatio, Sample
 
-
-def information(codes: Ints, sample: Sample) -> LogRatio:
-    """Return log p_d(a)/p̄(a) of each sample's value and domain, corrected for its bias.
-
-    codes [n] count the values of A from 0.
-    """
-    counts = contingency(codes, sample.d).astype(float)
-    sizes = counts.sum(axis=0)
-    within = counts / sizes
-    mixed = within @ sample.shares
-    used = mixed > 0
-    # Values that no sample has (gaps in the codes) count for nothing.
-    mixed = np.where(used, mixed, 1)
-    spread = (sample.shares**2 / sizes * within * (1 - within)).sum(axis=1) / mixed
-    seen = (counts > 0).sum(axis=0)
-    bias = ((sample.shares * (seen - 1) / sizes).sum() - spread.sum()) / 2
-    return LogRatio(np.log(within[codes, sample.d] / mixed[codes]), -float(bias))
+# Samples needed, on average, in each cell of (distinct row, domain).
+ENOUGH = 20
 
 
-def independence(codes: Ints, sample: Sample, permutations: int, seed: int) -> float | None:
-    """Return the p-value of "A and D are independent" by permuting the domains."""
-    return conditional_independence(codes, np.zeros_like(codes), sample, permutations, seed)
+@dataclass(frozen=True, kw_only=True)
+class Counts(Estimator):
+    """Plug-in estimates from a table of counts, with bias correction; all its tests are exact."""
 
+    @property
+    def method(self) -> str:
+        """Return the name of the method."""
+        return "counts"
 
-def conditional_independence(
-    codes: Ints, given: Ints, sample: Sample, permutations: int, seed: int
-) -> float | None:
-    """Return the p-value of "A and D are independent given B", permuting domains within each b.
-
-    Exact: given b, and if the hypothesis holds, all ways to deal the domains to the samples are
-    equally likely.  The statistic is the likelihood ratio G = 2n·Î(A;D|B).  None if
-    ``permutations`` is 0.
-    """
-    if not permutations:
-        return None
-    rng = np.random.default_rng([seed, 1])
-    observed, null = 0.0, np.zeros(permutations)
-    for value in np.unique(given):
-        members = given == value
-        table = contingency(codes[members], sample.d[members])
-        table = table[table.any(axis=1)][:, table.any(axis=0)]
-        if min(table.shape) < 2:
-            continue
-        drawn = stats.random_table(table.sum(axis=1), table.sum(axis=0)).rvs(
-            permutations, random_state=rng
+    def assumptions(self, sample: Sample) -> tuple[str, ...]:
+        """Return the assumptions of the estimates."""
+        return (
+            "the samples of each domain are independent draws from it",
+            "each distinct row of features is a separate value and occurs often enough",
         )
-        observed += float(_sum_of_logs(table))
-        null += _sum_of_logs(drawn)
-    return p_value(observed, null)
+
+    def covariate_part(self, sample: Sample) -> LogRatio:
+        """Return log p(d|x)/p(d)."""
+        return information(_rows(sample), sample)
+
+    def covariate_p(self, sample: Sample) -> float | None:
+        """Return the exact p-value of "no covariate shift", if requested."""
+        return independence(_rows(sample), sample, self.permutations, self.seed)
+
+    def parts(self, sample: Sample) -> Parts:
+        """Return all log ratios; the concept shift is the joint minus the covariate one."""
+        x, y = _rows(sample), sample.y
+        both = pair_codes(x, y)
+        covariate, joint = information(x, sample), information(both, sample)
+        tests = (self.permutations, self.seed)
+        p_values = {
+            "covariate": independence(x, sample, *tests),
+            "concept": conditional_independence(y, x, sample, *tests),
+            "joint": independence(both, sample, *tests),
+            "within_label": conditional_independence(x, y, sample, *tests),
+        }
+        return Parts(
+            covariate=covariate,
+            concept=joint - covariate,
+            joint=joint,
+            within_label=joint - information(y, sample),
+            p_values=p_values,
+        )
 
 
-def p_value(observed: float, null: Floats) -> float:
-    """Return the share of draws, the observed one among them, that are as extreme as it."""
-    # Ties that rounding tells apart are ties all the same.
-    as_extreme = null >= observed - 1e-9 * max(1.0, abs(observed))
-    return float((1 + as_extreme.sum()) / (1 + len(null)))
+def few_rows(sample: Sample) -> bool:
+    """Return whether the features have few enough distinct rows for counts."""
+    most = len(sample.d) / (ENOUGH * sample.domains)
+    # One column with many values is enough to answer no, without sorting whole rows.
+    columns = (len(np.unique(column)) <= most for column in sample.x.T)
+    return all(columns) and int(_distinct(sample).max()) < most
 
 
-def contingency(codes: Ints, d: Ints) -> Ints:
-    """Return how often each value meets each domain: [values, domains]."""
-    domains = int(d.max()) + 1
-    flat = np.bincount(codes * domains + d, minlength=(int(codes.max()) + 1) * domains)
-    counts: Ints = flat.reshape(-1, domains)
-    return counts
+def _rows(sample: Sample) -> Ints:
+    """Return the rows of features as codes [n]; raise if too many are distinct."""
+    if not few_rows(sample):
+        raise InvalidValue(
+            f"counts need at least {ENOUGH} samples for each distinct row of features and domain;"
+            " use CrossFitted, or bin the features"
+        )
+    return _distinct(sample)
 
 
-def pair_codes(first: Ints, second: Ints) -> Ints:
-    """Return one code for each pair of codes that occurs: [n], counting from 0."""
-    both = first * (int(second.max()) + 1) + second
-    codes: Ints = np.unique(both, return_inverse=True)[1].astype(np.intp)
-    return codes
-
-
-def _sum_of_logs(tables: Ints) -> Floats:
-    """Return Σ n log n over the cells: with fixed margins, all of G that changes."""
-    logs = np.log(np.maximum(tables, 1))
-    return np.asarray((tables * logs).sum(axis=(-2, -1)))
+def _distinct(sample: Sample) -> Ints:
+    if sample.x.shape[1] == 0:
+        return np.zeros(len(sample.d), dtype=np.intp)
+    return np.unique(sample.x, axis=0, return_inverse=True)[1].reshape(-1).astype(np.intp)

@@ -1,7 +1,7 @@
 """The classifiers that predict a domain or a label from features.
 
-Which ones are asked depends on the number of columns alone, so the choice knows nothing of
-domains or labels; how far each is believed is settled by `stacking`.
+The choice of classifiers depends only on the number of columns, not on domains or labels;
+`stacking` sets their weights.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyp
 
 from shiftproof.information.sample import Floats, Ints
 
-# Above this many columns, only their leading principal components are used.
+# With more columns than this, only the leading principal components are used.
 COMPONENTS = 128
-# Up to this many columns, all their squares and products are used too …
+# Up to this many columns, their squares and products are used too …
 SQUARED = 12
-# … and boosted trees are grown, which take longer with each column and pay with many samples.
+# … and boosted trees, which are slow with many columns and need many samples.
 GROWN, GROWN_FROM = 32, 5_000
 
 
 @dataclass(frozen=True)
 class Expert:
-    """A kind of classifier and the features it sees, [n, columns].
+    """A kind of classifier and its features, [n, columns].
 
-    ``splits``: it can tell groups apart by itself if their numbers are one more column.
+    `splits`: it can distinguish groups by itself if their numbers are extra columns.
     """
 
     features: Floats
@@ -37,12 +37,12 @@ class Expert:
     splits: bool = False
 
     def log_odds(self, question: Question, train: Ints, where: Ints) -> Floats:
-        """Learn the target on the rows ``train``; return log q/prior at ``where``: [·, classes]."""
+        """Fit on the rows `train`; return log q/prior at the rows `where`: [·, classes]."""
         model = _Fit(self.build, self.features[train], question, train)
         return model.log_odds(self.features[where])
 
     def log_odds_by_group(self, question: Question, train: Ints, where: Ints) -> Floats:
-        """Learn the target within each group; return log q/prior: [·, groups, classes]."""
+        """Fit within each group; return log q/prior: [·, groups, classes]."""
         groups = range(question.groups)
         if not self.splits:
             parts = [train[question.group[train] == g] for g in groups]
@@ -71,12 +71,12 @@ class Question:
 
     @property
     def groups(self) -> int:
-        """Return how many groups there are."""
+        """Return the number of groups."""
         return int(self.group.max()) + 1
 
 
 class _Fit:
-    """A classifier fitted on the rows ``train`` of a question; it holds nothing impossible."""
+    """A classifier fitted on the rows `train`; it gives no class probability 0."""
 
     def __init__(
         self,
@@ -86,16 +86,16 @@ class _Fit:
         train: Ints,
     ) -> None:
         self.prior = question.prior
-        # The share of the prior that is mixed in: as if it were one sample more.
+        # The weight of the prior in the mixture: that of one more sample.
         self.doubt = 1 / (len(train) + 1)
         self.known, codes = np.unique(question.target[train], return_inverse=True)
         self.model = None
         if len(self.known) > 1:
             self.model = build()
             with warnings.catch_warnings():
-                # A fit that stopped early is a worse classifier, and will be believed less.
+                # A fit that stopped early is a worse classifier, and gets a lower weight.
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                # Many classes of few samples each are classes still.
+                # Many classes with few samples each are allowed.
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
                 self.model.fit(features, codes, sample_weight=question.weight[train])
 
@@ -107,39 +107,39 @@ class _Fit:
 
 
 def few_columns(x: Floats) -> bool:
-    """Say whether a classifier of x [n, k] has so few parameters that it needs no restraint."""
+    """Return whether classifiers of x [n, k] have few enough parameters to need no shrinkage."""
     return bool(x.shape[1] <= SQUARED)
 
 
 def experts(x: Floats) -> list[Expert]:
-    """Return the classifiers to ask about features x [n, k], standardised."""
+    """Return the classifiers for standardised features x [n, k]."""
     columns = x.shape[1]
     if columns == 0:
         return []
     if columns > COMPONENTS:
         leading = principal_components(x, COMPONENTS).astype(np.float32)
-        return [Expert(leading, _restrained(strength)) for strength in (1e-4, 1e-2)]
+        return [Expert(leading, _shrunk(strength)) for strength in (1e-4, 1e-2)]
     if few_columns(x):
-        found = [Expert(x, _unrestrained(1e2)), Expert(with_squares(x), _unrestrained(1e4))]
+        found = [Expert(x, _unshrunk(1e2)), Expert(with_squares(x), _unshrunk(1e4))]
     else:
-        found = [Expert(x, _restrained(strength)) for strength in (1e-2, 1.0)]
+        found = [Expert(x, _shrunk(strength)) for strength in (1e-2, 1.0)]
     if columns <= GROWN and len(x) >= GROWN_FROM:
         found.append(Expert(x, _trees, splits=True))
     return found
 
 
 def linear_features(x: Floats) -> Floats:
-    """Return what a linear rule sees of x [n, k]: all of few columns, else the leading components.
+    """Return the features for a linear rule: x [n, k] if k is small, else leading components.
 
-    There are at most `SQUARED` of them, so that classifiers need no restraint.
+    There are at most `SQUARED` of them, so that classifiers need no shrinkage.
     """
     return x if few_columns(x) else principal_components(x, SQUARED).astype(np.float64)
 
 
 def linear_experts(x: Floats) -> list[Expert]:
-    """Return logistic regression with next to no penalty, on `linear_features`."""
-    # Not by Newton's steps, whose equations grow with the square of the number of classes.
-    return [Expert(linear_features(x), _restrained(1e2))] if x.shape[1] else []
+    """Return logistic regression with a very small penalty, on `linear_features`."""
+    # Not Newton's method, whose equations grow with the square of the number of classes.
+    return [Expert(linear_features(x), _shrunk(1e2))] if x.shape[1] else []
 
 
 def principal_components(x: Floats, count: int, *, whiten: bool = True) -> Floats:
@@ -148,7 +148,7 @@ def principal_components(x: Floats, count: int, *, whiten: bool = True) -> Float
     values, vectors = np.linalg.eigh((x.T @ x).astype(np.float64) / len(x))
     kept = np.flatnonzero(values > 1e-6 * values[-1])[::-1][:count]
     axes = vectors[:, kept]
-    # The sign of an axis is arbitrary; fix it.
+    # Fix the sign of the axes, which is arbitrary.
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(kept))])
     return np.asarray(x @ (axes / np.sqrt(values[kept]) if whiten else axes))
 
@@ -164,12 +164,12 @@ def with_squares(x: Floats) -> Floats:
     return np.concatenate([x, products], axis=1)
 
 
-def _unrestrained(strength: float) -> Callable[[], LogisticRegression]:
-    """Return logistic regression with next to no penalty; Newton's steps bear collinear columns."""
+def _unshrunk(strength: float) -> Callable[[], LogisticRegression]:
+    """Return logistic regression with a very small penalty; Newton handles collinear columns."""
     return lambda: LogisticRegression(C=strength, solver="newton-cholesky", max_iter=50)
 
 
-def _restrained(strength: float) -> Callable[[], LogisticRegression]:
+def _shrunk(strength: float) -> Callable[[], LogisticRegression]:
     return lambda: LogisticRegression(C=strength, max_iter=200)
 
 

@@ -1,19 +1,20 @@
-"""Nearest neighbours: how common is a sample's own domain around it?
+"""Nearest neighbours: how common is the sample's own domain near it?
 
-For discrete D, Ross (2014): with ρ the distance from x to its k-th neighbour of the same domain,
-and m the number of samples of any domain that near,
+For discrete D (Ross, 2014), with ρ the distance from x to its k-th neighbour of the same domain and
+m the number of samples of any domain within ρ,
 
     log p(d|x)/p(d) ≈ ψ(k) − ψ(m) + ψ(n) − ψ(n_d).
 
-With the labels as one more coordinate, by which samples of other classes are infinitely far, the
-same gives I(X,Y;D).  The concept shift follows Mesner and Shalizi (2019): in the ball up to the
-k-th neighbour of the same domain and label,
+The same estimator gives I(X,Y;D) if the label is one more coordinate and samples of other classes
+are infinitely far.  The concept shift follows Mesner and Shalizi (2019): in the ball up to the k-th
+neighbour of the same domain and label,
 
     log p(y|x,d)/p(y|x) ≈ ψ(k) − ψ(m_d) − ψ(m_y) + ψ(m),
 
-where m_d counts the domain, m_y the label and m all; one ball for all four counts makes their
-errors cancel.  Ties (features that take few values) widen k to all that are as near, as in Gao et
-al. (2017).  For domains that do not weigh as many as they are, counts are weighted sums.
+where m_d is the count of the domain, m_y that of the label and m that of all samples; with one ball
+for all four counts, their errors cancel.  With ties (features of few values), k becomes the number
+of all samples at that distance, as in Gao et al. (2017).  If the weights of domains differ from
+their sizes, counts are weighted sums.
 """
 
 from __future__ import annotations
@@ -27,37 +28,37 @@ from sklearn.neighbors import KDTree  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.information.base import Estimator, Parts
-from shiftproof.information.counts import information
+from shiftproof.information.contingency import information
 from shiftproof.information.experts import principal_components
 from shiftproof.information.no_shift import exact_p_values, functions
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
 
-# With more, the nearest sample is hardly nearer than any other.
+# In more dimensions, all samples are about equally far.
 COLUMNS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbours(Estimator):
-    """Counts of domains and labels among the nearest neighbours; for a few columns only."""
+    """Counts of domains and labels among the nearest neighbours, for few columns."""
 
     neighbours: int = 5
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.neighbours < 1:
-            raise InvalidValue(f"at least 1 neighbour must be counted, not {self.neighbours}")
+            raise InvalidValue(f"`neighbours` must be at least 1, not {self.neighbours}")
 
     @property
     def method(self) -> str:
-        """Name the method."""
+        """Return the name of the method."""
         return "nearest neighbours"
 
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
-        """State what the numbers rest on."""
+        """Return the assumptions of the estimates."""
         return (
             "the samples of each domain are independent draws from it",
-            f"within the distance of {self.neighbours} neighbours the shares of domains and labels"
-            " hardly change; where they do, the values are too small",
+            f"the shares of domains and labels are nearly constant within the distance of"
+            f" {self.neighbours} neighbours; otherwise the values are too small",
         )
 
     def covariate_part(self, sample: Sample) -> LogRatio:
@@ -78,22 +79,22 @@ class Neighbours(Estimator):
         )
 
     def _p_values(self, sample: Sample) -> dict[str, float]:
-        """Return all but that of the concept shift, which takes classifiers: see CrossFitted."""
+        """Return all but that of the concept shift, which needs classifiers: see CrossFitted."""
         if not self.permutations:
             return {}
         return exact_p_values(functions(sample.x), sample, self.permutations, self.seed)
 
     def _widened(self, log_ratio: Callable[[int], Floats], sample: Sample) -> LogRatio:
-        """Return the log ratio, corrected by what balls of three times the neighbours lose.
+        """Return the log ratio, corrected for smoothing by a second estimate with 3k neighbours.
 
-        A ball of k neighbours has a radius of order k^(1/dims), and the smoothing over it costs
-        the square of that: c·k^(2/dims), by which the estimate with 3k falls short 3^(2/dims)
-        times as much.
+        A ball of k neighbours has a radius of order k^(1/dims), and smoothing over it lowers the
+        estimate by about the square of that, c·k^(2/dims); with 3k neighbours, by 3^(2/dims) times
+        as much.
         """
         near, far = log_ratio(self.neighbours), log_ratio(3 * self.neighbours)
         lost = (near - far) / (3 ** (2 / max(1, sample.x.shape[1])) - 1)
         correction = float(lost @ sample.weights)
-        # The correction's own spread from sample to sample counts as well.
+        # The correction varies between samples; its variance counts too.
         return LogRatio(near + lost - correction, correction)
 
 
@@ -113,7 +114,7 @@ def _joint(sample: Sample, x: Floats, neighbours: int) -> tuple[Floats, Floats]:
     count = count.reshape(len(x), sample.classes, sample.domains)
     in_cell = count[own, sample.y, sample.d]
     in_domain = count[own, :, sample.d].sum(axis=1)
-    # The only sample of its label and domain has no neighbour to ask, and says nothing.
+    # The only sample of its label and domain has no neighbours: its log ratio is 0.
     alone = in_cell == 0
     cell_share = digamma(np.maximum(in_cell, 1)) - _log_count(count[own, sample.y], sample)
     domain_share = digamma(np.maximum(in_domain, 1)) - _log_count(count.sum(axis=1), sample)
@@ -124,7 +125,7 @@ def _joint(sample: Sample, x: Floats, neighbours: int) -> tuple[Floats, Floats]:
 def radii(x: Floats, cell: Ints, neighbours: int) -> Floats:
     """Return the distance [n] to the k-th neighbour in the own cell (maximum norm).
 
-    A cell of fewer than k + 1 samples lends as many as it has.
+    In a cell of fewer than k + 1 samples, k is the number of the others.
     """
     found = np.zeros(len(x))
     for value in np.unique(cell):
@@ -132,12 +133,12 @@ def radii(x: Floats, cell: Ints, neighbours: int) -> Floats:
         count = min(neighbours, len(members) - 1)
         distances, _ = KDTree(x[members], metric="chebyshev").query(x[members], count + 1)
         found[members] = distances[:, -1]
-    # Rounding must not lose the k-th neighbour itself.
+    # So that rounding does not exclude the k-th neighbour itself.
     return found * (1 + 1e-10)
 
 
 def counts(x: Floats, cell: Ints, cells: int, radius: Floats) -> Ints:
-    """Return how many samples of each cell lie within each sample's radius: [n, cells].
+    """Return the number of samples of each cell within each sample's radius: [n, cells].
 
     The sample itself is not counted.
     """
@@ -150,11 +151,11 @@ def counts(x: Floats, cell: Ints, cells: int, radius: Floats) -> Ints:
 
 
 def _metric(sample: Sample) -> Floats:
-    """Return the features in coordinates where all directions vary alike."""
+    """Return the features in coordinates with equal variance in all directions."""
     columns = sample.x.shape[1]
     if columns > COLUMNS:
         raise InvalidValue(
-            f"nearest neighbours serve for at most {COLUMNS} columns, not {columns};"
+            f"nearest neighbours work for at most {COLUMNS} columns, not {columns};"
             " use CrossFitted, or project the features first"
         )
     if columns == 0:
@@ -165,8 +166,8 @@ def _metric(sample: Sample) -> Floats:
 def _log_count(count: Ints, sample: Sample) -> Floats:
     """Return ψ of the weighted sum over domains of the counts [n, domains]: [n].
 
-    ψ(m) is log m less what its fluctuation adds on average; a weighted sum fluctuates like a
-    count of its effective size.
+    ψ(m) is log m minus the mean effect of its fluctuation; a weighted sum fluctuates like a count
+    of its effective size.
     """
     weight = sample.shares / np.bincount(sample.d) * len(sample.d)
     total = np.maximum(count @ weight, 1e-300)

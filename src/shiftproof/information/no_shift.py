@@ -1,19 +1,18 @@
 """Tests of "no shift" for features of any kind.
 
-All compare sums of fixed functions φ(x) of the features (themselves, their squares and products,
-and some random waves if the columns are few, else the leading principal components).  The
-functions are chosen without a look at domains or labels, so domains can be permuted without
-fitting anything again, and the p-values of covariate, joint and within-label shift are exact.
-(Cross-fitted scores held fixed would not do: every fold's scores are learnt from the other folds,
-so under the null the folds' sums are dependent, and their spread is twice, in variance, what
-permuting with fixed scores shows.)
+All compare sums of fixed functions φ(x) of the features: for few columns the features, their
+squares and products and some random cosines, else the leading principal components.  The functions
+do not depend on domains or labels, so domains can be permuted without refitting, and the p-values
+of covariate, joint and within-label shift are exact.  (Fixed cross-fitted scores would be wrong:
+the scores of each fold are learned from the other folds, so under the null the sums of the folds
+are dependent, with twice the variance that permutations of fixed scores have.)
 
-Concept shift: that Y and D are independent given X cannot be tested exactly for continuous X.
-With the out-of-fold q(d|x) and q(y|x), the products of residuals
+Concept shift: independence of Y and D given X cannot be tested exactly for continuous X.  With the
+out-of-fold q(d|x) and q(y|x), the products of residuals
 
     φ(x) · (1[D=d] − q(d|x)) · (1[Y=y] − q(y|x))
 
-have mean zero if there is none, up to the *product* of the errors of the two classifiers
+have mean zero without concept shift, up to the *product* of the errors of the two classifiers
 (Shah and Peters, 2020; with weight functions φ, Scheidegger et al., 2022), however much X depends
 on D.  Their sums are compared with those under random signs.
 """
@@ -22,12 +21,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from shiftproof.information.counts import p_value
+from shiftproof.information.contingency import p_value
 from shiftproof.information.experts import COMPONENTS, SQUARED, principal_components, with_squares
 from shiftproof.information.sample import Floats, Ints, Sample
 
 WAVES = 48
-# Products of residuals that are summed at most.
+# The largest number of products of residuals.
 PRODUCTS = 2_000
 
 
@@ -41,7 +40,7 @@ def functions(x: Floats) -> Floats:
     x = principal_components(x, columns)
     columns = x.shape[1]
     rng = np.random.default_rng(0)
-    # Slow and fast waves: the widths that matter are not known beforehand.
+    # Low and high frequencies: the relevant scale is not known in advance.
     speed = np.geomspace(0.5, 4, WAVES) / np.sqrt(columns)
     waves = np.cos(
         x @ (rng.standard_normal((columns, WAVES)) * speed) + rng.uniform(0, 2 * np.pi, WAVES)
@@ -51,7 +50,7 @@ def functions(x: Floats) -> Floats:
 
 
 def exact_p_values(phi: Floats, sample: Sample, permutations: int, seed: int) -> dict[str, float]:
-    """Test all that can be tested exactly."""
+    """Return the p-values of all exact tests."""
     return {
         "covariate": covariate_p(phi, sample, permutations, seed),
         "joint": joint_p(phi, sample, permutations, seed),
@@ -66,7 +65,7 @@ def covariate_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> fl
 
 
 def joint_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
-    """Test I(X,Y;D) = 0: domains permuted, sums taken class by class, beside the class's count."""
+    """Test I(X,Y;D) = 0: domains permuted, sums and counts for each class."""
     return _permuted(phi, sample.y, np.zeros_like(sample.d), sample, permutations, seed)
 
 
@@ -100,22 +99,23 @@ def _permuted(
 ) -> float:
     """Return the p-value of Σ_{block, d} ‖Σ φ‖² / (expected count), domains permuted in strata.
 
-    It is taken three times: of the blocks' counts alone; of φ as they are, where what many of
-    them see, a smooth change, weighs most; and of φ made uncorrelated, where all they can see
-    weighs alike.  The largest, each measured by its spread over all draws, is compared.
+    It is computed three times: for the counts of the blocks alone; for φ, where smooth changes,
+    which affect many functions, have most weight; and for decorrelated φ, where all changes have
+    the same weight.  The test statistic is the largest of the three, each standardised over all
+    draws.
     """
     rng = np.random.default_rng([seed, 3])
-    dealt = np.tile(sample.d, (permutations + 1, 1))
+    domains = np.tile(sample.d, (permutations + 1, 1))
     for value in np.unique(stratum):
         members = np.flatnonzero(stratum == value)
         # The first row stays as observed.
-        dealt[1:, members] = rng.permuted(dealt[1:, members], axis=1)
-    alike = principal_components(phi, phi.shape[1]) if phi.shape[1] else phi
+        domains[1:, members] = rng.permuted(domains[1:, members], axis=1)
+    decorrelated = principal_components(phi, phi.shape[1]) if phi.shape[1] else phi
     statistics = np.stack(
-        [_sums_of_squares(each, block, dealt, sample) for each in (phi[:, :0], phi, alike)]
+        [_sums_of_squares(each, block, domains, sample) for each in (phi[:, :0], phi, decorrelated)]
     )
     middle, spread = statistics.mean(axis=1), statistics.std(axis=1)
-    # Counts that no draw changes are told from the rest by more than rounding.
+    # Leave out statistics that are constant over the draws, up to rounding.
     moves = spread > 1e-9 * (1 + middle)
     if not moves.any():
         return 1.0
@@ -123,17 +123,17 @@ def _permuted(
     return p_value(float(largest[0]), largest[1:])
 
 
-def _sums_of_squares(phi: Floats, block: Ints, dealt: Ints, sample: Sample) -> Floats:
-    """Return Σ_{block, d} ‖Σ φ‖² / (expected count) of the dealt domains [draws, n]: [draws]."""
-    statistic = np.zeros(len(dealt))
+def _sums_of_squares(phi: Floats, block: Ints, domains: Ints, sample: Sample) -> Floats:
+    """Return Σ_{block, d} ‖Σ φ‖² / (expected count) for domains [draws, n]: [draws]."""
+    statistic = np.zeros(len(domains))
     for value in np.unique(block):
         members = np.flatnonzero(block == value)
         own = phi[members]
-        # Beside the functions' sums, how many of the block each domain has.
+        # A column of ones adds the count of the block in each domain.
         own = np.concatenate([np.ones((len(own), 1)), own - own.mean(axis=0)], axis=1)
         share = len(members) / len(sample.d)
         for domain, size in enumerate(np.bincount(sample.d)):
-            sums = (dealt[:, members] == domain).astype(np.float32) @ own.astype(np.float32)
+            sums = (domains[:, members] == domain).astype(np.float32) @ own.astype(np.float32)
             sums[:, 0] -= share * size
             statistic += (sums.astype(np.float64) ** 2).sum(axis=1) / (share * size)
     return statistic

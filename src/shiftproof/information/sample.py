@@ -16,11 +16,11 @@ Ints = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Sample:
-    """Checked arrays in an order of their own, so that results do not hang on the given one.
+    """Checked arrays in a canonical order, so that results do not depend on the given one.
 
-    x [n, k] is standardised (constant columns are gone); y [n] and d [n] count from 0; ``names``
-    are the domains' own numbers; ``shares`` [domains] are the weights π_d of the domains, and
-    ``weights`` [n] those of the samples, summing to 1.
+    x [n, k] is standardised, without constant columns; y [n] and d [n] count from 0; `names` are
+    the original numbers of the domains; `shares` [domains] are the weights π_d of the domains, and
+    `weights` [n] those of the samples, which sum to 1.
     """
 
     x: Floats
@@ -32,18 +32,18 @@ class Sample:
 
     @property
     def domains(self) -> int:
-        """Return how many domains there are."""
+        """Return the number of domains."""
         return len(self.shares)
 
     @property
     def classes(self) -> int:
-        """Return how many classes there are."""
+        """Return the number of classes."""
         return int(self.y.max()) + 1
 
     def folds(self, count: int, seed: int) -> Ints:
-        """Deal the samples of each domain, class by class, to ``count`` folds: [n] of 0 … count−1.
+        """Split the samples of each domain, by class, into `count` folds: [n] of 0 … count−1.
 
-        The order of dealing depends on the seed and the domain's size, not on its number.
+        The split depends on the seed and the domain's size, not on its number.
         """
         fold = np.empty(len(self.d), dtype=np.intp)
         for domain in range(self.domains):
@@ -56,7 +56,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class LogRatio:
-    """A log ratio for each sample [n], and what to add to its mean."""
+    """A log ratio for each sample [n], and the correction to add to its mean."""
 
     values: Floats
     correction: float = 0.0
@@ -69,7 +69,7 @@ class LogRatio:
 
 
 def stratified_mean(values: Floats, sample: Sample) -> tuple[float, float]:
-    """Return Σ_d π_d mean_d(values) and its standard error, the domains' sizes being given."""
+    """Return Σ_d π_d mean_d(values) and its standard error, for fixed sizes of domains."""
     mean, variance = 0.0, 0.0
     for domain, share in enumerate(sample.shares):
         own = values[sample.d == domain]
@@ -79,16 +79,16 @@ def stratified_mean(values: Floats, sample: Sample) -> tuple[float, float]:
 
 
 def checked(x: ArrayLike, y: ArrayLike | None, d: ArrayLike, balanced: bool) -> Sample:
-    """Return the arrays as a `Sample`, or say in one line what is wrong with them.
+    """Check the arrays and return them as a `Sample`.
 
-    Without labels, all samples are of one class.
+    Without labels, all samples have the same class.
     """
     features, domains = as_table(x), _codes(d, "domains")
     labels = np.zeros_like(domains) if y is None else _codes(y, "labels")
     if not len(features) == len(labels) == len(domains):
         raise DataError(
-            f"{len(features)} rows of features, {len(labels)} labels and {len(domains)} domains"
-            " do not belong to the same samples"
+            f"features, labels and domains have {len(features)}, {len(labels)} and {len(domains)}"
+            " entries; they need one each for every sample"
         )
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if len(bad):
@@ -98,15 +98,15 @@ def checked(x: ArrayLike, y: ArrayLike | None, d: ArrayLike, balanced: bool) -> 
         )
     names, sizes = np.unique(np.asarray(d), return_counts=True)
     if len(sizes) < 2:
-        raise DataError(f"a shift is measured between at least two domains, not {len(sizes)}")
+        raise DataError(f"measuring a shift needs at least two domains, not {len(sizes)}")
     if sizes.min() < 2:
         raise DataError(
-            f"domain {names[sizes.argmin()]} has a single sample, which shows no distribution;"
-            " leave it out"
+            f"domain {names[sizes.argmin()]} has a single sample, too few to estimate a"
+            " distribution; leave it out"
         )
     shares = np.full(len(sizes), 1 / len(sizes)) if balanced else sizes / len(domains)
     scaled = _standardised(features)
-    order = _own_order(scaled, labels)
+    order = _canonical_order(scaled, labels)
     return Sample(
         x=scaled[order],
         y=labels[order],
@@ -118,7 +118,7 @@ def checked(x: ArrayLike, y: ArrayLike | None, d: ArrayLike, balanced: bool) -> 
 
 
 def as_table(x: ArrayLike) -> Floats:
-    """Return features as numbers [n, k]; a single column may come as [n]."""
+    """Return features as numbers [n, k]; a single column can be [n]."""
     try:
         features = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError):
@@ -142,22 +142,22 @@ def _codes(values: ArrayLike, name: str) -> Ints:
 
 
 def varying(x: Floats) -> Ints:
-    """Return which columns of x [n, k] vary: what rounding leaves of a constant does not."""
+    """Return which columns of x [n, k] vary, by more than rounding errors."""
     largest = np.abs(x).max(axis=0, initial=0)
     return np.flatnonzero((x - x.mean(axis=0)).std(axis=0) > 1e-12 * np.maximum(largest, 1e-300))
 
 
 def _standardised(x: Floats) -> Floats:
-    """Return the columns that vary, with mean 0 and variance 1."""
+    """Return the varying columns, with mean 0 and variance 1."""
     kept = x[:, varying(x)]
     return np.asarray((kept - kept.mean(axis=0)) / kept.std(axis=0))
 
 
-def _own_order(x: Floats, y: Ints) -> Ints:
-    """Return an order that depends on the samples' content alone.
+def _canonical_order(x: Floats, y: Ints) -> Ints:
+    """Return an order that depends only on the content of the samples.
 
-    They are sorted by label and then along a fixed direction, which all but surely tells any two
-    different rows apart.
+    They are sorted by label and then along a fixed random direction, in which different rows almost
+    surely differ.
     """
     direction = np.random.default_rng(0).standard_normal(x.shape[1])
     return np.lexsort((np.round(x @ direction, 9), y))

@@ -1,12 +1,12 @@
-"""Cross-fitted predictions: several classifiers, mixed by how well each predicts unseen folds.
+"""Cross-fitted predictions: several classifiers, weighted by how well they predict unseen folds.
 
-For each fold k, the classifiers are fitted on the other folds and speak about k.  They are mixed
-in log space,
+For each fold k, the classifiers are fitted on the other folds and predict k.  They are mixed in log
+space,
 
     log q(t|x) = log prior(t) + Σ_c a_c · log q_c(t|x)/prior(t) − log normaliser,   a_c ≥ 0,
 
 where the weights a minimise the log loss on folds j ≠ k of classifiers fitted without j and k.
-So neither classifiers nor weights have seen k.  Each fit without {j, k} serves both k and j.
+So neither classifiers nor weights depend on k.  Each fit without {j, k} is used for both k and j.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ from shiftproof.information.sample import Floats, Ints
 
 @dataclass(frozen=True)
 class Posterior:
-    """Log probabilities of a target with C values, by models that have not seen the sample.
+    """Log probabilities of a target with C values, by models fitted without the sample.
 
-    ``fitted`` [n, G, C] holds those of the model fitted without the sample's fold; ``refitted``
-    [folds − 1, n, G, C] those of the models that lacked one more fold each.  The G groups are
-    those whose models were asked about every sample.
+    `fitted` [n, G, C] holds those of the model fitted without the sample's fold; `refitted`
+    [folds − 1, n, G, C] those of the models fitted without one more fold.  Each of the G groups has
+    its own model, which predicts every sample.
     """
 
     fitted: Floats
     refitted: Floats
 
     def cost(self, weights: Floats, group: Ints) -> float:
-        """Return an estimate of E KL(p ‖ q): what not knowing p costs, in nats.
+        """Return an estimate of E KL(p ‖ q) in nats, the loss by finite samples.
 
-        A delete-a-fold jackknife.  To first order a model fitted on K − 1 folds differs from the
-        truth by the mean of K − 1 independent terms, and from the refit that lacks one of them
-        by 1/√(K − 2) of that.  It sees what chance does to a classifier, not what the
-        classifier cannot express.
+        A delete-a-fold jackknife.  To first order, a model fitted on K − 1 folds differs from the
+        true p by the mean of K − 1 independent terms, and from the refit without one of them by
+        1/√(K − 2) of that.  It measures the variance of a classifier, not its bias.
         """
         own = np.arange(len(group))
         return jackknife_cost(self.fitted[own, group], self.refitted[:, own, group], weights)
@@ -60,62 +59,60 @@ def cross_fit(
     weights: Floats,
     group: Ints | None = None,
     *,
-    restrained: bool,
+    shrunk: bool,
 ) -> Posterior:
     """Predict the target [n] out of fold.
 
-    With ``group`` [n], every expert is fitted on each group's samples alone, which gives
-    q(t|x, g) for all g; the groups' own shares of the target are one more opinion.
+    With `group` [n], every expert is fitted on each group's samples alone, which gives q(t|x, g)
+    for all g; the shares of the target in the groups are one more prediction.
 
-    ``restrained`` lets the weights fall to 0, and adds experts fitted on all groups together:
-    better predictions if there is much to fit, but small differences are smoothed away.  If not,
-    the weights sum to 1 at least, and only chance stands between the prediction and the truth.
+    `shrunk` allows weights of 0 and adds experts fitted on all groups together: better
+    predictions with many parameters, but small differences are smoothed away.  Otherwise the
+    weights sum to at least 1, and predictions differ from the true ones only by variance.
     """
     folds, classes = int(fold.max()) + 1, int(target.max()) + 1
     own_group = np.zeros_like(target) if group is None else group
     prior: Floats = np.bincount(target, weights, minlength=classes).astype(np.float64)
-    panel = _Panel(experts, Question(target, weights * len(target), own_group, prior), restrained)
+    panel = _Panel(experts, Question(target, weights * len(target), own_group, prior), shrunk)
     n, groups = len(target), panel.question.groups
     fitted = np.empty((n, groups, classes))
     refitted = np.empty((folds - 1, n, groups, classes))
 
     members = [np.flatnonzero(fold == k) for k in range(folds)]
-    spoken = {k: panel.opinions(np.flatnonzero(fold != k), members[k]) for k in range(folds)}
+    predicted = {k: panel.predictions(np.flatnonzero(fold != k), members[k]) for k in range(folds)}
     without = {}
     for j, k in combinations(range(folds), 2):
         both = np.concatenate([members[j], members[k]])
         rest = np.flatnonzero((fold != j) & (fold != k))
-        opinions = panel.opinions(rest, both)
-        without[j, k], without[k, j] = np.split(opinions, [len(members[j])], axis=1)
-    # without[j, k] speaks about fold j, fitted on all but j and k.
+        predictions = panel.predictions(rest, both)
+        without[j, k], without[k, j] = np.split(predictions, [len(members[j])], axis=1)
+    # without[j, k] predicts fold j, fitted on all but j and k.
     for k in range(folds):
         others = [j for j in range(folds) if j != k]
         rows = np.concatenate([members[j] for j in others])
-        heard = np.concatenate([without[j, k] for j in others], axis=1)
-        heard = heard[:, np.arange(len(rows)), own_group[rows]]
-        belief = _weigh(
-            heard, np.log(prior), target[rows], weights[rows], 0.0 if restrained else 1.0
-        )
-        fitted[members[k]] = _mix(spoken[k], belief, prior)
+        unseen = np.concatenate([without[j, k] for j in others], axis=1)
+        unseen = unseen[:, np.arange(len(rows)), own_group[rows]]
+        mixing = _weigh(unseen, np.log(prior), target[rows], weights[rows], 0.0 if shrunk else 1.0)
+        fitted[members[k]] = _mix(predicted[k], mixing, prior)
         for position, j in enumerate(others):
-            refitted[position, members[k]] = _mix(without[k, j], belief, prior)
+            refitted[position, members[k]] = _mix(without[k, j], mixing, prior)
     return Posterior(fitted, refitted)
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """The experts, and what they are asked."""
+    """The experts, and their task."""
 
     experts: Sequence[Expert]
     question: Question
-    restrained: bool
+    shrunk: bool
 
-    def opinions(self, train: Ints, where: Ints) -> Floats:
-        """Return log q_c/prior of every opinion c, fitted on the rows ``train``: [c, ·, G, C]."""
+    def predictions(self, train: Ints, where: Ints) -> Floats:
+        """Return log q_c/prior of every expert c, fitted on the rows `train`: [c, ·, G, C]."""
         question = self.question
         shape = (len(where), question.groups, len(question.prior))
         found: list[Floats] = []
-        if question.groups == 1 or self.restrained:
+        if question.groups == 1 or self.shrunk:
             found += [
                 np.broadcast_to(expert.log_odds(question, train, where)[:, None], shape)
                 for expert in self.experts
@@ -130,36 +127,38 @@ class _Panel:
         question = self.question
         counts = np.zeros((question.groups, len(question.prior)))
         np.add.at(counts, (question.group[train], question.target[train]), 1)
-        # The prior counts as one sample of each group.
+        # The prior counts as one more sample of each group.
         shares = (counts + question.prior) / (counts.sum(axis=1, keepdims=True) + 1)
         return np.asarray(np.log(shares / question.prior))
 
 
-def _mix(opinions: Floats, belief: Floats, prior: Floats) -> Floats:
-    """Return the normalised mixture in log space: opinions [c, …, C] → [..., C]."""
-    mixed: Floats = log_softmax(np.log(prior) + np.tensordot(belief, opinions, axes=1), axis=-1)
+def _mix(predictions: Floats, mixing: Floats, prior: Floats) -> Floats:
+    """Return the normalised mixture in log space: predictions [c, …, C] → [..., C]."""
+    mixed: Floats = log_softmax(np.log(prior) + np.tensordot(mixing, predictions, axes=1), axis=-1)
     return mixed
 
 
 def _weigh(
-    opinions: Floats, log_prior: Floats, target: Ints, weights: Floats, least: float
+    predictions: Floats, log_prior: Floats, target: Ints, weights: Floats, least: float
 ) -> Floats:
-    """Return the weights a ≥ 0 of the opinions [c, n, C] with the least log loss (convex).
+    """Return the weights a ≥ 0 of the predictions [c, n, C] with the lowest log loss (convex).
 
-    Their sum is at least ``least``.
+    Their sum is at least `least`.
     """
-    count = len(opinions)
+    count = len(predictions)
     if not count:
         return np.zeros(0)
-    right = opinions[:, np.arange(len(target)), target]
+    right = predictions[:, np.arange(len(target)), target]
     weights = weights / weights.sum()
 
-    def loss(belief: Floats) -> tuple[float, Floats]:
-        logits = log_prior + np.tensordot(belief, opinions, axes=1)
+    def loss(mixing: Floats) -> tuple[float, Floats]:
+        logits = log_prior + np.tensordot(mixing, predictions, axes=1)
         normaliser = logsumexp(logits, axis=-1)
         q = np.exp(logits - normaliser[:, None])
-        value = weights @ (normaliser - belief @ right - log_prior[target])
-        gradient = np.einsum("cnk,nk,n->c", opinions, q, weights, optimize=True) - right @ weights
+        value = weights @ (normaliser - mixing @ right - log_prior[target])
+        gradient = (
+            np.einsum("cnk,nk,n->c", predictions, q, weights, optimize=True) - right @ weights
+        )
         return float(value), gradient
 
     found = minimize(
@@ -168,7 +167,7 @@ def _weigh(
         jac=True,
         method="SLSQP",
         bounds=[(0, None)] * count,
-        constraints={"type": "ineq", "fun": lambda belief: belief.sum() - least},
+        constraints={"type": "ineq", "fun": lambda mixing: mixing.sum() - least},
         options={"ftol": 1e-9},
     )
     return np.asarray(np.clip(found.x, 0, None))

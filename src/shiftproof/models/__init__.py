@@ -1,5 +1,6 @@
-"""Featurizers and heads."""
+"""Networks: featurizers and heads."""
 
-from shiftproof.models.base import MODELS, Model, Network
+from shiftproof.models.base import Model, Network
+from shiftproof.models.registry import MODELS
 
 __all__ = ["MODELS", "Model", "Network"]

@@ -10,7 +10,8 @@ from torch import nn
 
 from shiftproof.core.space import Int, hparam
 from shiftproof.core.types import Task
-from shiftproof.models.base import MODELS, Model, Network
+from shiftproof.models.base import Model, Network
+from shiftproof.models.registry import MODELS
 
 
 @MODELS.register("mlp")
@@ -18,14 +19,14 @@ from shiftproof.models.base import MODELS, Model, Network
 class MLP(Model):
     """Flatten → (Linear → ReLU) × depth → dropout; Xavier-uniform weights and zero biases.
 
-    With ``depth=2`` and ``single_logit`` it is the three-layer network of IRM's study of Colored
+    With `depth=2` and `single_logit` it is the three-layer network of IRM's study of Colored
     MNIST (Arjovsky et al., 2019).
     """
 
     hidden: int = hparam(256, Int(6, 9, base=2), within=(1, 1e6), help="width of each layer")
     depth: int = hparam(
         2,
-        # Features need little more; and none would leave representations nothing to match.
+        # Features need few layers, but without any there is no representation to match.
         regimes={"features": (1, None)},
         within=(0, 100),
         help="number of hidden layers; 0 for the head alone",

@@ -1,4 +1,4 @@
-"""The convolutional network that DomainBed trains on its MNIST sets."""
+"""The convolutional network of DomainBed's MNIST datasets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from torch import nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import Task
-from shiftproof.models.base import MODELS, Model, Network
+from shiftproof.models.base import Model, Network
+from shiftproof.models.registry import MODELS
 
 FEATURES = 128
 

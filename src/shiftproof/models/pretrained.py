@@ -1,4 +1,4 @@
-"""Image networks that start from weights learnt elsewhere: what torchvision's and timm's share."""
+"""Image networks that start from pretrained weights: the shared part of torchvision and timm."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ IMAGENET = PixelStatistics((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class FrozenNorms(nn.Sequential):
-    """Modules whose batch norms are in eval mode always, also after ``.train()``.
+    """Modules whose batch norms always stay in eval mode, even after `.train()`.
 
-    Their statistics stay what they are; their affine parameters are trained.
+    Their statistics do not change; their affine parameters are trained.
     """
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode of everything but the batch norms."""
+        """Set the mode of all modules except the batch norms."""
         super().train(mode)
         for module in self.modules():
             if isinstance(module, _BatchNorm):
@@ -45,9 +45,9 @@ class FrozenNorms(nn.Sequential):
 
 
 class Normalise(nn.Module):
-    """(x − mean) / std by channel: from [0, 1], which data come in, to what the weights expect.
+    """(x − mean) / std by channel: from images in [0, 1] to the inputs that the weights expect.
 
-    It holds no state: the numbers go with the architecture.
+    It has no state: the numbers belong to the architecture.
     """
 
     mean: Tensor
@@ -65,27 +65,27 @@ class Normalise(nn.Module):
 
 @dataclass(frozen=True)
 class PretrainedModel(Model):
-    """Normalisation → a network without its last layer, all batch norms frozen → dropout.
+    """Normalisation → a network without its last layer, with frozen batch norms → dropout.
 
-    Images of three channels, in [0, 1], are normalised as the weights were trained; others are
-    taken as they are.
+    Images of three channels, in [0, 1], are normalised as in the training of the weights; others
+    are not.
 
-    Under ``weights=random`` the frozen norms do nothing: that is for tests, not for results.
+    With `weights="random"` the frozen norms do nothing: that is for tests, not for results.
     """
 
     weights: str = hparam(
-        PRETRAINED, help="starting weights: pretrained (downloaded), random, or a file"
+        PRETRAINED, help="initial weights: pretrained (downloaded), random, or a file"
     )
 
-    # By which the library that brings the network knows it.
+    # The name in torchvision or timm.
     name: ClassVar[str]
 
     @abstractmethod
     def network(self, channels: int) -> nn.Module:
-        """Return the network with its starting weights: [batch, channels, h, w] → [batch, k]."""
+        """Return the network with its initial weights: [batch, channels, h, w] → [batch, k]."""
 
     def pixel_statistics(self) -> PixelStatistics:
-        """Return what images of three channels are normalised by."""
+        """Return the statistics that normalise images of three channels."""
         return IMAGENET
 
     def build(self, task: Task) -> Network:
@@ -101,7 +101,7 @@ class PretrainedModel(Model):
         if self.dropout:
             layers.append(nn.Dropout(self.dropout))
         featurizer = FrozenNorms(*layers).eval()
-        # Which images fit, only the network itself can tell, and only by taking one.
+        # Only a forward pass shows which image sizes the network accepts.
         try:
             with torch.no_grad():
                 (features,) = featurizer(torch.zeros(1, *task.input_shape))[0].shape
@@ -114,12 +114,12 @@ class PretrainedModel(Model):
 
 @contextmanager
 def downloading(name: str) -> Iterator[None]:
-    """Turn whatever a failed download raises into one line that says how to go on without."""
+    """Turn a failed download into an error of one line that says what to do instead."""
     try:
         yield
     except ShiftproofError:
         raise
-    except Exception as error:  # each library and each proxy has errors of its own
+    except Exception as error:  # libraries and proxies raise errors of many kinds
         raise CheckpointError(
             f"the pretrained weights of {name} cannot be downloaded ({reason(error)}); give a file"
             ' as `weights`, or start from `weights="random"`'

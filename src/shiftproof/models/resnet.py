@@ -1,4 +1,4 @@
-"""The residual networks of torchvision, as DomainBed trains them."""
+"""The residual networks of torchvision, as DomainBed uses them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from shiftproof.models.base import MODELS
 from shiftproof.models.pretrained import PretrainedModel, downloading
+from shiftproof.models.registry import MODELS
 from shiftproof.models.weights import PRETRAINED, load_weights, names_a_file, read_weights
 
 
 class ResNet(PretrainedModel):
-    """A residual network of torchvision (He et al., 2016), its last layer removed.
+    """A residual network of torchvision (He et al., 2016) without its last layer.
 
-    ``weights=pretrained`` are torchvision's IMAGENET1K_V1, those of the 2020 protocol.  A file
-    has torchvision's names.
+    `weights="pretrained"` means torchvision's IMAGENET1K_V1, as in the 2020 protocol.  A file must
+    use torchvision's names.
 
-    For images of c ≠ 3 channels the first convolution takes up channel i mod 3 of the starting
-    weights for channel i, as DomainBed does.
+    For images of c ≠ 3 channels, channel i of the first convolution starts from channel i mod 3 of
+    the weights, as in DomainBed.
     """
 
     def network(self, channels: int) -> nn.Module:
-        """Return the network with its starting weights."""
+        """Return the network with its initial weights."""
         from torchvision import models  # type: ignore[import-untyped]
 
         network: nn.Module = models.get_model(self.name)
@@ -58,7 +58,7 @@ class ResNet50(ResNet):
 
 
 def _first_convolution(weight: Tensor, channels: int) -> nn.Conv2d:
-    """Return a convolution of ``channels`` inputs that reuses the ``weight`` of three."""
+    """Return a convolution of `channels` inputs that reuses the `weight` of three."""
     convolution = nn.Conv2d(channels, len(weight), 7, stride=2, padding=3, bias=False)
     with torch.no_grad():
         convolution.weight.copy_(weight[:, torch.arange(channels) % 3])

@@ -1,7 +1,7 @@
 """Risks: the loss of each sample, and its derivative by the logits.
 
-Two classes may be told apart by two logits under softmax or by one under the logistic function;
-``logits`` of last dimension 1 mean the latter throughout.
+Two classes have two logits and softmax, or one logit and the logistic function.  Everywhere here,
+`logits` whose last dimension is 1 mean the latter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Any image network of timm (Wightman, 2019), by its name there.
 
-Our own names come first; every other name is timm's, with or without the tag that says how its
-weights were trained.  So timm's own ``resnet50`` goes by its full name, ``resnet50.a1_in1k``.
+Our own names come first; any other name is timm's, with or without the tag that says how its
+weights were trained.  So timm's `resnet50` needs its full name, `resnet50.a1_in1k`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from shiftproof.models.weights import (
 
 @dataclass(frozen=True)
 class TimmModel(PretrainedModel):
-    """A network of timm, its classifier removed.
+    """A network of timm without its classifier.
 
-    ``weights=pretrained`` are those that timm downloads under the network's tag.  A file has
+    `weights="pretrained"` means those that timm downloads for the network's tag.  A file must use
     timm's names.
 
-    For images of c ≠ 3 channels timm repeats the first convolution's channels and scales them by
-    3/c (sums them, for c = 1).
+    For images of c ≠ 3 channels, timm repeats the channels of the first convolution and scales them
+    by 3/c (for c = 1 it sums them).
     """
 
     def network(self, channels: int) -> nn.Module:
-        """Return the network with its starting weights."""
+        """Return the network with its initial weights."""
         import timm
 
-        # The classifier is removed afterwards, for without it timm's own loading is not strict.
+        # The classifier is removed afterwards: without it, timm does not load strictly.
         if self.weights == PRETRAINED:
             with downloading(self.name):
                 network = timm.create_model(self.name, pretrained=True, in_chans=channels)
@@ -52,7 +52,7 @@ class TimmModel(PretrainedModel):
         return network
 
     def pixel_statistics(self) -> PixelStatistics:
-        """Return what timm publishes for the network; ImageNet's where it says nothing."""
+        """Return timm's statistics for the network, or ImageNet's if it has none."""
         import timm
 
         published = timm.get_pretrained_cfg(self.name)
@@ -80,15 +80,15 @@ class TimmModel(PretrainedModel):
         from timm.models import adapt_input_conv
 
         if channels == 3 or weight.ndim != 4 or weight.shape[1] != 3:
-            return weight  # of another architecture, which is load_weights' to say
+            return weight  # another architecture: load_weights raises the error
         adapted: Tensor = adapt_input_conv(channels, weight)
         return adapted
 
 
 def full_name(name: str, ours: Iterable[str] = ()) -> str:
-    """Return timm's name with its tag, or raise with the nearest of ``ours`` and of timm's.
+    """Return timm's name with its tag, or raise with the nearest names, `ours` and timm's.
 
-    timm moves the default tag of a name from time to time; a full name stays what it is.
+    timm sometimes changes the default tag of a name; a full name keeps its meaning.
 
     >>> full_name("tf_efficientnet_lite0")
     'tf_efficientnet_lite0.in1k'
@@ -119,5 +119,5 @@ def timm_model(name: str) -> type[TimmModel]:
 
 
 def _names(value: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return what timm gives as one name, several or none."""
+    """Return names that timm gives as one string, several or none."""
     return (value,) if isinstance(value, str) else tuple(value or ())

@@ -1,8 +1,7 @@
-"""Starting weights from a file: safetensors or a torch file; reading one never runs code."""
+"""Initial weights from a safetensors or torch file; reading one never runs code."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,31 +11,31 @@ import torch
 from torch import Tensor, nn
 
 from shiftproof.core.errors import CheckpointError, InvalidValue
+from shiftproof.core.files import file_hash
 
-# What ``weights`` may say other than the name of a file.
+# Values of `weights` other than the name of a file.
 PRETRAINED = "pretrained"
 RANDOM = "random"
-# How a run names the content of a file.
+# How a run identifies the content of a file.
 CONTENT = "sha256:"
-# What the file may hold beyond the network, whose classifier is ours.
+# Modules in the file that are not loaded: we build our own classifier.
 CLASSIFIERS = ("fc", "classifier", "head")
 
 
 def names_a_file(weights: str) -> bool:
-    """Whether ``weights`` stands for a file."""
+    """Return whether `weights` is the name of a file."""
     return weights not in (PRETRAINED, RANDOM)
 
 
 def content_hash(path: str) -> str:
-    """Return the name of a file's content, the same wherever the file lies."""
-    with _existing(path).open("rb") as file:
-        return CONTENT + hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    """Return a hash of a file's content, the same wherever the file is."""
+    return CONTENT + file_hash(_existing(path))[:16]
 
 
 def read_weights(path: str) -> dict[str, Tensor]:
     """Return the tensors of a file by name, on the CPU.
 
-    A torch file may hold them under ``state_dict`` or ``model``.
+    A torch file may hold them under `state_dict` or `model`.
     """
     data = _existing(path).read_bytes()
     found: object
@@ -51,19 +50,19 @@ def read_weights(path: str) -> dict[str, Tensor]:
     else:
         try:
             found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-        except Exception as error:  # torch's own text advises to read the file unsafely
+        except Exception as error:  # torch's own message advises reading the file unsafely
             raise CheckpointError(
-                f"{path} is neither a safetensors file nor a torch file of tensors alone: it is"
-                " damaged, of another kind, or holds code or objects (none was run)"
+                f"{path} is neither a safetensors file nor a torch file of only tensors; it may be"
+                " damaged, or hold code or objects (none was run)"
             ) from error
     for wrapper in ("state_dict", "model"):
         if isinstance(found, Mapping) and isinstance(found.get(wrapper), Mapping):
             found = found[wrapper]
     if not isinstance(found, Mapping) or not found:
-        raise CheckpointError(f"{path} holds no tensors by name")
+        raise CheckpointError(f"{path} holds no named tensors")
     for name, value in found.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise CheckpointError(f"{path} holds {name!r}, which is no tensor, among its weights")
+            raise CheckpointError(f"{path} holds {name!r}, which is not a tensor")
     return dict(found)
 
 
@@ -75,10 +74,10 @@ def load_weights(
     architecture: str,
     classifiers: Sequence[str] = CLASSIFIERS,
 ) -> None:
-    """Copy ``tensors`` into a network without classifier: all of them fit, or none is taken.
+    """Copy `tensors` into a network without classifier: all of them must fit, or none is copied.
 
-    What the file holds of a classifier is left out.  A missing ``num_batches_tracked`` (old torch
-    files have none) is no fault: nothing reads that count.
+    The file's classifier is left out.  A missing `num_batches_tracked` (old torch files have none)
+    is not an error, because nothing reads that count.
     """
     own = network.state_dict()
     left_out = tuple(f"{name}." for name in classifiers)
@@ -100,7 +99,7 @@ def load_weights(
 
 
 def reason(error: Exception) -> str:
-    """Return an error of another library as one line."""
+    """Return the error of another library as one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:200]}{'…' if len(text) > 200 else ''}"
 
@@ -117,7 +116,7 @@ def _existing(path: str) -> Path:
 
 
 def _form(tensor: Tensor) -> str:
-    """Say what must agree: the shape, and numbers against counts (half precision is as good)."""
+    """Return what must agree: the shape, and float or integer (any float precision will do)."""
     return f"{list(tensor.shape)}{'' if tensor.is_floating_point() else ' of whole numbers'}"
 
 

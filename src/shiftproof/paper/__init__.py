@@ -1,1 +1,1 @@
-"""The paper's tables and figures, made again: what to run, and how it compares."""
+"""Reproducing the paper: what to run for its tables and figures, and how ours compare."""

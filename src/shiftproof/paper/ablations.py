@@ -33,7 +33,6 @@ class Components(ProtocolStudy):
     """IDM without each of its parts."""
 
     name = "ablation-components"
-    summary = "IDM without gradients, representations, warm-up or moving average"
     folder = "ablations"
 
     def parts(self) -> list[Part]:
@@ -48,7 +47,6 @@ class Gradients(ProtocolStudy):
     """IDM with and without gradient alignment."""
 
     name = "ablation-gradient"
-    summary = "IDM with and without gradient alignment, on VLCS and PACS"
     folder = "ablations"
 
     def parts(self) -> list[Part]:
@@ -63,7 +61,6 @@ class Representations(ProtocolStudy):
     """IDM with and without representation alignment."""
 
     name = "ablation-representation"
-    summary = "IDM with and without representation alignment, on Rotated MNIST"
     folder = "ablations"
 
     def parts(self) -> list[Part]:
@@ -80,7 +77,6 @@ class Matching(ProtocolStudy):
     """
 
     name = "ablation-pdm"
-    summary = "ERM, IGA, Fishr, IGA + Fishr and IDM, on Colored MNIST"
     folder = "ablations"
 
     def parts(self) -> list[Part]:

@@ -12,15 +12,13 @@ from shiftproof.core.space import Scalar
 from shiftproof.paper.comparison import Cell, Comparison, Row, measured
 from shiftproof.paper.published import paper_table
 from shiftproof.paper.studies import Block, Choice, Curves, Findings, Scale, Study
+from shiftproof.sweeps.demo import GRAY, REVERSED_DOMAIN, TRAINING_DOMAINS
 from shiftproof.sweeps.jobs import Variant
 from shiftproof.sweeps.presets import Preset, preset_named
 from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection import Needs
 
 DATASET = "colored-mnist-irm"
-TRAINING_DOMAINS = ("90%", "80%")
-REVERSED_DOMAIN = "10%"
-GRAY = "gray"
 # ERM, IRM, V-REx and Fishr are printed from Fishr's runs, all with what IRM's authors chose for
 # IRM; IGA and IDM with what the paper's authors chose.
 CHOSEN_FOR_IRM: dict[str, Scalar] = {
@@ -74,7 +72,6 @@ class Table1(Study):
     """Six methods on Colored MNIST: accuracies on the training domains, the reversed, in gray."""
 
     name = "table1"
-    summary = "Colored MNIST in IRM's form: six methods, full batches, ten runs"
     folder = "table1"
 
     def preset(self, scale: Scale) -> Preset:
@@ -143,7 +140,6 @@ class Figure1(Table1):
     """Five penalties over the steps of IDM's first run of Table 1."""
 
     name = "figure1"
-    summary = "learning dynamics: five penalties under the IDM objective"
 
     def blocks(self, choice: Choice) -> list[Block]:
         """Return IDM's first run."""
@@ -197,7 +193,7 @@ def _accuracies(run: RunOutcome) -> list[float]:
 
 
 def _shares(run: RunOutcome, evaluation: Evaluation) -> tuple[float, float, float]:
-    """Return the shares of right answers on the training domains, the reversed one and in gray."""
+    """Return the accuracies on the training domains (mean), the reversed one and in gray."""
     found = dict(zip(run.domains, evaluation.inside, strict=True)) | dict(evaluation.extras)
 
     def share(name: str) -> float:

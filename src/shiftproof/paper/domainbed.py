@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 class ProtocolStudy(Study):
-    """Tables of accuracies on held-out domains, chosen by ``selectors``."""
+    """Tables of accuracies on held-out domains, selected by ``selectors``."""
 
     selectors: ClassVar[Mapping[Scale, tuple[str, ...]]] = {
         "full": ("oracle",),
@@ -42,11 +42,11 @@ class ProtocolStudy(Study):
         raise NotImplementedError
 
     def preset(self, scale: Scale) -> Preset:
-        """Return the published size, or a laptop's."""
+        """Return the published size, or the reduced size (`lite`)."""
         return preset_named(PRESETS[scale])
 
     def selectors_of(self, choice: Choice) -> tuple[str, ...]:
-        """Return the ways of selection that were asked for, or the study's own."""
+        """Return the selectors that were asked for, or the study's own."""
         return choice.selectors or self.selectors[choice.scale]
 
     def needs(self, choice: Choice) -> Needs:
@@ -87,8 +87,8 @@ def compare_rows(
 ) -> Comparison | None:
     """Return the paper's table of one dataset with ours beside it; None if we have no run of it.
 
-    Where the data are a stand-in with domains of its own, the columns are those, and the paper has
-    nothing to say of them; nor has it of another selector than its own.
+    A stand-in with other domains has columns of its own, without figures of the paper.  The paper
+    has no figures of other selectors than its own, either.
     """
     stand_in = choice.stand_in_of(part.dataset)
     results = results_of(outcomes, choice.name_of(part.dataset), part.rows, selector)
@@ -131,7 +131,7 @@ def compare_rows(
 def results_of(
     outcomes: Sequence[RunOutcome], dataset: str, rows: Sequence[Variant], selector: str
 ) -> DatasetResults | None:
-    """Return what some rows reach on a dataset, or None if none of them has a number."""
+    """Return the results of some rows on a dataset, or None if there is no number."""
     names = {row.name for row in rows}
     runs = [run for run in outcomes if run.dataset == dataset and run.algorithm in names]
     if not runs:
@@ -141,7 +141,7 @@ def results_of(
 
 
 def is_comparable(results: DatasetResults, dataset: str, choice: Choice) -> bool:
-    """Whether ours are made as the paper's: the published size and data, and as many draws."""
+    """Whether ours were made like the paper's: published size and data, and as many draws."""
     draws = ProtocolStudy.draws["full"]
     return (
         choice.scale == "full"
@@ -151,7 +151,7 @@ def is_comparable(results: DatasetResults, dataset: str, choice: Choice) -> bool
 
 
 def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list[str]:
-    """Say how our numbers were made, and what is missing."""
+    """Return notes on how our numbers were made, and what is missing."""
     preset = preset_named(PRESETS[scale])
     sized = f"{preset.steps:,} steps" + (", small networks and frozen features" * (scale == "lite"))
     draws, trials = len(results.draws), len(results.trials)
@@ -168,13 +168,13 @@ def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list
         notes.append(
             f"The paper chooses among {ProtocolStudy.draws['full']} draws: no difference is shown."
         )
-    holes = Counter(
-        "diverged" if hole.reason == DIVERGED else "missing"
+    lacking = Counter(
+        "diverged" if run.reason == DIVERGED else "missing"
         for cell in results.cells.values()
-        for hole in cell.holes
+        for run in cell.missing
     )
-    if holes:
-        counted = " and ".join(f"{count} {reason}" for reason, count in sorted(holes.items()))
+    if lacking:
+        counted = " and ".join(f"{count} {reason}" for reason, count in sorted(lacking.items()))
         notes.append(f"Of the runs of these rows, domains, draws and trials {counted}.")
     return notes
 
@@ -191,7 +191,7 @@ def trial_averages(results: DatasetResults, row: str) -> list[float]:
 
 
 def _has_all_draws(results: DatasetResults, row: str, domain: str | None) -> bool:
-    """Whether no run of a cell is yet to come: the best of fewer draws is lower."""
+    """Whether no run of a cell is missing: the best of fewer draws is lower."""
     if row not in results.algorithms or domain not in results.domains:
         return False
     return not results.cells[row, results.domains.index(domain)].incomplete

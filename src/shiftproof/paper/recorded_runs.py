@@ -1,4 +1,4 @@
-"""Which recorded runs are those of a study: the right data, rows and size, and no others."""
+"""Which recorded runs belong to a study: those of its data, rows and size."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from shiftproof.sweeps.results import RunOutcome
 
 
 def runs_of_study(outcomes: Sequence[RunOutcome], study: Study, choice: Choice) -> list[RunOutcome]:
-    """Return the runs that were asked for: a folder may hold those of other studies, or more.
+    """Return the runs that were asked for; a folder may have others.
 
-    Runs of another size under the same names are an error, not a table of the published size.
+    Runs of another size under the same names are an error.
     """
     blocks = study.blocks(choice)
     there = {run.dataset: None for run in outcomes}
@@ -57,14 +57,14 @@ def _check_size(run: RunOutcome, variant: Variant, steps: int) -> None:
     taken = config.get("steps", run.evaluations[-1].step if ended else steps)
     if taken != steps:
         raise DataError(
-            f"{run.folder} has runs of {taken:,} steps, not {steps:,}; is it of another --scale?"
+            f"{run.folder} has runs of {taken:,} steps, not {steps:,}; is it of another `scale`?"
         )
     hparams = config.get("hparams", {})
     for name, value in variant.hparams.items():
         if hparams.get(name, value) != value:
             raise DataError(
                 f"{run.folder} has {run.algorithm} with {name}={hparams[name]}, not {value}; is it"
-                " of another --scale?"
+                " of another `scale`?"
             )
 
 
@@ -78,5 +78,5 @@ def _check_network(run: RunOutcome, dataset: str, preset: Preset) -> None:
         kind = "frozen features" if frozen else f"the network {trained}"
         raise DataError(
             f"{run.folder} has runs of {kind} on {dataset}, not of {network}; is it of another"
-            " --scale?"
+            " `scale`?"
         )

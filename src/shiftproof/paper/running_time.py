@@ -14,18 +14,19 @@ from shiftproof.bench import machine
 from shiftproof.bench.allocation import allocated_peak
 from shiftproof.bench.matching import batch_for, built
 from shiftproof.bench.measure import medians, ratio_of, seconds_in_turn
-from shiftproof.core.errors import DataError
+from shiftproof.core.errors import DataError, UnknownName
+from shiftproof.core.files import write_atomically
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import DATASETS
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.paper.comparison import Cell, Comparison, Row, measured
 from shiftproof.paper.published import PaperColumn, paper_table
+from shiftproof.paper.studies import Findings
 from shiftproof.sweeps.estimate import bytes_of
 from shiftproof.sweeps.presets import PROTOCOL_STEPS
-from shiftproof.training.checkpoint import write_atomically
+from shiftproof.training.config import choose_device
 
 NAME = "running-time"
-SUMMARY = "time and memory of a step of IDM beyond ERM's"
 ROUNDS = 15
 GIGABYTE = 1e9
 
@@ -86,8 +87,24 @@ def time_datasets(
             write_atomically(path, (found + "\n").encode())
 
 
+def reproduce_timings(
+    datasets: Sequence[str] | None, folder: Path, device: str, tell: Callable[[str], None]
+) -> Findings:
+    """Measure what ``folder`` lacks, and compare all that it has of a device with the paper.
+
+    By default without the datasets whose network takes minutes a step on a CPU.
+    """
+    known = [row.ours for row in paper_table(NAME).rows]
+    for dataset in datasets or ():
+        if dataset not in known:
+            raise UnknownName("dataset of this study", dataset, known)
+    device = choose_device(device)
+    time_datasets(datasets or ("colored-mnist", "rotated-mnist"), folder, device, tell)
+    return Findings((compare_timings(read_timings(folder, device)),))
+
+
 def read_timings(folder: Path, device: str) -> list[Timing]:
-    """Return all that was measured on a device."""
+    """Return all measurements on a device."""
     found = [read_timing(path) for path in sorted(folder.glob("*.json"))]
     return [timing for timing in found if timing.device == device]
 

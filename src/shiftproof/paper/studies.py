@@ -1,4 +1,4 @@
-"""What a study of the paper is: runs to make, and tables to read from them."""
+"""What a study of the paper is: the runs to make, and the tables made from them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from shiftproof.sweeps.selection import Needs
 
 Scale = Literal["full", "lite"]
 SCALES: tuple[Scale, ...] = ("full", "lite")
-# What there is without a download.
+# Datasets that need no download.
 IN_THE_PACKAGE = ("colored-mnist", "rotated-mnist", "colored-mnist-irm")
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Runs on one dataset: variants × domains held out × draws × trials.
 
-    ``test_domains`` are those to hold out, if not each in turn.
+    ``test_domains`` are the domains to hold out; by default each in turn.
     """
 
     dataset: str
@@ -38,9 +37,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Choice:
-    """What of a study to run; None stands for all that the study has at its scale.
+    """The part of a study to run; None stands for all that the study has at its scale.
 
-    ``data`` are folders or files to take in place of datasets, by the datasets' names.
+    ``data`` are folders or files that replace datasets, by the datasets' names.
     """
 
     scale: Scale = "full"
@@ -55,8 +54,7 @@ class Choice:
     def of_datasets(self, known: Sequence[str]) -> list[str]:
         """Return the datasets to run of those of a study.
 
-        At lite scale these are the ones that need no download, and those that are at hand
-        (``data``).
+        At lite scale these are the ones that need no download, and those in ``data``.
         """
         for name in (*(self.datasets or ()), *self.data):
             if name not in known:
@@ -65,21 +63,21 @@ class Choice:
             return [name for name in known if name in self.datasets]
         if self.scale == "full":
             return list(known)
-        at_hand = [name for name in known if name in IN_THE_PACKAGE or name in self.data]
-        if not at_hand:
+        there = [name for name in known if name in IN_THE_PACKAGE or name in self.data]
+        if not there:
             raise InvalidValue(
                 f"this study is of {' and '.join(known)}, which are not in the package: say where"
-                f" they are (--data {known[-1]}=FOLDER), or name them (--datasets {known[-1]}) to"
-                " have them loaded"
+                f' they are (`data={{"{known[-1]}": "FOLDER"}}`), or name them'
+                f' (`datasets=["{known[-1]}"]`) to load them from the library'
             )
-        return at_hand
+        return there
 
     def of_rows(
         self, rows: Sequence[Variant], printed: Mapping[str, str] | None = None
     ) -> tuple[Variant, ...]:
         """Return the rows to run of those of a study; ``printed`` are other names of them.
 
-        Capitals or not: the paper's tables have ERM, and ours erm.
+        Upper and lower case are the same: the paper's tables have ERM, and ours erm.
         """
         if self.algorithms is None:
             return tuple(rows)
@@ -93,12 +91,12 @@ class Choice:
         return tuple(row for row in rows if row.name in asked)
 
     def name_of(self, dataset: str) -> str:
-        """Return what a dataset's runs are called: its name, or that of what is in its place."""
+        """Return the name in runs on a dataset: its own, or that of what replaces it."""
         path = self.data.get(dataset)
         return dataset if path is None else Path(path).expanduser().absolute().name
 
     def stand_in_of(self, dataset: str) -> str | None:
-        """Return the name of what is taken in place of a dataset, if anything is."""
+        """Return the name of what replaces a dataset, if anything does."""
         return self.name_of(dataset) if dataset in self.data else None
 
 
@@ -113,7 +111,7 @@ class Curves(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """What a study found: tables beside the paper's, and curves to draw."""
+    """What a study found: tables to compare with the paper's, and curves to draw."""
 
     comparisons: tuple[Comparison, ...] = ()
     curves: Curves | None = None
@@ -126,12 +124,10 @@ class Findings:
 class Study(ABC):
     """A table or figure of the paper that is made from runs.
 
-    Studies with the same ``folder`` keep their runs together, so that what two of them need is
-    run once.
+    Studies with the same ``folder`` share their runs.
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
     folder: ClassVar[str]
 
     @abstractmethod
@@ -144,4 +140,4 @@ class Study(ABC):
 
     @abstractmethod
     def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
-        """Read the tables and curves from the runs there are; what is missing stays open."""
+        """Make the tables and curves from the runs there are; what is missing stays empty."""

@@ -33,7 +33,6 @@ class Table2(ProtocolStudy):
     """
 
     name = "table2"
-    summary = "DomainBed: 22 algorithms, seven datasets, three selectors, ranks"
     folder = "table2"
     # Leave-one-domain-out needs a run for each pair of domains as well.
     selectors: ClassVar[Mapping[Scale, tuple[str, ...]]] = {

@@ -1,1 +1,1 @@
-"""Pure tensor maths: distances between distributions, per-sample gradients, risks."""
+"""The penalties of methods other than IDM, as pure functions of tensors."""

@@ -1,4 +1,4 @@
-"""What a domain discriminator is trained with: a gradient penalty, and weights of samples."""
+"""Parts of a domain discriminator's loss: a gradient penalty, and weights of samples."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def input_gradient_penalty(risk: Tensor, inputs: Tensor) -> Tensor:
 
 
 def class_balancing_weights(labels: Tensor, num_classes: int) -> Tensor:
-    """Return a weight per sample such that every class present weighs the same: 1 / (c n_y).
+    """Return a weight per sample that gives every class the same total: 1 / (c n_y).
 
-    n_y counts the samples of class y, and c is one past the largest label in the batch, as
-    published; a batch that holds all c classes has weights of sum 1.  labels [...] → [...], in
-    single precision as published.
+    n_y is the number of samples of class y, and c the largest label in the batch plus 1, as
+    published; in a batch with all c classes the weights sum to 1.  labels [...] → [...], in single
+    precision as published.
 
     >>> class_balancing_weights(torch.tensor([0, 1, 1]), num_classes=2)
     tensor([0.5000, 0.2500, 0.2500])

@@ -5,7 +5,7 @@ the agreement of an entry is a = |(1/m) Σᵢ sign(g^i)| ∈ [0, 1], and the gra
 
     (M ⊙ ḡ) / (10⁻¹⁰ + mean(M)),
 
-with M the mask; the divisor keeps the step's size when few entries survive.
+with M the mask; the divisor keeps the size of the step when few entries are left.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# What upstream puts in place of an undefined mask entry.
+# The published code's value for an undefined mask entry.
 NEGLIGIBLE = 1e-17
 
 
@@ -37,8 +37,8 @@ def and_mask(gradients: Tensor, tau: float) -> Tensor:
 def sand_mask(gradients: Tensor, tau: float, k: float) -> Tensor:
     """Return the smooth mask of Shahtalebi et al. (2021): max(0, tanh(k (a − τ) / σ²)).
 
-    σ² is the unbiased variance of an entry over domains, and 0 of a single one.  Where (a − τ) / σ²
-    is 0/0, the mask is negligible.  gradients [domains, …] → […].
+    σ² is the unbiased variance of an entry over domains (0 for one domain).  Where (a − τ) / σ² is
+    0/0, the mask is `NEGLIGIBLE`.  gradients [domains, …] → […].
     """
     precision = gradients.var(dim=0, correction=min(1, len(gradients) - 1)).reciprocal()
     mask = torch.tanh(k * precision * (sign_agreement(gradients) - tau)).clamp(min=0)

@@ -1,4 +1,4 @@
-"""Mixtures of two tensors, and the random weights and pairs they are made from."""
+"""Mixtures of two tensors, and their random weights and pairs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def mix(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
 def beta_weights(alpha: float, size: int, generator: torch.Generator) -> Tensor:
     """Return [size] draws from Beta(α, α) in float64, determined by the generator's state.
 
-    Torch's own Beta takes no generator, and its Gamma draws underflow for small α; NumPy's do
-    not, so its generator is seeded from ours.
+    Torch's Beta takes no generator, and its Gamma draws underflow for small α.  NumPy's do not, so
+    a NumPy generator is seeded from ours.
     """
     seed = torch.randint(2**63 - 1, (2,), generator=generator)
     return torch.from_numpy(np.random.default_rng(seed.tolist()).beta(alpha, alpha, size))
 
 
 def ring_pairs(size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return random pairs (first, second), both [size], that chain all entries into one ring.
+    """Return random pairs (first, second), both [size], that form one ring of all entries.
 
     Each entry is first once and second once, and (for size ≥ 2) never its own partner.
     """

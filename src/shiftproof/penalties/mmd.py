@@ -1,4 +1,4 @@
-"""MMD: maximum mean discrepancy, the distance of domains in the space of a kernel."""
+"""MMD: maximum mean discrepancy, the distance between domains in the space of a kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from shiftproof.core.upcast import in_full_precision
 
-# From nearly linear to nearly discrete, whatever the scale of the features.
+# From nearly linear to nearly discrete, for features of any scale.
 INVERSE_WIDTHS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
@@ -20,10 +20,11 @@ def mmd(groups: Tensor | Sequence[Tensor]) -> Tensor:
 
     K̄ᵢⱼ is the mean of `gaussian_kernels` between the points of groups i and j, so the term
     of a pair is ‖mean embedding of i − mean embedding of j‖² (Gretton et al., 2012; the biased
-    estimate, with the points paired with themselves).  Over all pairs that is twice the mean
-    kernel within groups less twice that between groups.
+    estimate, which pairs points with themselves).  The mean over all pairs is twice the mean kernel
+    within groups minus twice the mean kernel between groups.
 
-    groups [domains, batch, k], or a sequence of [batchᵢ, k] of any sizes ≥ 1; of one it is 0.
+    groups [domains, batch, k], or a sequence of [batchᵢ, k] of any sizes ≥ 1.  For one group the
+    result is 0.
     """
     within = [gaussian_kernels(x, x).mean() for x in groups]
     if len(groups) == 1:
@@ -39,6 +40,6 @@ def gaussian_kernels(x: Tensor, y: Tensor) -> Tensor:
     tensor([[7.]])
     """
     squares = x.square().sum(dim=1, keepdim=True) + y.square().sum(dim=1)
-    # Rounding can push the distance of equal points below zero.
+    # Rounding can make the distance of equal points negative.
     distances = (squares - 2 * x @ y.T).clamp_min(0)
     return torch.stack([torch.exp(-gamma * distances) for gamma in INVERSE_WIDTHS]).sum(dim=0)

@@ -13,13 +13,13 @@ HALVINGS = 32
 def kernel_quantile(x: Tensor, quantile: float) -> Tensor:
     """Return t with F(t) = α, for F the kernel density estimate of x [n], n ≥ 2: a scalar.
 
-    F(t) = (1/n) Σᵢ Φ((t − xᵢ)/h) with the bandwidth h = 1.06 s n^(−1/5) that is best for normal
-    data; s is the unbiased standard deviation.  With z = Φ⁻¹(α), F ≤ α at min x + z h, and F ≥ α
-    at max x + z h, so that
+    F(t) = (1/n) Σᵢ Φ((t − xᵢ)/h), with the bandwidth h = 1.06 s n^(−1/5) that is best for normal
+    data and s the unbiased standard deviation.  With z = Φ⁻¹(α), F ≤ α at min x + z h and F ≥ α at
+    max x + z h, so
 
         t = (1 − w)(min x + z h) + w (max x + z h)   for some w in [0, 1],
 
-    found by bisection to 2⁻³³ of the range.  The derivative takes w for a constant, as the code of
+    found by bisection to 2⁻³³ of the range.  The derivative treats w as a constant, as the code of
     Eastwood et al. (2022) does: it reaches the extreme points, and all points through h.
     """
     bandwidth = 1.06 * x.std() * len(x) ** -0.2

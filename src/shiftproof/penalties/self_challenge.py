@@ -1,7 +1,7 @@
-"""Which features, and of which samples, representation self-challenging mutes (Huang et al., 2020).
+"""Which features of which samples RSC mutes (Huang et al., 2020).
 
-A feature is muted where the prediction leans on it most, and then only for the samples whose
-prediction suffers most from that.
+It mutes the features that a prediction uses most, for the samples whose prediction then changes
+most.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def label_score(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the logit of each sample's label; of one logit s, that is s or −s.
+    """Return the logit of each sample's label; for a single logit s, that is s or −s.
 
     logits [..., c] or [..., 1], labels [...] → [...].
     """
@@ -24,9 +24,9 @@ def label_score(logits: Tensor, labels: Tensor) -> Tensor:
 def percentile(x: Tensor, percent: float) -> Tensor:
     """Return the linearly interpolated percentile along the last axis: [..., n] → [..., 1].
 
-    It rounds as ``numpy.percentile`` does.  That matters: a percentile may fall on a data point
-    (2/3 of the way through 10 features is the 7th), and whether that point lies below it then
-    hangs on the last bit.  ``torch.quantile`` rounds otherwise.
+    It rounds as `numpy.percentile` does, unlike `torch.quantile`.  That matters: a percentile may
+    fall on a data point (2/3 of the way through 10 features is the 7th), and the last bit then
+    decides whether that point is below it.
 
     >>> import torch
     >>> percentile(torch.tensor([3.0, 1.0, 2.0]), 75)
@@ -43,7 +43,7 @@ def percentile(x: Tensor, percent: float) -> Tensor:
 
 
 def spared_features(gradients: Tensor, drop: float) -> Tensor:
-    """Return where features stay: not among the share ``drop`` of largest gradient per sample.
+    """Return which features to keep: all but the share `drop` of largest gradient per sample.
 
     gradients [..., k] of `label_score` by the features → [..., k] of booleans.
     """
@@ -51,8 +51,8 @@ def spared_features(gradients: Tensor, drop: float) -> Tensor:
 
 
 def spared_samples(changes: Tensor, drop: float) -> Tensor:
-    """Return which samples stay whole: not among the share ``drop`` that muting hurts most.
+    """Return which samples keep all features: all but the share `drop` that muting hurts most.
 
-    changes [domains, batch], by how much muting lowers the probability of the label → booleans.
+    changes [domains, batch], the fall of the label's probability by muting → booleans.
     """
     return changes < percentile(changes.flatten(), (1 - drop) * 100)

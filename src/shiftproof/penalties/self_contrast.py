@@ -1,4 +1,4 @@
-"""SelfReg's dissimilarities: how far a sample is from others of its class (Kim et al., 2021)."""
+"""SelfReg's dissimilarities: the distance of a sample to others of its class (Kim et al., 2021)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ FEATURE_SHARE = 0.3
 
 
 def same_class_partners(labels: Tensor, order: Tensor) -> Tensor:
-    """Return the shuffle within each class that a shuffle of all samples implies.
+    """Turn a shuffle of all samples into a shuffle within each class.
 
-    labels [n] of integers; order [n], a permutation of 0 … n − 1, uniform for a uniform result.
-    The partners [n] are a permutation that keeps every label: labels[partners] = labels.
+    labels [n] are integers; order [n] is a permutation of 0 … n − 1, uniform for a uniform result.
+    The partners [n] are a permutation with labels[partners] = labels.
 
     >>> same_class_partners(torch.tensor([0, 1, 0, 1]), torch.tensor([2, 1, 3, 0]))
     tensor([2, 1, 0, 3])
@@ -35,7 +35,7 @@ def dissimilarity(
     """Return SelfReg's regulariser λ D₁ + (1 − λ) D₂, a scalar ≥ 0.
 
     With logits z [n, c], features r [n, k] and their projection p [n, k], partners π₁ and π₂ [n]
-    of the same class, and λ = ``weight`` (a 0-dimensional tensor),
+    of the same class, and λ = `weight` (a 0-dimensional tensor),
 
         individual     D₁ = MSE(z, z∘π₁) + 0.3 · MSE(r, p∘π₁)
         heterogeneous  D₂ = MSE(z, λ z∘π₁ + (1 − λ) z∘π₂) + 0.3 · MSE(r, λ p∘π₁ + (1 − λ) p∘π₂)

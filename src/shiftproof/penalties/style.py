@@ -1,7 +1,7 @@
-"""Style and content of features: their mean and variance, and what is left without them.
+"""Style and content of features: mean and variance, and the features normalised by them.
 
 For features x of one sample, with μ and σ² the mean and (unbiased) variance over its entries, or
-over the positions of each channel where there are any,
+over the positions of each channel if there are channels,
 
     style (μ, σ²),   content x̂ = (x − μ) / √(σ² + ε),   x = √(σ² + ε) · x̂ + μ
 
@@ -45,7 +45,7 @@ def content_of(features: Tensor) -> Tensor:
 
 
 def mix_style(features: Tensor, partner: Tensor, weight: Tensor) -> Tensor:
-    """Return the features in a style between their own and their partner's; content is kept.
+    """Return the features with a style between their own and their partner's; content is kept.
 
     Sample i takes (μ, σ²) = wᵢ (μᵢ, σᵢ²) + (1 − wᵢ) (μⱼ, σⱼ²) with j = partner[i].
     features [n, …], partner [n] of indices, weight [n] → [n, …].
@@ -56,16 +56,15 @@ def mix_style(features: Tensor, partner: Tensor, weight: Tensor) -> Tensor:
 
 
 def swap_content(features: Tensor, partner: Tensor) -> Tensor:
-    """Return the content of the partners in the samples' own style.
+    """Return the content of the partners with the samples' own style.
 
-    The content is a constant: only the style carries a gradient.  features [n, …], partner [n]
-    of indices → [n, …].
+    Only the style carries a gradient.  features [n, …], partner [n] of indices → [n, …].
     """
     return style_of(features).put_on(content_of(features)[partner].detach())
 
 
 def uniform_risk(logits: Tensor) -> Tensor:
-    """Return the cross-entropy −(1/c) Σ_y log p(y) between "any class alike" and each prediction.
+    """Return the cross-entropy −(1/c) Σ_y log p(y) of each prediction to the uniform distribution.
 
     logits [..., c], or [..., 1] under the logistic function → [...].
 

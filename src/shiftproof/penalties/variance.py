@@ -13,8 +13,8 @@ from shiftproof.core.errors import InvalidValue
 def variance_across_domains(x: Tensor) -> Tensor:
     """Return (1/m) Σᵢ ‖xᵢ − x̄‖² / d, with x̄ the mean over domains: x [domains, …] → scalar.
 
-    d counts the elements of one xᵢ.  With xᵢ the risk of domain i this is the penalty of V-REx
-    (Krueger et al., 2021), with its gradient variances that of Fishr (Rame et al., 2022).
+    d is the number of elements of one xᵢ.  For risks xᵢ this is the penalty of V-REx (Krueger et
+    al., 2021), for gradient variances that of Fishr (Rame et al., 2022).
 
     >>> variance_across_domains(torch.tensor([1.0, 3.0]))
     tensor(1.)
@@ -25,15 +25,15 @@ def variance_across_domains(x: Tensor) -> Tensor:
 def variance_within_domains(x: Tensor) -> Tensor:
     """Return the unbiased variance of each dimension in each domain, averaged over both.
 
-    x [domains, batch, d], batch ≥ 2 → scalar.  A low variance bounds the entropy of x from above,
-    which is what the information bottleneck is after (Ahuja et al., 2021).
+    x [domains, batch, d], batch ≥ 2 → scalar.  A low variance bounds the entropy of x from above:
+    the information bottleneck of Ahuja et al. (2021).
 
     >>> variance_within_domains(torch.tensor([[[1.0], [3.0]], [[5.0], [5.0]]]))
     tensor(1.)
     """
     if x.shape[1] < 2:
         raise InvalidValue(
-            "a variance needs at least 2 samples per domain, not 1; raise batch_size"
+            "a variance needs at least 2 samples per domain, not 1; raise `batch_size`"
         )
     return x.var(dim=1).mean()
 

@@ -1,4 +1,4 @@
-"""Datasets for the terminal: what there is, the card of one, what is here of it, what is wrong."""
+"""Datasets for the terminal: the list, the card of one, its local copy, the result of a check."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftproof.core.space import specs
+from shiftproof.core.text import counted
 from shiftproof.data import DatasetCard, DatasetSource
-from shiftproof.data.images.check import Examination
-from shiftproof.data.library.completeness import Counts
-from shiftproof.data.library.store import Holding, KeptSet
+from shiftproof.data.images.check import ImageCheck
+from shiftproof.data.library.base import Counts, LibraryDataset, LocalCopy
 from shiftproof.data.sources import Source
 from shiftproof.report.terminal import hparam_table, paragraphs
 
-# A card names so many classes at most.
+# A card names at most this many classes.
 MOST_CLASSES = 70
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
-def state(source: type[DatasetSource], held: Holding | None) -> str:
-    """Say in two words whether a dataset can be loaded."""
-    if not issubclass(source, KeptSet):
+def state(source: type[DatasetSource], held: LocalCopy | None) -> str:
+    """Return whether a dataset can be loaded."""
+    if not issubclass(source, LibraryDataset):
         return "in the package"
     if held is None:
-        return "not here"
-    return "here" if held.complete else "incomplete"
+        return "not downloaded"
+    return "complete" if held.complete else "incomplete"
 
 
 def dataset_table(
-    datasets: Mapping[str, type[DatasetSource]], holdings: Mapping[str, Holding | None]
+    datasets: Mapping[str, type[DatasetSource]], copies: Mapping[str, LocalCopy | None]
 ) -> Table:
-    """Return one row a dataset."""
+    """Return a table with one row a dataset."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("state")
-    table.add_column("what it is")
+    table.add_column("description")
     for name, source in datasets.items():
-        card, held = source.card, holdings.get(name)
-        whether = Text(state(source, held))
+        card, held = source.card, copies.get(name)
+        status = Text(state(source, held))
         if held is not None and not held.complete:
-            whether.append(f"\n{held.images:,} images", "dim")
+            status.append(f"\n{held.images:,} images", "dim")
         details = Text(card.summary)
         size = f"{len(card.counts)} domains, {len(card.classes)} classes"
         details.append(f"\n{size}, {sum(card.counts.values()):,} samples", "dim")
-        table.add_row(Text(name, style="bold"), whether, details)
+        table.add_row(Text(name, style="bold"), status, details)
     return table
 
 
 def dataset_description(
-    name: str, source: type[DatasetSource], held: Holding | None
+    name: str, source: type[DatasetSource], held: LocalCopy | None
 ) -> Iterator[RenderableType]:
     """Yield a dataset's card, counts, sources and options."""
     card = source.card
@@ -83,14 +83,14 @@ def dataset_description(
         yield hparam_table(options)
 
 
-def holding_report(source: type[KeptSet], held: Holding) -> Iterator[RenderableType]:
-    """Yield what has been imported, against what was published."""
+def local_copy_report(source: type[LibraryDataset], held: LocalCopy) -> Iterator[RenderableType]:
+    """Yield how much of a dataset is on this machine."""
     published = sum(source.card.counts.values())
     if held.complete:
-        yield Text(f"{held.name} is here, complete: {held.images:,} images", style="green")
+        yield Text(f"{held.name} is complete: {held.images:,} images", style="green")
     else:
         yield Text(
-            f"{held.name} is here, incomplete: {held.images:,} of {published:,} images",
+            f"{held.name} is incomplete: {held.images:,} of {published:,} images",
             style="yellow",
         )
         yield counts_table(source.card, held.counts)
@@ -98,8 +98,8 @@ def holding_report(source: type[KeptSet], held: Holding) -> Iterator[RenderableT
 
 
 def counts_table(card: DatasetCard, found: Counts | None) -> Table:
-    """Return the images by class and domain, or by domain alone: those found of those published."""
-    title = "images" if found is None else "images here, of those published"
+    """Return the images by class and domain, or by domain only: those found of those published."""
+    title = "images" if found is None else "images on this machine, of those published"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     if not card.class_counts:
         table.add_column("domain")
@@ -126,12 +126,12 @@ def counts_table(card: DatasetCard, found: Counts | None) -> Table:
 
 
 def source_table(sources: Sequence[Sequence[Source]]) -> Table:
-    """Return where each file can be had, and what it is verified by."""
+    """Return the links of each file, and how it is verified."""
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, title="sources", title_justify="left", show_lines=True
     )
     table.add_column("file", overflow="fold")
-    table.add_column("where, and how it is verified", overflow="fold")
+    table.add_column("link and verification", overflow="fold")
     for alternatives in sources:
         for position, source in enumerate(alternatives):
             table.add_row(
@@ -141,18 +141,16 @@ def source_table(sources: Sequence[Sequence[Source]]) -> Table:
     return table
 
 
-def examination_report(
-    name: str, examination: Examination, notes: Sequence[str] = ()
-) -> Iterator[RenderableType]:
-    """Yield what was found wrong with a set of images, the worst first, and what to do."""
-    images = sum(sum(classes.values()) for classes in examination.counts.values())
-    labels = {label for classes in examination.counts.values() for label in classes}
+def check_report(name: str, check: ImageCheck) -> Iterator[RenderableType]:
+    """Yield the problems of a set of images, errors first, and what to do about them."""
+    images = sum(sum(classes.values()) for classes in check.counts.values())
+    labels = {label for classes in check.counts.values() for label in classes}
     yield Text(
-        f"{name}: {images:,} images, {len(examination.counts)} domains, {len(labels)} classes",
+        f"{name}: {images:,} images, {len(check.counts)} domains, {len(labels)} classes",
         style="bold",
     )
-    yield from _notes(notes)
-    findings = examination.findings()
+    yield from _notes(check.notes)
+    findings = check.findings()
     for finding in findings:
         line = Text("\n")
         line.append(finding.severity, STYLES[finding.severity])
@@ -163,9 +161,9 @@ def examination_report(
         yield line
     errors = sum(finding.severity == "error" for finding in findings)
     if errors:
-        yield Text(f"\nnot sound: {errors} error{'s' * (errors > 1)} to mend", style="bold red")
+        yield Text(f"\ncheck failed: {counted(errors, 'error')}", style="bold red")
     else:
-        yield Text("\nsound" + (", but see above" if findings else ""), style="bold green")
+        yield Text("\ncheck passed" + (", with remarks" if findings else ""), style="bold green")
 
 
 def _of(found: int | None, published: int) -> str:
@@ -181,8 +179,7 @@ def _shortened(names: Sequence[str]) -> str:
 
 
 def _verification(source: Source) -> str:
-    known = [f"sha256 {source.sha256}"] * bool(source.sha256) + [f"md5 {source.md5}"] * bool(
-        source.md5
-    )
+    known = [f"sha256 {source.sha256}"] * bool(source.sha256)
+    known += [f"md5 {source.md5}"] * bool(source.md5)
     known += [f"{source.size:,} bytes"] * bool(source.size)
-    return ", ".join(known) or "no checksum is known: verified by counts"
+    return ", ".join(known) or "no known checksum: verified by the number of images"

@@ -8,16 +8,18 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
+from shiftproof.core.files import write_atomically
 from shiftproof.data import Domain, DomainDataset
+from shiftproof.data.datasets.colored_mnist import LABEL_NOISE
 from shiftproof.report.page import Source, results_page
 from shiftproof.report.plots import BLUE, GREEN, ORANGE, Curve, Panel, learning_picture
 from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.demo import CEILING, REVERSED_DOMAIN, WARMUP, Accuracies
-from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.demo import CEILING, REVERSED_DOMAIN, WARMUP, Accuracies, Demo
+from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
 from shiftproof.training.loop import RunResult
 
-# What a domain is called where it is shown.
+# The titles of the domains in the picture.
 DOMAIN_TITLES = {
     "90%": "training: colour agrees 90%",
     "80%": "training: colour agrees 80%",
@@ -29,7 +31,7 @@ DOMAIN_TITLES = {
 def demo_table(
     accuracies: Mapping[str, Accuracies], seconds: Mapping[str, float], seed: int
 ) -> Table:
-    """Return train, test and gray accuracy of each algorithm, and the limit."""
+    """Return train, test and gray accuracy of each algorithm, and the limit of the digit alone."""
     table = Table(
         title="Colored MNIST",
         caption=f"one run each, seed {seed}, scored at the last step",
@@ -45,21 +47,31 @@ def demo_table(
             algorithm.upper(), *(f"{100 * s:.1f}%" for s in shares), f"{seconds[algorithm]:.0f}"
         )
     limit = f"{100 * CEILING:.0f}%"
-    table.add_row("limit by label noise", limit, limit, limit, "", style="dim")
+    table.add_row("limit of the digit alone", limit, limit, limit, "", style="dim")
     return table
 
 
 def demo_sentence(accuracies: Mapping[str, Accuracies]) -> str:
-    """Say what happened and why, as the numbers have it."""
+    """Say what happened and why."""
     erm, idm = accuracies["erm"], accuracies["idm"]
     lost = "collapsed to" if erm.test < 0.5 else "reached"
     kept = "kept" if idm.test > erm.test else "reached only"
     return (
-        f"ERM learnt the colour, which predicts the label better than the digit in training, and"
-        f" {lost} {100 * erm.test:.0f}% where the colours are reversed; IDM matched the gradients"
-        f" of the two training domains, which differ only in how far the colour can be trusted,"
-        f" so it had to read the digit and {kept} {100 * idm.test:.0f}%."
+        "ERM learnt the colour, which predicts the label better than the digit in training, and"
+        f" {lost} {100 * erm.test:.0f}% where the colours are reversed. IDM matched the gradients"
+        " of the two training domains, which differ only in how reliable the colour is, so it had"
+        f" to read the digit and {kept} {100 * idm.test:.0f}%. Because {100 * LABEL_NOISE:.0f}% of"
+        " the labels are flipped, a model that reads only the digit cannot pass"
+        f" {100 * CEILING:.0f}%."
     )
+
+
+def write_demo(demo: Demo, folder: Path) -> tuple[Path, Path]:
+    """Write the picture and the page of a demonstration beside its runs; return both paths."""
+    picture, page = folder / "demo.png", folder / "report.html"
+    write_atomically(picture, demo_picture(demo.dataset, demo.results))
+    write_atomically(page, demo_page(folder, demo.accuracies).encode())
+    return picture, page
 
 
 def demo_picture(dataset: DomainDataset, results: Mapping[str, RunResult]) -> bytes:
@@ -79,7 +91,7 @@ def demo_picture(dataset: DomainDataset, results: Mapping[str, RunResult]) -> by
         DOMAIN_TITLES[domain.name]: _sample_images(domain)
         for domain in (*dataset.domains, *dataset.extras)
     }
-    return learning_picture(panels, samples, (CEILING, "limit by label noise"))
+    return learning_picture(panels, samples, (CEILING, "limit of the digit alone"))
 
 
 def demo_page(folder: Path, accuracies: Mapping[str, Accuracies]) -> str:

@@ -1,24 +1,18 @@
-"""A diagnosis as text and as a picture: values in, characters or pixels out."""
+"""A diagnosis as text, as HTML and as JSON."""
 
 from __future__ import annotations
 
-import io
-import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
-from shiftproof.core.errors import DataError
+from shiftproof.core.files import read_json
+from shiftproof.core.text import plural
 from shiftproof.information import Estimate, Shift
-from shiftproof.report.plots import BLUE, GREY, ORANGE
-from shiftproof.shift.advise import Advice
+from shiftproof.shift.advise import Advice, Choice
 from shiftproof.shift.diagnose import Diagnosis
 from shiftproof.shift.interpretation import nats
 
@@ -30,33 +24,41 @@ KINDS = {
     "within_label": "within a class",
 }
 MOST_PAIRS, MOST_FEATURES, MOST_CLASSES = 10, 8, 10
-# In the picture.
-MOST_BARS, MOST_ROWS, LONGEST = 12, 12, 14
-NUMBERED = 20
+# Names in a table or picture are cut to so many letters.
+LONGEST = 14
 
 
 @dataclass(frozen=True)
 class About:
-    """What a report says around the diagnosis itself.
+    """What a report says beside the diagnosis itself.
 
-    ``title`` names the data and says what they are; ``command`` and ``beside`` carry out the
-    advice.
+    `name` and `summary` describe the dataset, `data` is what the user called it, and
+    `inputs` says what was measured.  `command` and `beside` are shell commands that follow
+    the advice, where there are any.
     """
 
-    title: str
+    name: str
+    summary: str
+    data: str = ""
+    inputs: str = ""
     notes: Sequence[str] = ()
     command: str = ""
     beside: str = ""
 
+    @property
+    def title(self) -> str:
+        """The heading of a report."""
+        return f"{self.name}: {self.summary}"
+
 
 def diagnosis_text(diagnosis: Diagnosis, advice: Advice, about: About, width: int = 100) -> str:
-    """Return the report: amounts, reading, where it shifts, and what to do."""
-    lines = [*_wrapped(about.title, width)]
+    """Return the report: amounts, findings in words, where it shifts, and what to do."""
+    lines = _wrapped(about.title, width)
     if diagnosis.left_out:
         measured = sum(diagnosis.sizes)
         lines += _wrapped(
             f"{measured:,} of {measured + diagnosis.left_out:,} samples are measured, of each"
-            f" domain {_range(diagnosis.sizes)}; --most N measures more",
+            f" domain {_range(diagnosis.sizes)}; a higher `most` measures more",
             width,
         )
     for note in about.notes:
@@ -77,13 +79,45 @@ def diagnosis_text(diagnosis: Diagnosis, advice: Advice, about: About, width: in
     return "\n".join(lines) + "\n"
 
 
-def diagnosis_json(
-    diagnosis: Diagnosis, advice: Advice, about: About, data: str, inputs: str
-) -> dict[str, Any]:
-    """Return everything as JSON values; ``data`` is what was asked about, ``inputs`` as what."""
+def diagnosis_html(diagnosis: Diagnosis, advice: Advice, about: About) -> str:
+    """Return the amounts, the findings and the advice as HTML, for a notebook."""
+    level = f"{100 * diagnosis.level:g}%"
+    header = ["shift", "", "nats", level, "p"]
+    rows = [[title, *_cells(getattr(diagnosis.shift, name))] for name, title in KINDS.items()]
+    found = [f"{KINDS[finding.shift]}: {finding.text}" for finding in advice.findings]
+    chosen = [advice.choice, *([advice.beside] if advice.beside else [])]
+    todo = [f"{_settings(choice)}: {choice.why}" for choice in chosen]
+    return (
+        f"<h4>{escape(about.title)}</h4>"
+        f"<table>{_html_row(header, 'th')}{''.join(_html_row(row, 'td') for row in rows)}</table>"
+        f"{_html_list([f'note: {note}' for note in about.notes])}{_html_list(found)}"
+        f"<h4>What to do</h4>{_html_list([*todo, *advice.remarks])}"
+    )
+
+
+def _settings(choice: Choice) -> str:
+    """Return an algorithm with its hyper-parameters.
+
+    >>> _settings(Choice("idm", "why", {"gradient_weight": "auto"}))
+    'idm (gradient_weight=auto)'
+    """
+    given = ", ".join(f"{name}={value}" for name, value in choice.hparams.items())
+    return f"{choice.algorithm} ({given})" if given else choice.algorithm
+
+
+def _html_row(cells: Sequence[str], kind: str) -> str:
+    return "<tr>" + "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells) + "</tr>"
+
+
+def _html_list(items: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>" if items else ""
+
+
+def diagnosis_json(diagnosis: Diagnosis, advice: Advice, about: About) -> dict[str, Any]:
+    """Return everything as JSON values."""
     return {
-        "data": data,
-        "inputs": inputs,
+        "data": about.data,
+        "inputs": about.inputs,
         "notes": list(about.notes),
         **diagnosis.to_json(),
         "advice": {
@@ -96,16 +130,8 @@ def diagnosis_json(
 
 def read_diagnosis(path: Path) -> dict[str, Any]:
     """Return what `diagnosis_json` returned, from a file."""
-    try:
-        value = json.loads(path.read_bytes())
-    except ValueError:
-        value = None
-    wanted = ("data", "inputs", "notes", "domains", "counts", "level", "shift", "advice")
-    if not isinstance(value, dict) or not set(wanted) <= value.keys():
-        raise DataError(
-            f"{path} is not what shiftproof diagnose --out writes; write it again or remove it"
-        )
-    return value
+    required = ("data", "inputs", "notes", "domains", "counts", "level", "shift", "advice")
+    return read_json(path, required, "save the diagnosis again, or remove the file")
 
 
 def _amounts(diagnosis: Diagnosis, width: int) -> Iterator[str]:
@@ -140,7 +166,7 @@ def _pairs(diagnosis: Diagnosis) -> Iterator[str]:
     yield "Which domains differ (told apart by a network; 50% is guessing)"
     rows = [
         [
-            f"{_cut(pair.first, 24)} – {_cut(pair.second, 24)}",
+            f"{cut(pair.first, 24)} – {cut(pair.second, 24)}",
             f"{pair.told_apart:.0%}",
             f"{pair.told_apart_with_label:.0%}",
             f"{pair.w1:.2f}",
@@ -161,10 +187,10 @@ def _features(diagnosis: Diagnosis) -> Iterator[str]:
     )
     rows = [
         [
-            _cut(feature.name, 40),
+            cut(feature.name, 40),
             f"{feature.w1:.2f}",
             f"{feature.most:.2f}",
-            " – ".join(_cut(name, 24) for name in feature.farthest),
+            " – ".join(cut(name, 24) for name in feature.farthest),
             f"{feature.p_value:.3f}",
         ]
         for feature in diagnosis.features[:MOST_FEATURES]
@@ -179,21 +205,20 @@ def _classes(diagnosis: Diagnosis) -> Iterator[str]:
     shown = diagnosis.domains[:6]
     rows = [
         [
-            _cut(each.name, 30),
+            cut(each.name, 30),
             *(f"{share:.0%}" for share in each.shares[: len(shown)]),
             "–" if each.within is None else f"{each.within:.0%}",
         ]
         for each in moved[:MOST_CLASSES]
     ]
-    header = ["", *(_cut(name, LONGEST) for name in shown), "inputs tell"]
+    header = ["", *(cut(name, LONGEST) for name in shown), "inputs tell"]
     yield from _table(header, rows)
     yield from _more(len(moved) - MOST_CLASSES, "class")
     yield from _more(len(diagnosis.domains) - len(shown), "domain")
 
 
 def _more(count: int, thing: str) -> list[str]:
-    plural = {"class": "classes"}.get(thing, thing + "s")
-    return [f"  … and {count:,} more {thing if count == 1 else plural}"] if count > 0 else []
+    return [f"  … and {count:,} more {plural(thing, count)}"] if count > 0 else []
 
 
 def _table(
@@ -220,111 +245,13 @@ def _range(sizes: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _cut(name: str, longest: int = LONGEST) -> str:
-    """Shorten a name in its middle, for names that begin alike often end differently.
+def cut(name: str, longest: int = LONGEST) -> str:
+    """Shorten a name in its middle: names that begin alike often end differently.
 
-    >>> _cut("hospital of the north", 14), _cut("north", 14)
+    >>> cut("hospital of the north", 14), cut("north", 14)
     ('hospita… north', 'north')
     """
     if len(name) <= longest:
         return name
     end = (longest - 1) // 2
     return name[: longest - 1 - end] + "…" + name[-end:]
-
-
-def diagnosis_picture(diagnosis: Diagnosis, title: str) -> bytes:
-    """Return a PNG: domains against domains, features by their shift, classes by domain."""
-    domains, classes = len(diagnosis.domains), min(len(diagnosis.classes), MOST_ROWS)
-    sides = (max(4.0, 0.55 * domains + 2.2), 4.6, max(3.0, 0.5 * domains + 2.2))
-    height = max(4.2, 0.42 * max(domains, classes) + 1.8)
-    figure = Figure(figsize=(sum(sides), height), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, 3, width_ratios=sides)
-    _draw_pairs(axes[0], diagnosis)
-    _draw_features(axes[1], diagnosis)
-    _draw_classes(axes[2], diagnosis)
-    amounts = ", ".join(
-        f"{KINDS[name]} {nats(getattr(diagnosis.shift, name).value)}"
-        for name in ("covariate", "label", "concept")
-    )
-    figure.suptitle(f"{_cut(title, 60)}: {amounts} nats", fontsize=12)
-    out = io.BytesIO()
-    figure.savefig(out, format="png")
-    return out.getvalue()
-
-
-def _draw_pairs(axes: Axes, diagnosis: Diagnosis) -> None:
-    """Draw how far two domains are told apart: by inputs below the diagonal, and labels above."""
-    count = len(diagnosis.domains)
-    place = {name: position for position, name in enumerate(diagnosis.domains)}
-    values = np.full((count, count), np.nan)
-    for pair in diagnosis.pairs:
-        a, b = place[pair.first], place[pair.second]
-        values[b, a], values[a, b] = pair.told_apart, pair.told_apart_with_label
-    _heat_map(axes, 100 * values, "Oranges", (50, 100))
-    axes.plot([-0.5, count - 0.5], [-0.5, count - 0.5], color=GREY, linewidth=1)
-    names = [_cut(name) for name in diagnosis.domains]
-    axes.set_xticks(range(count), names, rotation=40, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(count), names)
-    axes.set_title("Domains told apart (%; 50 is guessing)\nabove: with the label", fontsize=10)
-    axes.set_xlabel("below: by the inputs alone")
-
-
-def _draw_features(axes: Axes, diagnosis: Diagnosis) -> None:
-    """Draw the features' distances: bars for the first of few, a curve for all of many."""
-    features = diagnosis.features
-    alpha = 1 - diagnosis.level
-    if len(features) > 2 * MOST_BARS:
-        ranks = np.arange(1, len(features) + 1)
-        axes.plot(ranks, [f.most for f in features], ".", color=ORANGE, markersize=2, alpha=0.6)
-        axes.plot(ranks, [f.w1 for f in features], color=BLUE, linewidth=2)
-        axes.plot([], [], color=BLUE, linewidth=2, label="mean over pairs")
-        axes.plot([], [], ".", color=ORANGE, label="farthest pair")
-        moved = sum(f.p_value <= alpha for f in features)
-        axes.set_title(f"Features by shift: {moved:,} of {len(features):,} move", fontsize=10)
-        axes.set_xlabel(f"features in order (first: {_cut(features[0].name, 30)})")
-        axes.set_ylabel("distance (standard deviations)")
-        axes.set_ylim(bottom=0)
-    else:
-        shown = features[:MOST_BARS][::-1]
-        places = np.arange(len(shown))
-        axes.barh(places, [f.most for f in shown], color=ORANGE, alpha=0.45, label="farthest pair")
-        colours = [BLUE if f.p_value <= alpha else GREY for f in shown]
-        axes.barh(places, [f.w1 for f in shown], color=colours, height=0.45)
-        axes.bar([], [], color=BLUE, label="mean over pairs (grey: may be chance)")
-        axes.set_yticks(places, [_cut(f.name, 22) for f in shown])
-        axes.set_title("Features by shift", fontsize=10)
-        axes.set_xlabel("distance (standard deviations)")
-    axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _draw_classes(axes: Axes, diagnosis: Diagnosis) -> None:
-    """Draw the share of each class in each domain; of many classes, those that move most."""
-    moved = sorted(diagnosis.moved_classes, key=lambda each: min(each.shares) - max(each.shares))
-    kept = {id(each) for each in moved[:MOST_ROWS]}
-    shown = [each for each in diagnosis.moved_classes if id(each) in kept]
-    # Twice the mean share is dark: with many classes every share is small.
-    shares = 100 * np.array([each.shares for each in shown])
-    _heat_map(axes, shares, "Blues", (0, max(200 / len(moved), shares.max())))
-    names = [_cut(name) for name in diagnosis.domains]
-    axes.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(shown)), [_cut(each.name) for each in shown])
-    of = f" ({len(shown)} of {len(moved)})" if len(shown) < len(moved) else ""
-    axes.set_title(f"Classes{of}: share of a domain (%)", fontsize=10)
-
-
-def _heat_map(axes: Axes, values: np.ndarray, colours: str, limits: tuple[float, float]) -> None:
-    """Draw a table as colours, with its numbers in it while there is room."""
-    low, high = limits
-    image = axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
-    axes.tick_params(length=0, labelsize=9)
-    axes.spines[:].set_visible(False)
-    if values.shape[1] > NUMBERED:
-        axes.figure.colorbar(image, ax=axes)
-        return
-    for (row, column), value in np.ndenumerate(values):
-        if not np.isnan(value):
-            dark = value > low + 0.6 * (high - low)
-            ink = "white" if dark else "black"
-            axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=9)

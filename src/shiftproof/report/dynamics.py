@@ -1,4 +1,4 @@
-"""Figure 1 of the paper: how the penalties of other algorithms fall while IDM's is minimised."""
+"""Figure 1 of the paper: the penalties of other algorithms while IDM's is minimised."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.files import write_atomically
+from shiftproof.data.datasets.colored_mnist import LABEL_NOISE
 from shiftproof.report.plots import BLUE, GREEN, GREY, ORANGE
-from shiftproof.training.checkpoint import write_atomically
 
-# A quarter of the labels of Colored MNIST are flipped: no predictor from shapes alone does better.
-CEILING = 0.75
-# As wide as a column of a paper with two; the text is of the size it is printed in.
+# A model that reads only the digit cannot do better.
+CEILING = 1 - LABEL_NOISE
+# As wide as one of two columns of a paper; the text has the size in print.
 WIDTH, PANEL_HEIGHT, LEGEND_HEIGHT, DPI = 3.5, 1.45, 0.55, 300
 MARKERS = 9
 STYLE: dict[Any, Any] = {
@@ -30,7 +31,7 @@ STYLE: dict[Any, Any] = {
 
 
 class Look(NamedTuple):
-    """How a line looks: told apart in grey and by colour-blind readers too."""
+    """How a line looks: distinct in grey and for colour-blind readers too."""
 
     colour: str
     dashes: str | tuple[float, tuple[float, ...]]
@@ -40,7 +41,7 @@ class Look(NamedTuple):
 
 PURPLE = "#CC79A7"  # Okabe and Ito's, as the other colours
 PENALTIES = {
-    # First, hence below the others: it is the one that is minimised, and the others lie along it.
+    # First, hence drawn below the others, which follow it.
     "IDM": Look("black", "-", width=1.8),
     "IRM": Look(BLUE, (0, (4, 1.2)), "o"),
     "V-REx": Look(ORANGE, (0, (1, 0.8)), "s"),
@@ -57,8 +58,8 @@ ACCURACIES = {
 def normalised(series: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
     """Divide each series by its own maximum over training; one that is zero throughout stays so.
 
-    Penalties have units of their own, so that only their course can be compared, not their size.
-    An estimate of a penalty may be below zero (IRM's is unbiased), and then is so here.
+    Penalties have different units, so only their course can be compared, not their size.  An
+    estimate of a penalty may be negative (IRM's is unbiased).
 
     >>> normalised({"IRM": [2.0, 4.0, 1.0], "IGA": [0.0, 0.0, 0.0]})
     {'IRM': (0.5, 1.0, 0.25), 'IGA': (0.0, 0.0, 0.0)}
@@ -69,7 +70,7 @@ def normalised(series: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, 
             if not np.isfinite(value):
                 raise DataError(
                     f"value {position} of the penalty {name} is {value}: the run diverged and"
-                    " cannot be drawn; look into its records, then run it anew"
+                    " cannot be drawn; look into its records, then run it again"
                 )
         largest = max(values, default=0.0)
         if largest <= 0 and any(values):

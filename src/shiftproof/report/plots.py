@@ -1,4 +1,4 @@
-"""Pictures, drawn from values without a screen."""
+"""Pictures, drawn without a screen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from shiftproof.training.bound_terms import BoundTerms
 
-# Okabe and Ito's palette: told apart by colour-blind readers too.
+# Okabe and Ito's palette, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
 
 

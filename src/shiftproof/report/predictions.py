@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from shiftproof.core.text import counted
 from shiftproof.data.samples import Samples
-from shiftproof.inference.metrics import Assessment
+from shiftproof.inference.metrics import DomainMetrics
 from shiftproof.inference.model import Predictions
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def predictions_frame(
 
 
 def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
-    """Return a table as the content of a file that ends in ``suffix``: .parquet, or CSV."""
+    """Return a table as the content of a file that ends in `suffix`: .parquet, or CSV."""
     if suffix == ".parquet":
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
@@ -60,11 +61,11 @@ def predictions_summary(frame: pd.DataFrame) -> str:
             f"{far} ({far / len(frame):.1%}) far from every training domain: what is predicted"
             " there is a guess"
         )
-    count = f"{len(frame)} prediction{'' if len(frame) == 1 else 's'}"
+    count = counted(len(frame), "prediction")
     return f"{count} ({most}{more}); {warning}"
 
 
-def assessment_table(outcomes: Sequence[Assessment]) -> Table:
+def assessment_table(outcomes: Sequence[DomainMetrics]) -> Table:
     """Return accuracies by domain, with their mean and the worst."""
     table = Table(caption="± is the standard error over samples", caption_justify="left")
     table.add_column("domain")

@@ -1,4 +1,4 @@
-"""A sweep for the terminal: its plan, and how it stands."""
+"""A sweep on the terminal: its plan, and how it stands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATES = ("finished", "diverged", "failed")
 
 
 def plan_table(plan: SweepPlan, workers: int) -> RenderableType:
-    """Return the number of runs, what each selection method asks for, time and disk."""
+    """Return the number of runs, in total and by selection method, the time and the disk space."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("dataset")
     for name in ("runs", "seconds each", "steps each"):
@@ -49,7 +49,7 @@ def plan_table(plan: SweepPlan, workers: int) -> RenderableType:
 
 
 def standing_table(standing: Standing) -> RenderableType:
-    """Return the counts, the runs at work, the best so far and the time left."""
+    """Return the counts, the runs under way, the best so far and the time left."""
     done = sum(standing.counts[state] for state in STATES)
     counts = ", ".join(f"{standing.counts[state]} {state}" for state in STATES)
     left = standing.total - done - len(standing.running)
@@ -57,7 +57,7 @@ def standing_table(standing: Standing) -> RenderableType:
         f"{done} of {standing.total} runs: {counts}, {len(standing.running)} running, {left} left"
     )
     if standing.seconds_left is not None and standing.running:
-        head += f"; about {duration(standing.seconds_left)} to go"
+        head += f"; about {duration(standing.seconds_left)} left"
     parts: list[RenderableType] = [Text(head, style="bold")]
     for title, step, steps in standing.running.values():
         parts.append(Text(f"  {100 * step / steps:3.0f}%  {title}"))
@@ -69,7 +69,7 @@ def standing_table(standing: Standing) -> RenderableType:
 
 
 def failure_lines(failures: Sequence[Failure], shown: int = 10) -> Iterator[str]:
-    """Yield a line for each failed run, up to some."""
+    """Yield a line for each failed run, at most ``shown``."""
     for failure in failures[:shown]:
         yield f"failed: {failure.title}: {failure.reason}"
     if len(failures) > shown:
@@ -77,7 +77,7 @@ def failure_lines(failures: Sequence[Failure], shown: int = 10) -> Iterator[str]
 
 
 def duration(seconds: float) -> str:
-    """Say a time in words.
+    """Return a time in words.
 
     >>> [duration(s) for s in (3.2, 100, 5000, 200000)]
     ['3 s', '2 min', '1.4 h', '2.3 days']

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from shiftproof.core.space import HparamSpec, specs
 from shiftproof.data import DomainDataset
-from shiftproof.data.splits import split_domain
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.training.config import RunConfig
+from shiftproof.training.held_out import HeldOutScore
 from shiftproof.training.records import Record
 
 
@@ -48,48 +48,48 @@ def accuracy_table(config: RunConfig, record: Record) -> Table:
     return table
 
 
-def leave_one_out_table(runs: Sequence[tuple[RunConfig, Record]], dataset: DomainDataset) -> Table:
-    """Return one row a held-out domain: accuracy there and on the domains trained on.
-
-    A held-out domain's accuracy is over all of its samples that were evaluated; beside it, what
-    always naming the domain's commonest class would give.  The accuracy of the training domains is
-    the mean over domains of their held-out parts.
-    """
-    config = runs[0][0]
+def leave_one_out_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Table:
+    """Return one row a held-out domain; ``config`` is that of any of the runs."""
     table = Table(
         title=f"{config.algorithm} on {config.dataset}, each domain held out in turn",
         caption=f"One run each, seed {config.seed}, last step (no model selection)."
-        " Commonest class: what always naming it would give there. Training domains: mean of the"
-        " parts of them that were not trained on.",
+        " Commonest class: accuracy of always predicting it there. Training domains: mean accuracy"
+        " on the parts of them that were not trained on.",
         title_justify="left",
         caption_justify="left",
     )
     table.add_column("held out")
     for name in ("samples", "accuracy there", "commonest class", "training domains"):
         table.add_column(name, justify="right")
-    unseen, seen = [], []
-    for config, record in runs:
-        (held_out,) = config.test_domains
-        count, accuracy = held_out_accuracy(config, record, dataset)
-        within = [
-            value
-            for name, value in record["accuracy"].items()
-            if name.endswith("/out") and name.rpartition("/")[0] != held_out
-        ]
-        unseen.append(accuracy)
-        seen.append(fmean(within) if within else math.nan)
-        labels = dataset.domains[dataset.index_of(held_out)].y
-        common = labels.bincount().max().item() / len(labels)
-        numbers = map(_percent, (accuracy, common, seen[-1]))
-        table.add_row(Text(held_out), f"{count:,}", *numbers)
+    for score in scores:
+        numbers = (score.accuracy, score.commonest_class, score.training_domains)
+        table.add_row(Text(score.domain), f"{score.samples:,}", *map(_percent, numbers))
     table.add_section()
-    table.add_row("mean", "", _percent(fmean(unseen)), "", _percent(fmean(seen)), style="bold")
-    table.add_row("worst", "", _percent(min(unseen)), "", _percent(min(seen)))
+    for name, over, style in (("mean", fmean, "bold"), ("worst", min, "")):
+        there, within = (
+            _percent(over([getattr(score, field) for score in scores]))
+            for field in ("accuracy", "training_domains")
+        )
+        table.add_row(name, "", there, "", within, style=style)
     return table
 
 
+def scored_weights(record: Record) -> str:
+    """Say which weights a record scored, if not simply the last ones."""
+    scored = record.get("scored")
+    if scored is None:
+        return ""
+    steps, valley = scored.get("steps", ()), scored.get("valley")
+    if not steps:
+        return f"the last weights, as they are (valley {valley})"
+    if scored["weights"] == "best":
+        return f"the weights of step {steps[0]}, best on the training domains' held-out parts"
+    state = f" (valley {valley})" if valley else ""
+    return f"the {scored['weights']} average of steps {steps[0]} to {steps[1]}{state}"
+
+
 def dataset_summary(dataset: DomainDataset) -> str:
-    """Say in a line what was understood of the data."""
+    """Describe the data in one line."""
     domains = _some([f"{domain.name} {len(domain):,}" for domain in dataset.domains])
     columns = dataset.input_shape[0]
     inputs = f"{columns} columns" if len(dataset.input_shape) == 1 else "images"
@@ -105,21 +105,6 @@ def dataset_summary(dataset: DomainDataset) -> str:
 
 def _some(names: Sequence[str], shown: int = 6) -> str:
     return ", ".join(names[:shown]) + (", …" if len(names) > shown else "")
-
-
-def held_out_accuracy(
-    config: RunConfig, record: Record, dataset: DomainDataset
-) -> tuple[int, float]:
-    """Return how many samples of the held-out domain were evaluated, and the share right."""
-    (held_out,) = config.test_domains
-    position = dataset.index_of(held_out)
-    size = len(dataset.domains[position])
-    split = split_domain(size, config.holdout, config.data_seed, position)
-    counts = {f"{held_out}/in": len(split.in_), f"{held_out}/out": len(split.out)}
-    evaluated = {name: n for name, n in counts.items() if name in record["accuracy"]}
-    total = sum(evaluated.values())
-    right = sum(n * record["accuracy"][name] for name, n in evaluated.items())
-    return total, right / total if total else math.nan
 
 
 def _percent(share: float) -> str:

@@ -1,27 +1,26 @@
-"""What to do about the shifts that were found: match what, how strongly, or nothing at all.
+"""What to do about the shifts that were found: what to match, and how, or not to match at all.
 
-The rules follow the paper.  Matching gradients answers concept shift I(Y;D|X), matching
-representations answers covariate shift I(X;D).  Where label proportions differ, equal
-representations in all domains would mean classes pulled onto each other; since
-I(R,Y;D) = I(Y;D) + I(R;D|Y), the part that can be removed is then matched class by class.  And what
-is not there needs no matching: it costs accuracy, as measured on the data named below.
+The rules follow the paper.  Matching gradients addresses concept shift I(Y;D|X), matching
+representations addresses covariate shift I(X;D).  Where label proportions differ, equal
+representations in all domains would pull classes onto each other; since
+I(R,Y;D) = I(Y;D) + I(R;D|Y), the part that can be removed is then matched class by class.  A shift
+that is not there needs no matching: matching costs accuracy, as measured on the data named below.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from shiftproof.shift.diagnose import Diagnosis
 from shiftproof.shift.interpretation import Finding, State, findings, model_reading
 
-# Fewer samples in a domain do not settle which method is better there.
+# With fewer samples in a domain, chance decides which method looks better there.
 FEW = 200
 
 COLOURED = (
-    "Measured on Colored MNIST, whose colours turn their meaning: ERM gets 15-17% of the turned"
+    "Measured on Colored MNIST, where colours change their meaning: ERM gets 15-17% of the reversed"
     " domain right, gradient matching 67-69% (five seeds)."
 )
 ROTATED = (
@@ -34,45 +33,40 @@ OFFICE = (
 )
 SELECTION = (
     "Do not choose between such models by their accuracy on the training domains: it prefers the"
-    " shortcut (on Colored MNIST, 10% with every one of 29 methods). `shiftproof sweep --selection"
-    " invariance` chooses by what stays the same between training domains (there, 67%)."
+    " shortcut (on Colored MNIST, 10% with every one of 29 methods). The selection method"
+    " invariance of a sweep chooses by what stays the same between training domains (there, 67%)."
 )
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An algorithm with its settings, and why."""
+    """An algorithm with its hyper-parameters, and why; `shiftproof.train` takes both."""
 
     algorithm: str
     why: str
     hparams: Mapping[str, str] = field(default_factory=dict)
 
-    def command(self, data: Sequence[str] = ("DATA",), held_out: Sequence[str] = ("each",)) -> str:
-        """Return the command that trains it; ``data`` are the arguments that name the data."""
-        options = ["--algorithm", self.algorithm]
-        for name, value in self.hparams.items():
-            options += ["--hparam", f"{name}={value}"]
-        for domain in held_out:
-            options += ["--test-domain", domain]
-        return shlex.join(["shiftproof", "train", *data, *options])
-
 
 @dataclass(frozen=True)
 class Advice:
-    """What was found in words, what to do, what to compare it with, and what else to know."""
+    """What was found in words, what to train, what to compare it with, and further remarks.
+
+    `test_domains` are the domains that the user holds out; without any, hold out each in turn.
+    """
 
     findings: tuple[Finding, ...]
     choice: Choice
     beside: Choice | None
     remarks: tuple[str, ...] = ()
+    test_domains: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
         return asdict(self)
 
 
-def advise(diagnosis: Diagnosis) -> Advice:
-    """Read a diagnosis, and recommend."""
+def advise(diagnosis: Diagnosis, test_domains: tuple[str, ...] = ()) -> Advice:
+    """Return the findings of a diagnosis in words, and a recommendation."""
     found = findings(diagnosis)
     states = {finding.shift: finding.state for finding in found}
     if states["label"] == "found" and states["within_label"] != "found":
@@ -80,7 +74,8 @@ def advise(diagnosis: Diagnosis) -> Advice:
     else:
         rule = _concept if states["concept"] == "found" else _no_concept
     choice, beside = rule(states)
-    return Advice(found, choice, beside, tuple(_remarks(diagnosis, choice, states)))
+    remarks = tuple(_remarks(diagnosis, choice, states))
+    return Advice(found, choice, beside, remarks, test_domains)
 
 
 def _concept(states: Mapping[str, State]) -> tuple[Choice, Choice | None]:
@@ -94,8 +89,8 @@ def _concept(states: Mapping[str, State]) -> tuple[Choice, Choice | None]:
         hparams = {"gradient_weight": "auto", "representation_weight": "0"}
         matched = "gradients, not representations, for the inputs do not differ"
     why = (
-        f"Match {matched}. Gradients answer concept shift, which no fit to the training domains"
-        f" removes. {COLOURED} Compare with plain ERM: a small shift may not be worth it."
+        f"Match {matched}. Gradient matching addresses concept shift, which no fit to the training"
+        f" domains removes. {COLOURED} Compare with plain ERM: a small shift may not be worth it."
     )
     return Choice("idm", why, hparams), Choice("erm", "To compare with.")
 
@@ -105,8 +100,8 @@ def _label_alone(states: Mapping[str, State]) -> tuple[Choice, Choice | None]:
     follows = f" What shows as {' and '.join(seen)} shift follows from it." if seen else ""
     why = (
         "Nothing to match: inputs of one class show no difference between domains, only the"
-        f" proportions of the classes differ, and no representation changes those.{follows} If a"
-        " new domain's proportions are known, weigh the model's probabilities by them."
+        f" proportions of the classes differ, and no representation changes those.{follows} If the"
+        " proportions in a new domain are known, weight the model's probabilities by them."
     )
     return Choice("erm", why), None
 
@@ -114,17 +109,19 @@ def _label_alone(states: Mapping[str, State]) -> tuple[Choice, Choice | None]:
 def _no_concept(states: Mapping[str, State]) -> tuple[Choice, Choice | None]:
     if states["covariate"] != "found":
         if "untold" in (states["covariate"], states["concept"]):
-            why = "No shift was found, and the data cannot tell that there is none: begin plainly."
+            why = "No shift was found, but the data cannot tell that there is none: begin with ERM."
         else:
             why = "Nothing to match: the domains look alike."
         return Choice("erm", why), None
     measured = OFFICE if states["label"] == "found" else ROTATED
     doubt = {
-        "hint": "Of concept shift, which gradient matching answers, there is but a hint.",
-        "unclear": "Concept shift, which gradient matching answers, could not be told from it.",
-        "untold": "Of concept shift, which gradient matching answers, there is no sign, though the"
+        "hint": "There is only a hint of concept shift, which gradient matching addresses.",
+        "unclear": "Concept shift, which gradient matching addresses, could not be told from it.",
+        "untold": "There is no sign of concept shift, which gradient matching addresses, but the"
         " samples are too few to exclude it.",
-    }.get(states["concept"], "There is no sign of concept shift, which gradient matching answers.")
+    }.get(
+        states["concept"], "There is no sign of concept shift, which gradient matching addresses."
+    )
     why = (
         f"Inputs differ, and a model that fits all domains may well need nothing else. {doubt}"
         f" {measured}"
@@ -155,8 +152,8 @@ def _remarks(diagnosis: Diagnosis, choice: Choice, states: Mapping[str, State]) 
         remarks.append(SELECTION)
     if states["concept"] == "unclear" and diagnosis.model is None:
         remarks.append(
-            "The representation of a trained run (--run), or features of a pretrained network"
-            " (--backbone, --weights), leave less to be missed than pixels do."
+            "The classifiers miss less in the representation of a trained run (`run`), or in the"
+            " features of a pretrained network (`backbone`, `weights`), than in pixels."
         )
     thin = [
         f"{name} ({size})"
@@ -165,8 +162,9 @@ def _remarks(diagnosis: Diagnosis, choice: Choice, states: Mapping[str, State]) 
     ]
     if thin:
         remarks.append(
-            f"Few samples: {', '.join(thin[:6])}{', …' if len(thin) > 6 else ''}. Which method is"
-            " better there, chance decides as much as the method; repeat with several --seed."
+            f"Few samples: {', '.join(thin[:6])}{', …' if len(thin) > 6 else ''}. Chance decides as"
+            " much as the method which one looks better there; repeat with several values of"
+            " `seed`."
         )
     if diagnosis.model is not None:
         remarks.append(model_reading(diagnosis, diagnosis.model))

@@ -1,9 +1,9 @@
 """What shifts between domains, how much of each kind there is, and where.
 
-All amounts are mutual information in nats, with all domains counted as equally likely, as training
-counts them; `information.base` names the five.  Two estimates are
-made, and `posteriors` says why.  The one that can vouch for more of I(X;D) and I(X,Y;D), by
-the lower ends of its intervals, is reported: but for chance, neither finds more than there is.
+All amounts are mutual information in nats, with all domains equally likely, as in training;
+`information.base` names the five.  Two estimates are made (`posteriors` says why), and the one with
+the higher lower ends of its intervals for I(X;D) and I(X,Y;D) is reported: apart from chance,
+neither finds more than there is.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ PERMUTATIONS = 199
 class Prediction:
     """How well networks predict, out of sample and with all domains counted alike.
 
-    ``label`` and ``label_knowing_domain`` are the shares of labels that they get right,
-    ``commonest_label`` what always naming one class would, ``domain`` the share of domains;
-    ``uncertainty`` is the cross-entropy of the label given the input, no less than H(Y|X).
+    `label` and `label_knowing_domain` are the shares of labels that they get right,
+    `commonest_label` what always naming one class would, `domain` the share of domains;
+    `uncertainty` is the cross-entropy of the label given the input, no less than H(Y|X).
     """
 
     label: float
@@ -82,10 +82,10 @@ class ModelShift:
 class Diagnosis:
     """What shifts.
 
-    ``counts`` [domains][classes] are the samples measured; ``left_out`` more were not, being too
-    many.  ``missed`` is the covariate shift that the weaker of two kinds of classifiers did not
+    `counts` [domains][classes] are the samples measured; `left_out` more were not, being too
+    many.  `missed` is the covariate shift that the weaker of two kinds of classifiers did not
     see: so much of the concept shift may be covariate shift, and its interval reaches down by it.
-    ``features`` begin with the one that moves most; pairs and classes keep their given order.
+    `features` begin with the one that moves most; pairs and classes keep their given order.
     """
 
     domains: tuple[str, ...]
@@ -113,7 +113,7 @@ class Diagnosis:
 
 
 def check_most(most: int, domains: int) -> None:
-    """Refuse to look at so few samples of so many domains."""
+    """Raise if `most` samples are too few for so many domains."""
     if most < FOLDS * domains:
         raise InvalidValue(
             f"{most} samples are too few for {domains} domains; at least {FOLDS} each are needed"
@@ -137,9 +137,9 @@ def diagnose(
 ) -> Diagnosis:
     """Measure all shifts of features x [n, k], labels y [n] and domains d [n].
 
-    Labels and domains are positions in ``classes`` and ``domains``; those without a sample are
-    left out.  Features without names are called by their position.  Of more than ``most`` samples
-    so many are measured, chosen by ``seed`` (see `where.stratified`).
+    Labels and domains are positions in `classes` and `domains`; those without a sample are
+    left out.  Features without names are called by their position.  Of more than `most` samples
+    so many are measured, chosen by `seed` (see `localize.stratified`).
     """
     table, labels, codes = as_table(x), np.asarray(y), np.asarray(d)
     names = tuple(features or (f"feature {i}" for i in range(table.shape[1])))
@@ -188,7 +188,7 @@ def diagnose(
 
 
 class _Clock:
-    """Counts the steps of a diagnosis for whoever watches."""
+    """Counts the steps of a diagnosis, and reports progress."""
 
     def __init__(self, progress: Progress, steps: int) -> None:
         self._progress, self._steps, self._done = progress, steps, 0
@@ -242,11 +242,11 @@ class _Measure:
 
 
 def _better(one: Shift, other: Shift, missed: float) -> Shift:
-    """Return the estimate that can vouch for more, with the p-values of ``one`` and both's doubts.
+    """Return the estimate that can vouch for more, with the p-values of `one` and both's doubts.
 
     What either may have missed, its interval's upper end says best, so the larger is taken.  Of
     the concept shift, whose estimate may also be too large, the smaller of the lower ends and the
-    larger of the p-values are taken, and ``missed`` is allowed for; the other p-values do not
+    larger of the p-values are taken, and `missed` is allowed for; the other p-values do not
     depend on the estimate.
     """
     better = max(one, other, key=lambda s: s.covariate.interval[0] + s.joint.interval[0])

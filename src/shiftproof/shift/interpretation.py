@@ -1,13 +1,13 @@
 """A diagnosis in plain words: of each shift whether it is there, and how much of it.
 
 A shift is *found* if a test rejects that there is none.  All tests rest on the one of "no shift of
-any kind", so that with none at all a false alarm comes up no more often than the level says.  If a
-shift is not found, the interval's upper end says what may have gone unseen: with many samples
-little (*none*), with few a lot (*untold*).
+any kind", so that without any shift a false alarm is no more frequent than the level says.  If a
+shift is not found, the upper end of the interval says how much may have been missed: with many
+samples little (*none*), with few a lot (*untold*).
 
-The test of concept shift is the one that is not exact.  So it takes an interval above zero too, or
-there is but a *hint*; and a concept shift no larger than the covariate shift that classifiers are
-known to have missed is *unclear* (see `posteriors`).
+The test of concept shift is the only one that is not exact.  So its interval must also lie above
+zero, or the finding is a *hint*; and a concept shift no larger than the covariate shift that
+classifiers are known to have missed is *unclear* (see `posteriors`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shiftproof.shift.diagnose import Diagnosis, ModelShift
 
 State = Literal["found", "hint", "none", "untold", "unclear"]
 
-# A shift that cannot be larger than this share of what there could be is as good as none.
+# A shift that cannot be larger than this share of its maximum counts as none.
 NEGLIGIBLE = 0.05
 SIZES = (
     (0.01, "very little"),
@@ -39,7 +39,7 @@ LONGEST_NAME = 40
 class Finding:
     """One shift: whether it is there, as a share of what there could be, and in words.
 
-    ``at_most`` is the share that the interval's upper end stands for.
+    `at_most` is the share that the interval's upper end stands for.
     """
 
     shift: str
@@ -61,7 +61,7 @@ def findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
 
 
 def state_of(estimate: Estimate, shift: Shift, most: float) -> State:
-    """Say whether a shift is there, if ``most`` is all there could be."""
+    """Say whether a shift is there, if `most` is all there could be."""
     tests = (shift.joint.p_value, estimate.p_value)
     if all(p is not None and p <= 1 - estimate.level for p in tests):
         return "found"
@@ -69,7 +69,7 @@ def state_of(estimate: Estimate, shift: Shift, most: float) -> State:
 
 
 def concept_state(shift: Shift, most: float, missed: float) -> State:
-    """Say whether there is concept shift; ``missed`` of it may be covariate shift."""
+    """Say whether there is concept shift; `missed` of it may be covariate shift."""
     state = state_of(shift.concept, shift, most)
     if state != "found":
         return state

@@ -25,11 +25,11 @@ FEWEST_PERMUTATIONS = 99
 class Pair:
     """Two domains, and how far apart they are.
 
-    ``told_apart`` is the share of their samples that a network puts into the right one of the two
-    (both counted alike; 0.5 is guessing), ``told_apart_with_label`` the same if it sees the label
-    too; ``information`` is I(X;D) of the pair, at most log 2.  ``w1`` and ``pdm`` are the distances
+    `told_apart` is the share of their samples that a network puts into the right one of the two
+    (both counted alike; 0.5 is guessing), `told_apart_with_label` the same if it sees the label
+    too; `information` is I(X;D) of the pair, at most log 2.  `w1` and `pdm` are the distances
     of single features, in standard deviations and in their squares, in the mean over features;
-    ``labels`` is the share of labels that would have to change to turn the proportions of one
+    `labels` is the share of labels that would have to change to turn the proportions of one
     domain into those of the other.
     """
 
@@ -47,8 +47,8 @@ class Pair:
 class MovedFeature:
     """A feature, and its distance W1 in standard deviations, in the mean over pairs of domains.
 
-    ``farthest`` names the two domains that it moves most between, at the distance ``most``;
-    ``p_value`` belongs to "it moves between no two", adjusted for all features and all pairs.
+    `farthest` names the two domains that it moves most between, at the distance `most`;
+    `p_value` belongs to "it moves between no two", adjusted for all features and all pairs.
     """
 
     name: str
@@ -62,7 +62,7 @@ class MovedFeature:
 class MovedClass:
     """A class: its share of each domain, and how far its own inputs shift.
 
-    ``information`` is I(X;D|Y = this class) and ``within`` its share of what there could be; both
+    `information` is I(X;D|Y = this class) and `within` its share of what there could be; both
     are None if the class occurs in one domain alone.
     """
 
@@ -176,7 +176,7 @@ def moved_classes(
 
 
 def stratified(d: ArrayLike, most: int, seed: int) -> np.ndarray:
-    """Return the positions of at most ``most`` samples, in order.
+    """Return the positions of at most `most` samples, in order.
 
     Every domain keeps as many as any other, or all it has: the largest give up theirs first.
 

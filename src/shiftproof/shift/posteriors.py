@@ -1,21 +1,19 @@
-"""A network's opinion of each sample: which domain is it from, and which label has it there?
+"""Posterior probabilities of the domain and of the label, for each sample, by networks.
 
-Two cross-fitted networks give q(d|x) and q(y|x,d), each sample judged by networks that never saw
-it; q(y|x) = Σ_d q(d|x) q(y|x,d).  From these come the shifts between two domains and within a
-class, and a second estimate of all five amounts, by the same log ratios as
-`CrossFitted`, whose classifiers are linear where there
-are many features.
+Two cross-fitted networks give q(d|x) and q(y|x,d) for samples that they were not trained on;
+q(y|x) = Σ_d q(d|x) q(y|x,d).  From these come the shifts between two domains and within a class,
+and a second estimate of all five amounts, by the same log ratios as `CrossFitted`, whose
+classifiers are linear where there are many features.
 
-Two estimates are better than one because of what they must not do.  That of I(X;D) is never too
-large, whatever the classifier, but that of I(Y;D|X) may be, if q(d|x) misses something: with the
-chain rule of KL and its convexity,
+Why two estimates: that of I(X;D) is never too large, whatever the classifier, but that of I(Y;D|X)
+may be, if q(d|x) misses something.  By the chain rule of KL and its convexity,
 
     estimate of I(Y;D|X)  ≤  I(Y;D|X) + E KL(p(d|x) ‖ q(d|x)),
 
 and the last term is what the estimate of I(X;D) is short of.
 
 So where one kind of classifier finds more covariate shift than the other, that much of what shows
-as concept shift may be covariate shift in truth.  On pixels of Rotated MNIST, where no label
+as concept shift may in truth be covariate shift.  On pixels of Rotated MNIST, where no label
 depends on the domain, linear classifiers show 0.12 nats of concept shift; they are 0.4 short of
 the network's I(X;D).
 """
@@ -35,7 +33,7 @@ from torch import Tensor, nn
 from shiftproof.core.seeding import seed_hash
 from shiftproof.information.base import Estimator, Parts
 from shiftproof.information.classifiers import mixture
-from shiftproof.information.counts import information
+from shiftproof.information.contingency import information
 from shiftproof.information.experts import COMPONENTS, principal_components
 from shiftproof.information.no_shift import concept_p, functions
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
@@ -51,7 +49,7 @@ MOST_EPOCHS, PATIENCE = 30, 4
 class Posteriors:
     """Log probabilities by networks that have not seen the sample, in the order of a Sample.
 
-    ``domain`` [n, D] is log q(d|x), ``label`` [n, D, C] is log q(y|x,d) for every d.
+    `domain` [n, D] is log q(d|x), `label` [n, D, C] is log q(y|x,d) for every d.
     """
 
     domain: Floats
@@ -69,7 +67,7 @@ class Posteriors:
 
 
 def posteriors(sample: Sample, *, seed: int, tick: Callable[[], None] = lambda: None) -> Posteriors:
-    """Ask networks about every sample; ``tick`` is called 2 · ``FOLDS`` times on the way."""
+    """Return the networks' posteriors of every sample; `tick` is called 2 · `FOLDS` times."""
     x = torch.from_numpy(_inputs(sample.x))
     d, y = torch.from_numpy(sample.d), torch.from_numpy(sample.y)
     known = torch.eye(sample.domains)
@@ -168,10 +166,10 @@ class _Network(nn.Module):
 
 @dataclass(frozen=True)
 class _CrossFit:
-    """A question to networks: ``view(rows, asked)`` is what they see, the target what they say.
+    """Networks that predict a target: `view(rows, asked)` is their input.
 
-    In training, row i is asked as ``own`` [n] says; afterwards in every way.  ``prior`` holds the
-    target's shares.
+    In training, `asked` of row i is `own`[i]; afterwards it takes every value.  `prior` holds the
+    shares of the target.
     """
 
     view: Callable[[Tensor, Tensor], Tensor]
@@ -197,7 +195,7 @@ class _CrossFit:
         return found
 
     def _fitted(self, train: Tensor, judge: Tensor, rows: Tensor, ways: int) -> Floats:
-        """Train until the loss on the rows ``judge`` rises, and speak about ``rows``."""
+        """Train until the loss on the rows `judge` rises; return log probabilities of `rows`."""
         weights = torch.from_numpy(self.sample.weights * len(self.target)).float()
         columns = self.view(train[:1], self.own[train[:1]]).shape[1]
         network = _Network(columns, len(self.prior))
@@ -236,7 +234,7 @@ class _CrossFit:
         return believed
 
     def _belief(self, logits: Floats, rows: Tensor) -> float:
-        """Return how far to believe the network: what predicts best on rows not trained on."""
+        """Return the belief that predicts best on rows that the network was not trained on."""
         target, weights = self.target[rows].numpy(), self.sample.weights[rows.numpy()]
         own = np.arange(len(rows))
 
@@ -247,6 +245,6 @@ class _CrossFit:
 
 
 def _batches(rows: Tensor) -> Iterator[Tensor]:
-    """Deal rows to batches in random order, of a size that leaves a score of steps if it can."""
+    """Split rows into random batches, small enough for 20 steps if possible."""
     size = max(SMALLEST_BATCH, min(LARGEST_BATCH, len(rows) // FEWEST_STEPS))
     return iter(torch.split(rows[torch.randperm(len(rows))], size))

@@ -14,9 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.text import listed, quoted
 from shiftproof.data import DomainDataset
-from shiftproof.data.base import Progress, as_numbers, silent
-from shiftproof.data.tables.cell_types import listed, shortened
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.domain import as_numbers
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
 from shiftproof.shift.localize import stratified
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
@@ -32,9 +33,9 @@ Positions = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Arrays x [n, k], y [n] and d [n], the names that they count, and what a user should know.
+    """Arrays x [n, k], y [n] and d [n], the names that their codes stand for, and notes.
 
-    ``inputs`` says in a few words what the features are.
+    `inputs` says in a few words what the features are.
     """
 
     x: np.ndarray
@@ -61,7 +62,7 @@ def choose_domains(
     if len(chosen) < 2:
         raise DataError(
             f"a shift is measured between at least two domains; {dataset.name} has"
-            f" {', '.join(map(shortened, dataset.domain_names))}, of which {len(chosen)}"
+            f" {', '.join(map(quoted, dataset.domain_names))}, of which {len(chosen)}"
             f" {'is' if len(chosen) == 1 else 'are'} to be measured"
         )
     return chosen
@@ -73,7 +74,7 @@ def every_sample(dataset: DomainDataset, domains: Sequence[str]) -> Positions:
 
 
 def some_of(positions: Positions, most: int, seed: int) -> Positions:
-    """Return at most ``most`` of the positions, chosen by ``seed`` (see `stratified`)."""
+    """Return at most `most` of the positions, chosen by `seed` (see `stratified`)."""
     sizes = [len(rows) for rows in positions.values()]
     starts = np.cumsum([0, *sizes])
     kept = stratified(np.repeat(np.arange(len(sizes)), sizes), most, seed)
@@ -91,16 +92,16 @@ def collect(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> Samples:
-    """Read the samples at ``positions``; a table is prepared by what these hold.
+    """Read the samples at `positions`; a table is prepared by what these hold.
 
-    Images of more than ``side`` pixels a side are averaged down to that many.
+    Images of more than `side` pixels a side are averaged down to that many.
     """
     shape = _shrunk(dataset.input_shape, side)
     if int(np.prod(shape)) > MOST_FEATURES:
         raise InvalidValue(
             f"{int(np.prod(shape)):,} numbers to a sample are too many to measure, the most are"
-            f" {MOST_FEATURES:,}; give the features of a network by --backbone or --weights, or"
-            " --raw for coarse pixels"
+            f" {MOST_FEATURES:,}; measure the features of a network (`backbone`, `weights`), or"
+            " coarse pixels (`raw`)"
         )
     domains = [domain for domain in dataset.domains if domain.name in positions]
     x = torch.cat(list(_inputs(dataset, positions, shape, reading_threads(workers), progress)))
@@ -120,7 +121,7 @@ def collect(
 
 
 def _shrunk(shape: tuple[int, ...], side: int | None) -> tuple[int, ...]:
-    """Return the shape of inputs that are averaged down to ``side``."""
+    """Return the shape of inputs that are averaged down to `side`."""
     if side is None or len(shape) != 3:
         return shape
     return (shape[0], min(shape[1], side), min(shape[2], side))
@@ -152,7 +153,7 @@ def _inputs(
 
 
 def _places(dataset: DomainDataset, shape: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
-    """Name features by their place, for want of a name, and say what they are."""
+    """Name features by their position, and say what they are."""
     if len(shape) != 3:
         count = int(np.prod(shape))
         network = f" of {dataset.frozen['backbone']}" if dataset.frozen else ""
@@ -180,7 +181,7 @@ def _unevenly_missing(
     low, high = int(missing[:, first].argmin()), int(missing[:, first].argmax())
     return (
         f"{listed([columns.columns[i].name for i in uneven])}: missing more often in some domains"
-        f" than in others ({shortened(columns.columns[first].name)}:"
+        f" than in others ({quoted(columns.columns[first].name)}:"
         f" {missing[low, first]:.0%} in {domains[low]}, {missing[high, first]:.0%} in"
-        f" {domains[high]}); the median in their place counts as a shift, --drop leaves them out",
+        f" {domains[high]}); the median in their place counts as a shift, `drop` leaves them out",
     )

@@ -1,6 +1,6 @@
-"""What a trained run makes of samples that it has not seen: representations and risks.
+"""The representations and risks of a trained run, on samples that it was not trained on.
 
-Those it was trained on would not do: what is learnt by heart has no risk in any training domain.
+Samples that it was trained on show nothing: memorised samples have no risk in any domain.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from shiftproof.shift.samples import Positions
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
 from shiftproof.training.load_run import (
-    training_splits,
+    fitted_preparation,
+    read_checkpoint,
     weights_in_place,
     without_starting_weights,
 )
-from shiftproof.training.loop import build_algorithm
+from shiftproof.training.trainer import build_algorithm
 
 
 def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunConfig) -> Positions:
@@ -44,8 +45,8 @@ def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunCon
     for name in domains:
         if len(found[name]) == 0:
             raise DataError(
-                f"the run was trained on every sample of domain {name!r}, and what it has seen"
-                " shows nothing; train with --holdout above 0, or leave the domain out"
+                f"the run was trained on every sample of domain {name!r}, and samples that it has"
+                " seen show nothing; train with `holdout` above 0, or leave the domain out"
             )
     return {name: found[name] for name in dataset.domain_names if name in domains}
 
@@ -62,18 +63,18 @@ def view_of_run(
 ) -> ModelView:
     """Return representations and risks of the samples, by the weights that the run scores.
 
-    A representation is what the head is given; ``dataset`` must be the run's, all of it.
+    A representation is the input of the head; `dataset` must be the whole dataset of the run.
     """
     if dataset.fingerprint != run.fingerprint:
         raise DataError(
             f"the run in {folder} was trained on other data ({run.dataset}) than this"
-            f" {dataset.name}; give the same data and options, and the same network's features"
+            f" {dataset.name}; use the same data, options and frozen features"
         )
     run = without_starting_weights(run, device)
-    trained_on = {name: split.in_ for name, split in training_splits(run, dataset).items()}
-    dataset = dataset.prepared(trained_on)
+    state = read_checkpoint(folder)
+    dataset = dataset.prepared(fitted_preparation(run, dataset, state))
     algorithm = build_algorithm(run, run.task(dataset))
-    with weights_in_place(folder, run, algorithm):
+    with weights_in_place(folder, run, algorithm, state):
         parts = list(_views(run, algorithm, dataset, positions, reading_threads(workers), progress))
     representations, risks, right = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
     return ModelView(

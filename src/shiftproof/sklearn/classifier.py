@@ -1,16 +1,14 @@
-"""``ShiftproofClassifier``: every algorithm behind scikit-learn's ``fit`` and ``predict``."""
+"""`ShiftproofClassifier`: every algorithm behind scikit-learn's `fit` and `predict`."""
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
-from sklearn.utils import Tags, check_random_state  # type: ignore[import-untyped]
+from sklearn.utils import Tags  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
     check_classification_targets,
 )
@@ -20,91 +18,80 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
     validate_data,
 )
 
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.core.space import Regime, resolve, specs
-from shiftproof.data import DomainDataset
+from shiftproof.core.errors import DataError
+from shiftproof.core.space import resolve
 from shiftproof.data.images.files import ImageView
-from shiftproof.inference.model import Predictions, TrainedModel, trained_model
+from shiftproof.inference.model import Predictions, TrainedModel
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.sklearn.inputs import KINDS, Kind, as_numpy, dataset_of, recognised
 from shiftproof.sklearn.messages import Reporter, value_errors
 from shiftproof.sklearn.names import Names
+from shiftproof.sklearn.run import train_model
 from shiftproof.sklearn.stored import read_fitted, write_fitted
-from shiftproof.sweeps.presets import PROTOCOL_STEPS
-from shiftproof.training.averaging import AVERAGES
-from shiftproof.training.config import RunConfig, configure
-from shiftproof.training.loop import RunResult, train
 
-# The weights to predict with, and what the training loop calls them.
-SELECTIONS = {"last": "none", "training-domain": "best", "ema": "ema", "swad": "swad"}
-# The one domain of samples whose domains were not given.
+# The name of the single domain if no domains are given.
 ONE_DOMAIN = "all"
-# An algorithm of this family does not compare domains, and can do without.
+# Algorithms of this family do not compare domains, so they need none.
 WITHOUT_DOMAINS = "baseline"
-# A short run is evaluated about this often, for there to be something to choose from.
-EVALUATIONS = 20
-# But not after fewer steps than this, which would not be worth it.
-SHORTEST_STRETCH = 10
 
 
 class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Learn from several domains a classifier that holds up on one never seen.
+    """Train a classifier on several domains that holds up in a new one.
 
-    ``fit(X, y, sample_domain=…)`` takes the domain of each sample: the hospital, camera, year or
-    style that it comes from.  Predicting needs none.
+    `fit(X, y, sample_domain=…)` takes the domain of each sample: the hospital, camera, year or
+    style that it comes from.  `predict` needs no domains.
 
-    ``X`` is a table [n, features] (array, tensor or list; NaN is a missing value), a pandas data
+    `X` is a table [n, features] (array, tensor or list; NaN is a missing value), a pandas data
     frame (text and categories too), images [n, channels, height, width] (uint8, or numbers in
-    [0, 1]), or a list of paths of image files.  Tables are imputed and standardised by what is
-    trained on; a scaler before this estimator does no harm and is not needed.
+    [0, 1]), or a list of paths of image files.  Tables are imputed and standardised with the
+    statistics of the training part, so no scaler is needed before this estimator.
 
     Parameters
     ----------
     algorithm
-        A name that ``shiftproof algorithms`` lists.
+        A name that `shiftproof algorithms` lists.
     backbone
-        The network; by default the one that fits the data: ``mlp`` for tables, ``mnist-cnn`` for
-        images up to 64 pixels, ``resnet18`` for larger ones, ``resnet50`` for image files.  The
-        last two start from published weights, which are downloaded, unless
-        ``hparams={"weights": …}`` is a file or ``"random"``.
+        The network; by default `mlp` for tables, `mnist-cnn` for images up to 64 pixels,
+        `resnet18` for larger ones and `resnet50` for image files.  The last two start from
+        pretrained weights, which are downloaded unless `hparams={"weights": …}` is a file or
+        `"random"`.
     hparams
-        Hyper-parameters of the algorithm or the backbone, in place of the published defaults.
+        Hyper-parameters of the algorithm or the backbone that replace the published defaults.
     steps
-        Number of updates; each takes ``batch_size`` samples (64 of a table) from every domain.
-        The published defaults are for 5,001 steps, and those that count steps, as IDM's warm-up
-        of 1,500 does, are scaled to the number taken here (1,500 → 300 in 1,000 steps) unless
-        ``hparams`` gives them; ``model_.config.hparams`` says what was used.
+        Number of updates; each takes `batch_size` samples (64 of a table) from every domain.
+        The published defaults are for 5,001 steps.  Those that count steps, such as IDM's warm-up
+        of 1,500, are scaled to the number here (1,500 → 300 in 1,000 steps) unless `hparams` sets
+        them; `model_.config.hparams` holds the values used.
     selection
-        Which weights predict: the ``last``; those of the evaluation with the lowest risk on the
-        held-out parts of the training domains (``training-domain``); a moving average (``ema``);
-        or SWAD's mean over the valley of that risk (``swad``).
+        Which weights to predict with: the `last`; those with the lowest risk on the held-out parts
+        of the training domains (`training-domain`); an exponential moving average (`ema`); or
+        SWAD's average over the steps where that risk is low (`swad`).
     holdout
-        The share of each domain that is not trained on.  It selects weights, fills ``history_``,
-        and tells how unusual an input is (`typicality`); 0 trains on everything.
+        The share of each domain to hold out of training.  It serves to select weights, to fill
+        `history_` and to tell how unusual an input is (`typicality`).  0 trains on all samples.
     precision
-        ``fp32`` or ``bf16``.
+        `fp32` or `bf16`.
     image_size, augment
-        Of image files: height and width, and whether to train on random crops, mirror images and
-        colours.
+        For image files: height and width, and whether to train on random crops, flips and colours.
     device
-        ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        `auto`, `cpu`, `cuda` or `mps`.
     random_state
-        Decides the starting weights, the batches, and which samples are held out.  With the same
-        whole number, samples in the same order give the same model.  In another order, other
-        samples are held out and drawn, for both go by a sample's position within its domain.
+        Seed of the initial weights, the batches and the held-out samples.  The same integer and the
+        same samples in the same order give the same model.  Another order gives another model,
+        because samples are held out and drawn by their position within the domain.
     verbose
-        Print how training goes.
+        Print progress.
 
     Attributes
     ----------
     classes_, domains_
-        The different entries of ``y`` and of ``sample_domain`` (None if that was not given).
+        The distinct values of `y` and of `sample_domain` (None if no domains were given).
     history_
-        What was recorded while training: losses, and accuracy and risk on the held-out parts.
+        The records of training: losses, and accuracy and risk on the held-out parts.
     model_
-        The trained model, which ``shiftproof predict`` reads too once `save` wrote it.
+        The trained model; after `save`, `shiftproof predict` can read it too.
     n_features_in_, feature_names_in_
-        Of a table, how many columns it had, and how they were called.
+        For a table: the number of its columns, and their names.
     """
 
     classes_: np.ndarray
@@ -143,13 +130,11 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_domain: Any = None) -> Self:
-        """Train on samples ``X`` with labels ``y``; ``sample_domain`` says where each is from.
+        """Train on samples `X` with labels `y` and their domains `sample_domain`.
 
-        Without domains, only an algorithm that compares none can be trained: ``erm``.
+        Without domains, only an algorithm that does not compare domains can be trained: `erm`.
         """
         with value_errors():
-            if self.selection not in SELECTIONS:
-                raise UnknownName("selection", str(self.selection), SELECTIONS)
             targets = validate_data(self, y=as_numpy(y))
             check_classification_targets(targets)
             classes, which = Names.of(targets, "y")
@@ -157,8 +142,8 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             check_consistent_length(x, targets)
             if len(classes.texts) == 1:
                 raise DataError(
-                    f"y has one class only, {classes.texts[0]!r}, in all {len(targets)} samples:"
-                    " there is nothing to tell apart"
+                    f"`y` has only one class, {classes.texts[0]!r}, in all {len(targets)} samples;"
+                    " a classifier needs at least two"
                 )
             domains, where = self._domains(sample_domain, len(x))
             check_consistent_length(x, where)
@@ -172,47 +157,38 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 view=resolve(ImageView, "large-image", self._view(), "option"),
                 progress=reporter.loading,
             )
-            config = self._configuration(dataset)
-            with TemporaryDirectory(prefix="shiftproof-") as folder:
-                # Nobody goes on with this run: the checkpoint of its end is enough.
-                result = train(config, dataset, Path(folder), reporter, float("inf"))
-                _refuse_unfinished(result)
-                if result.final.get("scored", {}).get("weights") == "raw":
-                    reporter.note(
-                        f"{self.selection} found nothing to average in {self.steps} steps, so the"
-                        " last weights predict; take more steps or another selection"
-                    )
-                self.model_ = trained_model(config, dataset, Path(folder))
+            model, history = train_model(self.get_params(deep=False), dataset, reporter)
         self._kind = kind
         self.classes_ = classes.values
         self.domains_ = None if sample_domain is None else domains.values
-        self.history_ = result.records
+        self.history_ = history
+        self.model_ = model
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each sample, as ``y`` had it."""
+        """Return the most probable class of each sample, in the type of `y`."""
         likely = self.predict_proba(X).argmax(axis=1)
         labels: np.ndarray = self.classes_[likely]
         return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, [n, classes] in the order of ``classes_``."""
+        """Return the probability of each class, [n, classes] in the order of `classes_`."""
         found = self._predicted(X)
         names, _ = Names.of(self.classes_, "y")
         order = [self.model_.classes.index(text) for text in names.texts]
         return found.probabilities.numpy()[:, order]
 
     def typicality(self, X: Any) -> np.ndarray:
-        """Return how usual each sample is among the training domains, [n], from 0 to 1.
+        """Return how typical each sample is of the training domains, [n], from 0 to 1.
 
-        A new sample of the training domains is below α with probability at most α; one below 0.01
-        is unlike anything that was trained on, and its prediction is a guess.
+        A new sample of the training domains is below α with probability at most α.  A sample below
+        0.01 is unlike the training data, and its prediction is a guess.
         """
         p_values: np.ndarray = self._predicted(X).typicality.numpy()
         return p_values
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted estimator into a folder, which ``shiftproof predict`` can read too."""
+        """Write the fitted estimator to a folder, which `shiftproof predict` can also read."""
         check_is_fitted(self, "model_")
         with value_errors():
             seed = self.random_state
@@ -231,7 +207,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Self:
-        """Read what `save` wrote, for a device; no code in it is run."""
+        """Load what `save` wrote onto a device; no code in the files is run."""
         with value_errors():
             model, described = read_fitted(Path(folder), device)
             estimator = cls(**{**described["params"], "device": device})
@@ -253,35 +229,37 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return tags
 
     def _domains(self, sample_domain: Any, samples: int) -> tuple[Names, np.ndarray]:
-        """Return the domains, and which of them each sample is from."""
+        """Return the domains, and the domain of each sample."""
         compares = ALGORITHMS.get(self.algorithm).family != WITHOUT_DOMAINS
-        advice = 'algorithm="erm" trains on all samples alike'
+        advice = '`algorithm="erm"` does not use domains'
         if sample_domain is None:
             if compares:
                 raise DataError(
-                    f"{self.algorithm} compares domains and needs to know which one each sample is"
-                    " from (hospital, camera, year), as in fit(X, y,"
-                    f" sample_domain=hospitals); without domains, {advice}"
+                    f"{self.algorithm} compares domains and needs the domain of each sample"
+                    " (hospital, camera, year), as in fit(X, y, sample_domain=hospitals);"
+                    f" without any, {advice}"
                 )
             return Names.of([ONE_DOMAIN] * samples, "sample_domain")
         domains, where = Names.of(as_numpy(sample_domain), "sample_domain")
         if compares and len(domains.texts) == 1:
             raise DataError(
                 f"{self.algorithm} compares domains, and all {len(where)} samples are from one,"
-                f" {domains.texts[0]!r}; give samples of two at least, or {advice}"
+                f" {domains.texts[0]!r}; give samples of at least two, or {advice}"
             )
         return domains, where
 
     def _validated(self, given: Any, *, reset: bool) -> tuple[Kind, Any]:
-        """Return the inputs as they are read, and of which kind they are.
+        """Return the kind of the inputs, and the validated inputs.
 
-        ``reset`` is for fitting; otherwise they must be as those fitted were.
+        `reset` is for fitting; otherwise they must match those of the fit.
         """
         kind, x = recognised(given)
         fitted = kind if reset else self._kind
         tables = {"table", "frame"}
         if kind != fitted and not {kind, fitted} <= tables:
-            raise DataError(f"X is {KINDS[kind]}, and the estimator was fitted to {KINDS[fitted]}")
+            raise DataError(
+                f"`X` is {KINDS[kind]}, but the estimator was fitted to {KINDS[fitted]}"
+            )
         if fitted not in tables:
             if reset:
                 for name in {"n_features_in_", "feature_names_in_"} & vars(self).keys():
@@ -296,46 +274,6 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             x = pd.DataFrame(x, columns=getattr(self, "feature_names_in_", None))
         return kind, x
 
-    def _configuration(self, dataset: DomainDataset) -> RunConfig:
-        if not isinstance(self.steps, numbers.Integral):
-            raise InvalidValue(f"steps must be a whole number, not {self.steps!r}")
-        steps = int(self.steps)  # a search may give one of NumPy's, which is no JSON
-        average = SELECTIONS[self.selection]
-        held_out = min(int(len(domain) * self.holdout) for domain in dataset.domains)
-        seed = self.random_state
-        if not isinstance(seed, numbers.Integral):
-            seed = check_random_state(seed).randint(2**31 - 1)
-        elif seed < 0:
-            raise InvalidValue(f"random_state must be at least 0, not {seed}")
-        return configure(
-            dataset,
-            self.algorithm,
-            backbone=self.backbone,
-            hparams={**self._schedule(dataset.regime), **(self.hparams or {})},
-            steps=steps,
-            eval_every=min(dataset.eval_every, max(SHORTEST_STRETCH, steps // EVALUATIONS)),
-            # Where there is nothing to evaluate on, only a selection by it is an error.
-            evaluate=["train-out"] if held_out or AVERAGES[average].judges else [],
-            holdout=float(self.holdout),
-            seed=int(seed),
-            device=self.device,
-            precision=self.precision,
-            average=average,
-            fewest_training_domains=1,
-        )
-
-    def _schedule(self, regime: Regime) -> dict[str, object]:
-        """Return the hyper-parameters that count steps, scaled as the presets of a sweep do it."""
-        declared = specs(ALGORITHMS.get(self.algorithm).Hparams)
-        defaults = {
-            name: spec.at(regime).default for name, spec in declared.items() if spec.unit == "steps"
-        }
-        return {
-            name: round(default * self.steps / PROTOCOL_STEPS)
-            for name, default in defaults.items()
-            if isinstance(default, int)
-        }
-
     def _view(self) -> dict[str, object]:
         return {"image_size": self.image_size, "augment": self.augment}
 
@@ -344,13 +282,3 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         with value_errors():
             _, x = self._validated(given, reset=False)
             return self.model_.predict(self.model_.form.read(x))
-
-
-def _refuse_unfinished(result: RunResult) -> None:
-    if result.status == "stopped":
-        raise KeyboardInterrupt  # which training took for a wish to stop after the step
-    if result.status == "diverged":
-        raise InvalidValue(
-            f"training diverged: the loss of step {result.step} is not finite; try a smaller"
-            ' learning rate, as with hparams={"lr": 1e-4}'
-        )

@@ -1,4 +1,4 @@
-"""What may be given as ``X``: a table, a data frame, an array of images, paths of image files."""
+"""The inputs `X` that the estimator takes: tables, data frames, images, paths of image files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shiftproof.data.base import Progress
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 
 Kind = Literal["table", "frame", "images", "paths"]
-# How each kind is called in an error.
+# What an error calls each kind.
 KINDS: dict[str, str] = {
     "table": "a table [n, features]",
     "frame": "a data frame",
@@ -31,10 +31,9 @@ NAME = "X"
 
 
 def recognised(given: Any) -> tuple[Kind, Any]:
-    """Return which kind ``given`` is, tensors as arrays and paths as a list.
+    """Return the kind of `given`, with tensors as arrays and paths as a list.
 
-    Whatever is none of the others counts as a table: scikit-learn's validation says what is wrong
-    with it.
+    Anything unknown counts as a table: scikit-learn's validation then says what is wrong with it.
     """
     import pandas as pd  # type: ignore[import-untyped]
 
@@ -51,7 +50,7 @@ def recognised(given: Any) -> tuple[Kind, Any]:
 
 
 def as_numpy(given: Any) -> Any:
-    """Return a tensor as an array; anything else stays what it is."""
+    """Return a tensor as an array, and anything else unchanged."""
     if not isinstance(given, Tensor):
         return given
     given = given.detach().cpu()
@@ -68,7 +67,7 @@ def dataset_of(
     view: ImageView,
     progress: Progress,
 ) -> DomainDataset:
-    """Return samples with their labels and domains, one each, as a dataset."""
+    """Return samples with a label and a domain each as a dataset."""
     if kind == "paths":
         rows = zip(x, labels, domains, strict=True)
         samples = [LabelledPath(path, label, domain) for path, label, domain in rows]
@@ -76,10 +75,10 @@ def dataset_of(
         return image_dataset(NAME, samples, view, classes=classes, progress=progress)
     if len(set(domains)) > 1:
         return from_arrays(x, labels, domains, name=NAME)
-    # Arrays are dealt to two domains at least.  So they are, by chance, and put together again.
-    dealt = np.random.RandomState(0).permutation(len(labels)) % 2
-    order = np.argsort(np.argsort(dealt, kind="stable"))
-    made = from_arrays(x, labels, dealt, name=NAME)
+    # `from_arrays` needs at least two domains: split the samples at random, and join them again.
+    halves = np.random.RandomState(0).permutation(len(labels)) % 2
+    order = np.argsort(np.argsort(halves, kind="stable"))
+    made = from_arrays(x, labels, halves, name=NAME)
     inputs, targets = (
         torch.cat([getattr(domain, part) for domain in made.domains])[order] for part in "xy"
     )
@@ -91,6 +90,6 @@ def _refuse_missing(paths: Sequence[Path]) -> None:
     if missing:
         first = missing[0]
         raise DataError(
-            f"{len(missing)} of the {len(paths)} files that X names are not there, the first"
+            f"{len(missing)} of the {len(paths)} files in `X` do not exist; the first is"
             f" X[{first}] = {paths[first]}"
         )

@@ -20,7 +20,7 @@ class EstimatorError(ShiftproofError, ValueError):
 
 @contextmanager
 def value_errors() -> Iterator[None]:
-    """Raise Shiftproof's errors as value errors."""
+    """Raise Shiftproof's errors as `ValueError`s."""
     try:
         yield
     except ShiftproofError as error:
@@ -30,7 +30,7 @@ def value_errors() -> Iterator[None]:
 
 
 class Reporter(Observer):
-    """Warns of what a user may not expect and, if asked to, prints how training goes."""
+    """Turns the notes of a run into warnings and, if `verbose`, prints progress."""
 
     def __init__(self, title: str, steps: int, *, verbose: bool) -> None:
         self._title = title
@@ -39,15 +39,15 @@ class Reporter(Observer):
         self._printed = 0.0
 
     def note(self, text: str) -> None:
-        """Warn of it."""
+        """Raise a warning."""
         warnings.warn(text, stacklevel=2)
 
     def loading(self, what: str, done: int, total: int) -> None:
-        """Print how far the reading of data is."""
+        """Print how much of the data has been read."""
         self._print(f"{what}: {done} of {total}", always=False)
 
     def record(self, record: Record) -> None:
-        """Print the loss, and the accuracies on what is held out."""
+        """Print the loss, and the accuracies on the held-out parts."""
         scores = "".join(f"  {name} {value:.3f}" for name, value in record["accuracy"].items())
         line = f"{self._title}: step {record['step']} of {self._steps}  loss {record['loss']:.4g}"
         self._print(line + scores, always=record["step"] == self._steps)

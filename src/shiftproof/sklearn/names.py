@@ -1,4 +1,4 @@
-"""A caller's own labels, of any type that can be sorted, and the names a dataset knows them by."""
+"""Labels of any type that can be sorted, and their names as texts in a dataset."""
 
 from __future__ import annotations
 
@@ -9,40 +9,43 @@ from typing import Any
 import numpy as np
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.tables.cell_types import counted, listed, text_of
+from shiftproof.core.text import counted, listed
+from shiftproof.data.tables.cell_types import text_of
 
 
 @dataclass(frozen=True)
 class Names:
-    """Different values in their order, as they were given, each with a text of its own."""
+    """Distinct values in order, in their own type, each with a text."""
 
     values: np.ndarray
     texts: tuple[str, ...]
 
     @classmethod
     def of(cls, given: Any, what: str) -> tuple[Names, np.ndarray]:
-        """Return the different entries of ``given``, and which of them each entry is.
+        """Return the distinct entries of `given`, and the position of each entry among them.
 
-        ``what`` is what an error calls it.
+        `what` is the name of the parameter, for errors.
         """
         import pandas as pd  # type: ignore[import-untyped]
 
         entries = np.asarray(given)
         if entries.ndim != 1:
-            raise DataError(f"{what} must be [n], one entry a sample, not of shape {entries.shape}")
+            raise DataError(
+                f"`{what}` must be [n], one entry per sample, not of shape {entries.shape}"
+            )
         missing = np.flatnonzero(pd.isna(entries))
         if len(missing):
             raise DataError(
-                f"{what} has no value for {counted(len(missing), 'sample')}, the first"
-                f" {what}[{missing[0]}]; give it one or leave the sample out"
+                f"`{what}` has no value for {counted(len(missing), 'sample')}; the first is"
+                f" {what}[{missing[0]}]; fill it or leave the sample out"
             )
         try:
             values, codes = np.unique(entries, return_inverse=True)
         except TypeError:
             types = sorted({type(entry).__name__ for entry in entries})
             raise DataError(
-                f"{what} mixes {' and '.join(types)}, which have no common order; make them all"
-                " texts or all numbers"
+                f"`{what}` mixes {' and '.join(types)}, which cannot be sorted; make them all"
+                " strings or all numbers"
             ) from None
         return cls(values, _texts(values, what)), codes
 
@@ -62,9 +65,13 @@ def _texts(values: np.ndarray, what: str) -> tuple[str, ...]:
     for value in values:
         text = text_of(value)
         if text is None:
-            raise DataError(f"{what} holds {str(value)!r}, which stands for no value; rename it")
+            raise DataError(
+                f"`{what}` holds {str(value)!r}, which means a missing value; rename it"
+            )
         if text in found:
             alike = listed([str(found[text]), str(value)])
-            raise DataError(f"{what} holds values that read the same ({alike}); rename one")
+            raise DataError(
+                f"`{what}` holds different values with the same text ({alike}); rename one"
+            )
         found[text] = value
     return tuple(found)

@@ -1,4 +1,4 @@
-"""A fitted estimator on disk: the model's own file, and beside it what only the estimator knows."""
+"""A fitted estimator on disk: the model's file, and a second one with the estimator's own data."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from shiftproof.core.errors import CheckpointError, InvalidValue
+from shiftproof.core.files import write_atomically
 from shiftproof.inference.model import TrainedModel
-from shiftproof.training.checkpoint import write_atomically
 
 ESTIMATOR = "estimator.json"
 FORMAT = 1
@@ -20,7 +20,7 @@ KEYS = frozenset(
 
 
 def write_fitted(folder: Path, model: TrainedModel, described: dict[str, Any]) -> None:
-    """Write both files; the second one last, and never beside another model than its own."""
+    """Write both files, the second one last, so that it never describes another model."""
     try:
         text = json.dumps({"format": FORMAT, **described}, indent=2, default=_plain)
     except TypeError as error:
@@ -31,10 +31,10 @@ def write_fitted(folder: Path, model: TrainedModel, described: dict[str, Any]) -
 
 
 def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]]:
-    """Return what `write_fitted` wrote."""
+    """Read what `write_fitted` wrote."""
     path = folder / ESTIMATOR
     if not path.is_file():
-        raise CheckpointError(f"{folder} holds no {ESTIMATOR}; give a folder that save() wrote")
+        raise CheckpointError(f"{folder} holds no {ESTIMATOR}; give a folder written by save()")
     try:
         described = json.loads(path.read_bytes())
         known = described["format"] == FORMAT

@@ -1,4 +1,4 @@
-"""From selected runs to means and error bars, with what is missing named.
+"""From selected runs to means and error bars, and the runs that are missing.
 
 Numbers are DomainBed's: a cell is the mean over the trials there are; a dataset's average is
 taken over test domains within a trial, then over trials; and an average of columns is that of
@@ -15,17 +15,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shiftproof.sweeps.domainbed.logs import algorithms_in_order, datasets_in_order
+from shiftproof.sweeps.domainbed.names import algorithms_in_order, datasets_in_order
 from shiftproof.sweeps.results import RunKey, RunOutcome, checked
 from shiftproof.sweeps.selection import Selection, Selector
 from shiftproof.sweeps.selection.base import best_draw
 
-NOT_THERE = "missing"
+MISSING = "missing"
 DIVERGED = "diverged"
 
 
-class Hole(NamedTuple):
-    """A run that a selector needs and cannot use, and why.
+class MissingRun(NamedTuple):
+    """A run that a selector needs but cannot use, and why.
 
     ``reason`` is ``missing``, the status of a run that has not finished, or what the selector says
     of one that did not measure what it reads.
@@ -61,17 +61,17 @@ def estimate(accuracies: Collection[float]) -> Estimate | None:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """An algorithm on one test domain: what was selected in each trial, of the trials expected."""
+class CellResults:
+    """An algorithm on one test domain: what was selected in each of the expected trials."""
 
     selections: Mapping[int, Selection]
     trials: tuple[int, ...]
-    holes: tuple[Hole, ...]
+    missing: tuple[MissingRun, ...]
 
     @property
     def accuracies(self) -> dict[int, float]:
         """The reported accuracy of each trial that has one."""
-        return {trial: chosen.accuracy for trial, chosen in self.selections.items()}
+        return {trial: found.accuracy for trial, found in self.selections.items()}
 
     @property
     def estimate(self) -> Estimate | None:
@@ -80,8 +80,8 @@ class Cell:
 
     @property
     def incomplete(self) -> bool:
-        """Whether runs are yet to come.  A run that diverged has had its chance."""
-        return any(hole.reason != DIVERGED for hole in self.holes)
+        """Whether some runs are not there yet.  Runs that diverged do not count."""
+        return any(run.reason != DIVERGED for run in self.missing)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class DatasetResults:
     algorithms: tuple[str, ...]
     trials: tuple[int, ...]
     draws: tuple[int, ...]
-    cells: Mapping[tuple[str, int], Cell]
+    cells: Mapping[tuple[str, int], CellResults]
 
     @property
     def has_numbers(self) -> bool:
@@ -101,13 +101,15 @@ class DatasetResults:
         return any(cell.selections for cell in self.cells.values())
 
     @property
-    def alone(self) -> bool:
-        """Whether all numbers are of runs that no sweep has planned (``shiftproof train``)."""
+    def standalone(self) -> bool:
+        """Whether all numbers are of standalone runs."""
         return all(
-            chosen.run.alone for cell in self.cells.values() for chosen in cell.selections.values()
+            found.run.standalone
+            for cell in self.cells.values()
+            for found in cell.selections.values()
         )
 
-    def row(self, algorithm: str) -> list[Cell]:
+    def row(self, algorithm: str) -> list[CellResults]:
         """Return the algorithm's cells, a test domain each."""
         return [self.cells[algorithm, position] for position in range(len(self.domains))]
 
@@ -132,7 +134,7 @@ class DatasetResults:
         return all(cell.selections for cell in self.row(algorithm))
 
     def complete(self, algorithm: str) -> bool:
-        """Whether every test domain has a number in every trial, and no run is yet to come."""
+        """Whether every test domain has a number in every trial, and no run is missing."""
         return all(
             len(cell.selections) == len(cell.trials) and not cell.incomplete
             for cell in self.row(algorithm)
@@ -179,8 +181,8 @@ def aggregate(
 ) -> SelectionResults:
     """Select in every cell of a sweep, and name the runs that are missing.
 
-    ``expected`` are the runs that were planned.  Without it a sweep is taken to be the full grid
-    of the algorithms, trials and hyper-parameter seeds that occur in it.
+    ``expected`` are the runs that were planned.  By default, a sweep is the full grid of the
+    algorithms, trials and hyper-parameter seeds that occur in it.
     """
     runs = {outcome.key: outcome for outcome in checked(outcomes)}
     keys = runs.keys() | set(expected or ())
@@ -205,7 +207,7 @@ def aggregate(
 
 
 class _Grid(NamedTuple):
-    """The runs of one dataset that there are, and those that there should be."""
+    """The runs of one dataset: those there are, and those expected."""
 
     dataset: str
     domains: tuple[str, ...]
@@ -215,24 +217,25 @@ class _Grid(NamedTuple):
     expected: Collection[RunKey] | None
 
     def why_unused(self, key: RunKey) -> str:
-        """Say why a selector cannot use a run; nothing if it can, or if nobody planned it."""
+        """Say why a selector cannot use a run; nothing if it can, or if it was not planned."""
         if key in self.runs:
             status = self.runs[key].status
             return "" if status == "finished" else status
-        return NOT_THERE if self.expected is None or key in self.expected else ""
+        return MISSING if self.expected is None or key in self.expected else ""
 
-    def hole(self, key: RunKey, reason: str) -> Hole:
+    def missing(self, key: RunKey, reason: str) -> MissingRun:
         names = tuple(self.domains[position] for position in key.test_domains)
-        return Hole(key.dataset, key.algorithm, names, key.hparams_seed, key.trial_seed, reason)
+        run = (key.dataset, key.algorithm, names, key.hparams_seed, key.trial_seed)
+        return MissingRun(*run, reason)
 
 
-def _cell(grid: _Grid, selector: Selector, algorithm: str, test_domain: int) -> Cell:
+def _cell(grid: _Grid, selector: Selector, algorithm: str, test_domain: int) -> CellResults:
     held_out = [s for s in selector.needs.held_out(len(grid.domains)) if test_domain in s]
     selections: dict[int, Selection] = {}
-    holes: list[Hole] = []
+    missing: list[MissingRun] = []
     for trial in grid.trials:
         needed = {
-            draw: [RunKey(grid.dataset, algorithm, chosen, draw, trial) for chosen in held_out]
+            draw: [RunKey(grid.dataset, algorithm, tests, draw, trial) for tests in held_out]
             for draw in grid.draws
         }
         found = [grid.runs[k] for keys in needed.values() for k in keys if k in grid.runs]
@@ -240,9 +243,9 @@ def _cell(grid: _Grid, selector: Selector, algorithm: str, test_domain: int) -> 
         if best := best_draw(scored):
             selections[trial] = best
         for draw, keys in needed.items():
-            unused = [grid.hole(key, why) for key in keys if (why := grid.why_unused(key))]
+            unused = [grid.missing(key, why) for key in keys if (why := grid.why_unused(key))]
             if not unused and draw not in scored:
                 there = {key: grid.runs[key] for key in keys if key in grid.runs}
-                unused = [grid.hole(k, selector.why_unscored(run)) for k, run in there.items()]
-            holes += unused
-    return Cell(selections, grid.trials, tuple(holes))
+                unused = [grid.missing(k, selector.why_unscored(run)) for k, run in there.items()]
+            missing += unused
+    return CellResults(selections, grid.trials, tuple(missing))

@@ -16,15 +16,15 @@ from shiftproof.models import MODELS
 
 TASK = Task((2, 28, 28), num_classes=2, num_domains=3, regime="small-image")
 BATCH = 8
-# Past every warm-up, so that each penalty acts.
+# After every warm-up, so that each penalty is active.
 LATE = 10**9
 
 
 def relative_cost(name: str, rounds: int = 3, steps: int = 4) -> float:
     """Return the median ratio of the time of ``steps`` updates to that of as many of ERM.
 
-    DomainBed's MNIST network on 3 domains × 8 random images, both sides in one process and in
-    turn; several steps a round because some algorithms do not do the same at each.
+    DomainBed's MNIST network on 3 domains × 8 random images, both sides in turn in one
+    process; several steps a round because some algorithms do not do the same at each.
     """
     erm, other = _build("erm"), _build(name)
     generator = torch.Generator().manual_seed(0)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from torch import Tensor
 
 from shiftproof.data import DomainDataset
 from shiftproof.sweeps.jobs import Job
-from shiftproof.training.loop import Trainer
+from shiftproof.training.trainer import Trainer
 
 WARM_UP = 2
 LONGEST_SECONDS = 1.0
@@ -52,18 +51,8 @@ def measure(job: Job, dataset: DomainDataset) -> Cost:
         trainer.close()
 
 
-def total_seconds(jobs: Sequence[Job], costs: dict[tuple[str, str], Cost]) -> float:
-    """Return what some jobs take one after another."""
-    return sum(costs[job.data.name, job.variant].seconds(job) for job in jobs)
-
-
-def total_bytes(jobs: Sequence[Job], costs: dict[tuple[str, str], Cost]) -> int:
-    """Return what the checkpoints of some jobs take on disk."""
-    return sum(costs[job.data.name, job.variant].checkpoint for job in jobs)
-
-
 def bytes_of(state: object) -> int:
-    """Return what a state takes on disk or in memory: its tensors, and a word for all else."""
+    """Return the bytes of a state on disk or in memory: tensors, and 8 for anything else."""
     if isinstance(state, Tensor):
         return state.numel() * state.element_size()
     if isinstance(state, dict):

@@ -1,23 +1,25 @@
-"""The pieces of a sweep: its data, and one job for every run."""
+"""The pieces of a sweep: its data, the rows to compare, and one job for every run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from shiftproof.core.space import Scalar
-from shiftproof.data import DomainDataset
+from shiftproof.data import DATASETS, DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.load import DataRequest
-from shiftproof.sweeps.results import VARIANT
+from shiftproof.sweeps.presets import Preset
+from shiftproof.sweeps.stored_run import VARIANT
 from shiftproof.training.config import RunConfig
 from shiftproof.training.features import freeze
 
 
 @dataclass(frozen=True)
 class Frozen:
-    """The network whose features stand for the images."""
+    """The network whose features replace the images."""
 
     backbone: str
     weights: str
@@ -26,11 +28,36 @@ class Frozen:
 
 @dataclass(frozen=True)
 class SweepData:
-    """One dataset of a sweep: what to load, under which name, and as whose features."""
+    """One dataset of a sweep: its name, what to load, and the network that computes features."""
 
     name: str
     request: DataRequest
     frozen: Frozen | None = None
+
+    @classmethod
+    def at_size(
+        cls,
+        preset: Preset,
+        data: str,
+        frozen: Frozen,
+        options: Mapping[str, str] | None = None,
+        label: str | None = None,
+        domain: str | None = None,
+    ) -> SweepData:
+        """Return a registered dataset, a folder of images or a table at the size of a preset.
+
+        A preset may replace images by features.  ``label`` and ``domain`` are columns of a table.
+        """
+        path = Path(data).expanduser()
+        if data in DATASETS:
+            name = data
+            images = DATASETS.get(data).card.regime in ("large-image", "huge-image")
+            columns: tuple[str | None, str | None] = (None, None)
+        else:
+            name, images = path.absolute().name, path.is_dir()
+            columns = (None, None) if images else (label, domain)
+        request = preset.request(DataRequest(data, dict(options or {}), *columns))
+        return cls(name, request, frozen if images and preset.freeze_images else None)
 
     def load(self, trial_seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the data of a trial."""
@@ -48,7 +75,7 @@ class SweepData:
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of a comparison: an algorithm, with some hyper-parameters in place of the preset's."""
+    """A row of a comparison: an algorithm, with some hyper-parameters fixed."""
 
     name: str
     algorithm: str
@@ -56,7 +83,7 @@ class Variant:
 
     @classmethod
     def plain(cls, algorithm: str) -> Variant:
-        """Return an algorithm as it is."""
+        """Return an algorithm with nothing fixed."""
         return cls(algorithm, algorithm)
 
 
@@ -64,7 +91,7 @@ class Variant:
 class Job:
     """One run of a sweep: its configuration, and its place in the protocol.
 
-    ``variant`` is the row that it belongs to, which may be an algorithm's name or not.
+    ``variant`` is the name of its row.
     """
 
     data: SweepData
@@ -81,7 +108,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The name shown to people."""
         held_out = "+".join(self.config.test_domains)
         return (
             f"{self.variant} on {self.data.name} without {held_out},"
@@ -99,3 +126,24 @@ class Job:
             "trial_seed": self.trial_seed,
         }
         return place if self.variant == self.config.algorithm else place | {VARIANT: self.variant}
+
+
+class DatasetCache:
+    """The data of the last job, which the next one often needs again."""
+
+    def __init__(self) -> None:
+        self._key: object = None
+        self._dataset: DomainDataset | None = None
+
+    def keep(self, data: SweepData, trial_seed: int, dataset: DomainDataset) -> None:
+        """Keep data that has been loaded."""
+        self._key, self._dataset = (data, trial_seed), dataset
+
+    def get(self, job: Job) -> DomainDataset:
+        """Return the data of a job."""
+        key = (job.data, job.trial_seed)
+        if self._dataset is None or self._key != key:
+            self._dataset = None  # before the new one is loaded: never two in memory
+            self.keep(job.data, job.trial_seed, job.data.load(job.trial_seed))
+        assert self._dataset is not None
+        return self._dataset

@@ -1,4 +1,4 @@
-"""Which runs a sweep consists of: the DomainBed protocol's, and no others."""
+"""Which runs a sweep consists of: those of the DomainBed protocol."""
 
 from __future__ import annotations
 
@@ -10,23 +10,15 @@ from shiftproof.core.space import Regime, Scalar, draw, specs
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
-from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
+from shiftproof.sweeps.domainbed.names import (
+    ALGORITHM_NAMES,
+    algorithm_title,
+    dataset_title,
+)
 from shiftproof.sweeps.jobs import Job, SweepData, Variant
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection.base import Needs
 from shiftproof.training.config import RunConfig, configure
-
-# DomainBed's names of its datasets, which its seeds are made from.
-PUBLISHED_DATASETS = {
-    "colored-mnist": "ColoredMNIST",
-    "rotated-mnist": "RotatedMNIST",
-    "vlcs": "VLCS",
-    "pacs": "PACS",
-    "office-home": "OfficeHome",
-    "terra-incognita": "TerraIncognita",
-    "domain-net": "DomainNet",
-}
-PUBLISHED_ALGORITHMS = {published.ours: theirs for theirs, published in ALGORITHM_NAMES.items()}
 
 
 def plan(
@@ -44,7 +36,7 @@ def plan(
     """Yield the jobs of one dataset, variant by variant.
 
     ``trials`` gives the data of each trial seed, ``needs`` what the selectors read: nothing else
-    is run or evaluated.  ``test_domains`` are those to hold out, if not each in turn.
+    is run or evaluated.  ``test_domains`` are the domains to hold out; by default each in turn.
     """
     rows: dict[str, str] = {}
     for variant in variants:
@@ -101,28 +93,28 @@ def combined(needs: Sequence[Needs]) -> Needs:
 def test_sets(
     dataset: DomainDataset, needs: Needs, test_domains: Sequence[str]
 ) -> list[tuple[int, ...]]:
-    """Return the sets of domains to hold out; a pair of them may leave one for training.
+    """Return the sets of domains to hold out; a pair may leave one domain for training.
 
-    With any ``test_domains``, only those that hold one of them out.
+    With ``test_domains``, only the sets that have one of them.
     """
     chosen = {dataset.index_of(name) for name in test_domains or dataset.domain_names}
     count = len(dataset.domains)
     fewest = 3 if needs.evaluate_pairs else 2
     if count < fewest:
         raise InvalidValue(
-            f"{dataset.name} has {count} domains; this --selection holds out {fewest - 1} of them,"
-            f" and needs {fewest} or more"
+            f"{dataset.name} has {count} domains; this `selection` holds out {fewest - 1} of them,"
+            f" and needs at least {fewest}"
         )
     return [held_out for held_out in needs.held_out(count) if chosen.intersection(held_out)]
 
 
 def _check_fit(config: RunConfig, dataset: DomainDataset, preset: Preset) -> None:
-    """Refuse data that cannot be trained on in this way, before hours of it are planned."""
+    """Refuse data that cannot be trained on in this way, before anything runs."""
     classes = len(dataset.classes)
     if config.hparams.get("single_logit") and classes != 2:
         raise InvalidValue(
             f"single_logit{_of(preset, 'single_logit')} is for two classes, and {dataset.name} has"
-            f" {classes}; use another preset, or --hparam single_logit=no"
+            f' {classes}; use another preset, or `hparams={{"single_logit": False}}`'
         )
     sizes = {
         len(domain) - int(len(domain) * config.holdout): None
@@ -133,13 +125,13 @@ def _check_fit(config: RunConfig, dataset: DomainDataset, preset: Preset) -> Non
         raise InvalidValue(
             f"full batches (batch_size=0{_of(preset, 'batch_size')}) need training domains of equal"
             f" size; with {'+'.join(config.test_domains)} held out, those of {dataset.name} have"
-            f" {' and '.join(map(str, sizes))} samples; hold out others with --test-domain, or give"
-            " --hparam batch_size=N"
+            f" {' and '.join(map(str, sizes))} samples; hold out others with `test_domains`, or"
+            " set `batch_size`"
         )
 
 
 def _of(preset: Preset, hparam: str) -> str:
-    """Say that a preset sets a hyper-parameter, of which its user may not know."""
+    """Say that a preset sets a hyper-parameter, which its user may not know."""
     return f" of the preset {preset.name}" if hparam in preset.hparams else ""
 
 
@@ -153,12 +145,11 @@ def choose_hparams(
 ) -> dict[str, Scalar]:
     """Return the hyper-parameters of a draw; seed 0 stands for the defaults.
 
-    Those that make a run long or large are brought to the preset's size.
+    Those that make a run long or large are scaled to the preset's size.
     """
-    published = ALGORITHM_NAMES.get(PUBLISHED_ALGORITHMS.get(algorithm, ""))
-    names = (
-        {} if published is None else {ours: theirs for theirs, ours in published.hparams.items()}
-    )
+    published = ALGORITHM_NAMES.get(algorithm_title(algorithm))
+    theirs = {} if published is None else published.hparams
+    names = {ours: name for name, ours in theirs.items()}
     chosen: dict[str, Scalar] = {}
     for declared, seeded_by in (
         (ALGORITHMS.get(algorithm).Hparams, names),
@@ -178,8 +169,8 @@ def job_seed(
 ) -> int:
     """Return the seed of a run, made from DomainBed's names where it has any."""
     return seed_hash(
-        PUBLISHED_DATASETS.get(dataset, dataset),
-        PUBLISHED_ALGORITHMS.get(algorithm, algorithm),
+        dataset_title(dataset),
+        algorithm_title(algorithm),
         list(tests),
         hparams_seed,
         trial_seed,

@@ -1,4 +1,4 @@
-"""How large the runs of a sweep are: the published protocol, or ours for a laptop."""
+"""How large the runs of a sweep are: as published, or of reduced size."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Preset:
         return max(1, -(-self.steps // self.evaluations))
 
     def sized(self, name: str, value: Scalar, unit: str | None) -> Scalar:
-        """Return a hyper-parameter of the protocol as one of this size."""
+        """Return a hyper-parameter of the protocol at this size."""
         if unit == "steps" and isinstance(value, int):
             return round(value * self.steps / PROTOCOL_STEPS)
         return min(value, self.largest[name]) if name in self.largest else value
@@ -64,8 +64,8 @@ PRESETS = {
             evaluations=0,
             augment_validation=True,
         ),
-        # The same at a laptop's size: small digits and a perceptron, frozen features for images.
-        # A run takes seconds, and Colored MNIST still shows what gradient matching is good for.
+        # Reduced size: small digits and a perceptron, frozen features for images.  A run takes
+        # seconds, and gradient matching still helps on Colored MNIST.
         Preset(
             "lite",
             steps=1001,
@@ -76,7 +76,7 @@ PRESETS = {
             freeze_images=True,
         ),
         # IRM's study of Colored MNIST, as in the paper's Table 1: full batches of two domains, and
-        # nothing kept out of them.  The scripts take 501 steps and score the weights before the
+        # no samples held out.  The scripts take 501 steps and score the weights before the
         # last.  DomainBed would draw dropout, which the paper does not search over.
         Preset(
             "table1",

@@ -10,7 +10,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Ranks(NamedTuple):
-    """An algorithm's ranks over the datasets, summed up."""
+    """The mean, median and worst of an algorithm's ranks over datasets."""
 
     mean: float
     median: float
@@ -29,8 +29,8 @@ def competition_ranks(values: Sequence[float]) -> list[int]:
 def rank_algorithms(accuracies: Mapping[Name, Mapping[str, float]]) -> dict[Name, Ranks]:
     """Return the ranks of each algorithm, given its accuracy on each dataset.
 
-    On a dataset, those that have an accuracy there are ranked; an algorithm that lacks one is
-    given no summary.
+    On a dataset, the algorithms that have an accuracy are ranked.  An algorithm that lacks one is
+    left out of the result.
     """
     datasets = sorted({dataset for row in accuracies.values() for dataset in row})
     ranks: dict[Name, list[int]] = {name: [] for name in accuracies}

@@ -1,4 +1,4 @@
-"""What the machine has: cores and memory."""
+"""The cores and the memory of this machine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 
 
 def choose_workers(asked: int | None, memory_of_one: int) -> int:
-    """Return how many processes to run: as many as cores, if the memory holds them.
+    """Return how many processes to run: as many as cores, if the memory suffices.
 
-    ``memory_of_one`` is what one takes, in bytes; a number that was asked for is taken as it is.
+    ``memory_of_one`` is what one takes, in bytes; ``asked`` is returned as it is.
     """
     if asked is not None:
         return asked
@@ -25,7 +25,7 @@ def cores() -> int:
 
 
 def available_memory() -> int | None:
-    """Return how many bytes can be had without swapping, or None where that is not told."""
+    """Return how many bytes are free without swapping, or None if the system does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:

@@ -1,8 +1,8 @@
-"""The models that the selection methods choose, as runs that end at the chosen step.
+"""The models that the selection methods select, as runs that end at the selected step.
 
-A run is a function of its configuration, bit for bit.  So the model of an earlier step need not be
-kept by a sweep: the run is taken again as far as that step, and what it measures there must be what
-the sweep recorded.  A model chosen at the last step is copied.
+A run is a function of its configuration, bit for bit.  So a sweep need not keep the models of
+earlier steps: the run is repeated up to that step, and must measure there what the sweep recorded.
+A model of the last step is copied.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from shiftproof.core.errors import RunConflict
+from shiftproof.core.files import write_json
 from shiftproof.inference.model import MODEL, trained_model
 from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.executors.work import Shelf
-from shiftproof.sweeps.jobs import Job
-from shiftproof.sweeps.results import RunKey, RunOutcome, outcome_of_run, positions
+from shiftproof.sweeps.jobs import DatasetCache, Job
+from shiftproof.sweeps.results import RunKey, RunOutcome, positions
 from shiftproof.sweeps.selection import Selection, Selector
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.training.checkpoint import write_atomically
-from shiftproof.training.run_folder import pretty_json
+from shiftproof.sweeps.stored_run import read_run_folder
 
 INDEX = "models.json"
 
 
 @dataclass(frozen=True)
-class ChosenModel:
-    """What a selection method chose in one cell of a table, and the run that ends with it."""
+class SelectedModel:
+    """What a selection method selected in one cell of a table, and the run that ends with it."""
 
     selection: str
     dataset: str
@@ -43,16 +42,16 @@ class ChosenModel:
     run: str
 
 
-def choose(
+def select_models(
     jobs: Iterable[Job], outcomes: Iterable[RunOutcome], selectors: Iterable[Selector]
-) -> list[tuple[ChosenModel, Job]]:
-    """Return what every selector chooses, each with the job that ends at the chosen step.
+) -> list[tuple[SelectedModel, Job]]:
+    """Return what every selector selects, each with the job that ends at the selected step.
 
-    ``outcomes`` are those of the jobs; others, of another plan in the same folder, play no part.
+    ``outcomes`` of other jobs, of another plan in the same folder, are ignored.
     """
     by_key = {_key(job): job for job in jobs}
     own = [outcome for outcome in outcomes if outcome.key in by_key]
-    chosen = []
+    selected = []
     for selector in selectors:
         for dataset in aggregate(own, selector).datasets:
             for (_, position), cell in dataset.cells.items():
@@ -60,40 +59,40 @@ def choose(
                     job = by_key[found.run.key]
                     job = replace(job, config=replace(job.config, steps=found.step))
                     model = _described(selector.name, dataset.domains[position], found, job)
-                    chosen.append((model, job))
-    return chosen
+                    selected.append((model, job))
+    return selected
 
 
-def export(
-    chosen: Sequence[tuple[ChosenModel, Job]],
+def export_models(
+    selected: Sequence[tuple[SelectedModel, Job]],
     sweep: SweepFolder,
     out: Path,
-    run: Callable[[Sequence[Job], Path], None],
-) -> Path:
-    """Put the runs that end with the chosen models into ``out``; return the file that lists them.
+    run: Callable[[Sequence[Job], Path], bool],
+) -> Path | None:
+    """Put the runs that end with the selected models into ``out``; return the file that lists them.
 
-    ``run`` gets jobs done in a folder.
+    ``run`` runs jobs in a folder and returns whether all have finished; if not, nothing is listed.
     """
     if out.resolve().is_relative_to(sweep.path.resolve()):
         raise RunConflict(f"{out} lies in the sweep itself; choose another folder for its models")
     folder = SweepFolder(out)
-    jobs = {job.id: job for _, job in chosen}
+    jobs = {job.id: job for _, job in selected}
     ended = [job for job in jobs.values() if (sweep.run(job) / "done.json").exists()]
-    run([job for job in jobs.values() if job not in ended], out)
+    if not run([job for job in jobs.values() if job not in ended], out):
+        return None
     for job in ended:
         _copy(sweep, folder, job)
-    for model, job in chosen:
+    for model, job in selected:
         _check(model, job, folder)
-    shelf = Shelf()
+    cache = DatasetCache()
     for job in sorted(jobs.values(), key=lambda job: (job.data.name, job.trial_seed)):
-        _save_model(job, folder.run(job), shelf)
-    models = [asdict(model) for model, _ in chosen]
-    write_atomically(out / INDEX, pretty_json({"models": models}))
+        _save_model(job, folder.run(job), cache)
+    write_json(out / INDEX, {"models": [asdict(model) for model, _ in selected]})
     return out / INDEX
 
 
-def _described(selection: str, test_domain: str, found: Selection, job: Job) -> ChosenModel:
-    return ChosenModel(
+def _described(selection: str, test_domain: str, found: Selection, job: Job) -> SelectedModel:
+    return SelectedModel(
         selection,
         found.run.dataset,
         found.run.algorithm,
@@ -120,28 +119,28 @@ def _copy(sweep: SweepFolder, models: SweepFolder, job: Job) -> None:
     os.replace(aside, target)
 
 
-def _save_model(job: Job, run: Path, shelf: Shelf) -> None:
-    """Put the model's own file into the run, for `shiftproof predict` and `export`."""
+def _save_model(job: Job, run: Path, cache: DatasetCache) -> None:
+    """Write the model file into the run, which `load_model` reads."""
     if not (run / MODEL).exists():
-        dataset = shelf.take(job)
-        trained_model(job.config, dataset, run, job.data.request.columns(dataset)).save(run)
+        dataset = cache.get(job)
+        trained_model(job.config, dataset, run).save(run)
 
 
-def _check(model: ChosenModel, job: Job, folder: SweepFolder) -> None:
-    """Require that the run which was taken again measured what the sweep had recorded."""
+def _check(model: SelectedModel, job: Job, folder: SweepFolder) -> None:
+    """Require that the repeated run measured what the sweep had recorded."""
     path = folder.run(job)
-    outcome = outcome_of_run(path, job.domains, job.hparams_seed, job.trial_seed)
+    outcome = read_run_folder(path).outcome()
     position = job.domains.index(model.test_domain)
     last = outcome.evaluations[-1] if outcome.evaluations else None
     if last is None or last.step != model.step or last.inside[position] != model.accuracy:
         found = last.inside[position] if last else None
         raise RunConflict(
             f"{path} should measure {model.accuracy} on {model.test_domain} after step"
-            f" {model.step}, as the sweep did, and measures {found}: made by another version, or on"
-            " another machine; sweep again"
+            f" {model.step}, as the sweep did, but measures {found}: it was made by another version"
+            " or on another machine; run the sweep again"
         )
 
 
 def _key(job: Job) -> RunKey:
-    tests = positions(job.config.test_domains, job.domains, Path(job.data.name))
+    tests = positions(job.config.test_domains, job.domains, job.data.name)
     return RunKey(job.data.name, job.variant, tests, job.hparams_seed, job.trial_seed)

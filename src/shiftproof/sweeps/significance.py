@@ -12,10 +12,10 @@ import numpy as np
 
 from shiftproof.core.errors import InvalidValue, UnknownName
 
-# Up to so many pairs, every assignment of signs is tried.
+# Up to so many pairs, all assignments of signs are enumerated.
 MOST_ENUMERATED = 16
 DRAWS = 100_000
-# Assignments tried at a time, to bound memory.
+# Assignments drawn at a time, to bound memory.
 _BLOCK = 10_000
 
 Key = TypeVar("Key", bound=Hashable)
@@ -83,14 +83,14 @@ def compare_with_baseline(
 ) -> list[Comparison]:
     """Compare every algorithm with ``baseline`` on what both have (dataset, test domain, trial).
 
-    An algorithm that shares nothing with the baseline is left out.
+    An algorithm without any pair is left out.
     """
     if baseline not in accuracies:
         raise UnknownName("baseline of this sweep", baseline, accuracies)
     reference = accuracies[baseline]
     rows: list[tuple[str, list[float]]] = []
     for algorithm, values in accuracies.items():
-        # In the baseline's order, so that drawn signs do not depend on who else was compared.
+        # In the baseline's order, so that drawn signs do not depend on the other algorithms.
         differences = [values[key] - reference[key] for key in reference if key in values]
         if algorithm != baseline and differences:
             rows.append((algorithm, differences))

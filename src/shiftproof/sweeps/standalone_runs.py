@@ -1,23 +1,24 @@
-"""Runs of ``shiftproof train``, which no sweep has planned: what can be said of them.
+"""Runs of `train`, which no sweep planned: what can be said of them.
 
-Nothing was drawn and nothing chosen: a run has the settings that its user gave, and its model is
-that of the last step.  Runs of one algorithm under several settings are told apart by what differs.
+Nothing was drawn and nothing selected: a run has the settings that its user gave, and its model is
+that of the last step.  Runs of one algorithm with different settings are named by what differs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.sweeps.results import Evaluation, RunKey, RunOutcome, outcome_of_run, read_object
+from shiftproof.sweeps.results import Evaluation, RunKey, RunOutcome
 from shiftproof.sweeps.selection.base import AtLastStep, Needs
-from shiftproof.training.records import read_records
+from shiftproof.sweeps.stored_run import VARIANT, StoredRun
 
-# Beside config.json in the folder of every run that was ever begun.
+# Beside config.json in the folder of every run that was begun.
 _TRACES = ("lock", "records.jsonl", "done.json")
-# What does not make one run better than another, or is what a table has its columns for.
+# Settings that do not distinguish methods, or that tables have columns for.
 _NO_SETTINGS = (
     "dataset", "fingerprint", "algorithm", "test_domains", "seed", "data_seed", "device",
     "evaluate", "eval_every", "hparams", "form",
@@ -27,7 +28,7 @@ _NO_SETTINGS = (
 class LastStep(AtLastStep):
     """The last step: what a run ends with is what is reported.
 
-    It chooses nothing, so it is no way to compare draws of hyper-parameters, and not registered.
+    It selects nothing, so it cannot compare draws of hyper-parameters, and is not registered.
     """
 
     name = "last-step"
@@ -39,7 +40,7 @@ class LastStep(AtLastStep):
         return 0.0
 
 
-def find_plain_runs(folder: Path) -> list[Path]:
+def find_standalone_runs(folder: Path) -> list[Path]:
     """Return the folders of runs at or under ``folder``."""
     configs = sorted(folder.rglob("config.json"))
     return [
@@ -47,25 +48,31 @@ def find_plain_runs(folder: Path) -> list[Path]:
     ]
 
 
-def read_plain_runs(folders: Sequence[Path]) -> list[RunOutcome]:
-    """Read run folders; the seed of a run counts as that of its trial."""
-    names = ("dataset", "algorithm", "test_domains", "seed")
-    configs = {folder: read_object(folder / "config.json", names) for folder in folders}
-    _refuse_other_data(configs)
-    domains = _domains(configs)
-    titles = _titles(configs)
+def standalone_outcomes(runs: Sequence[StoredRun]) -> list[RunOutcome]:
+    """Return the outcomes of runs; the seed of a run counts as that of its trial."""
+    _refuse_other_data(runs)
+    domains = _domains(runs)
+    titles = _titles(runs)
     outcomes = []
-    for folder, config in configs.items():
-        outcome = outcome_of_run(folder, domains[config["dataset"]], 0, config["seed"])
-        values = {**vars(outcome), "algorithm": titles[folder], "alone": True}
-        outcomes.append(RunOutcome(**values))
+    for run in runs:
+        config = run.config
+        job = {
+            "dataset": config["dataset"],
+            "algorithm": config["algorithm"],
+            VARIANT: titles[run.path],
+            "domains": domains[config["dataset"]],
+            "test_domains": config["test_domains"],
+            "hparams_seed": 0,
+            "trial_seed": config["seed"],
+        }
+        outcomes.append(replace(run, job=job).outcome(standalone=True))
     return outcomes
 
 
 def runs_to_compare(outcomes: Sequence[RunOutcome]) -> set[RunKey]:
     """Return the runs that a comparison of these needs.
 
-    Every algorithm on each test domain and seed that one of them was made for, and nothing else.
+    They are every algorithm on each test domain and seed that one of them was run for.
     """
     wanted = set()
     for dataset in {outcome.dataset for outcome in outcomes}:
@@ -79,51 +86,47 @@ def runs_to_compare(outcomes: Sequence[RunOutcome]) -> set[RunKey]:
     return wanted
 
 
-def _refuse_other_data(configs: Mapping[Path, Mapping[str, Any]]) -> None:
+def _refuse_other_data(runs: Iterable[StoredRun]) -> None:
     """Require that runs on data of one name were on the same data."""
-    first: dict[tuple[Any, ...], Path] = {}
-    for folder, config in configs.items():
-        frozen = tuple(sorted(config.get("frozen", {}).items()))
-        key = (config["dataset"], config.get("data_seed"), frozen)
-        other = first.setdefault(key, folder)
-        if config.get("fingerprint") != configs[other].get("fingerprint"):
+    first: dict[tuple[Any, ...], StoredRun] = {}
+    for run in runs:
+        frozen = tuple(sorted(run.config.get("frozen", {}).items()))
+        key = (run.config["dataset"], run.config.get("data_seed"), frozen)
+        other = first.setdefault(key, run)
+        if run.config.get("fingerprint") != other.config.get("fingerprint"):
             raise DataError(
-                f"{other} and {folder} were trained on different data under the name"
-                f" {config['dataset']}; report on them apart"
+                f"{other.path} and {run.path} were trained on different data under the name"
+                f" {run.config['dataset']}; make a report of each"
             )
 
 
-def _domains(configs: Mapping[Path, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+def _domains(runs: Iterable[StoredRun]) -> dict[str, tuple[str, ...]]:
     """Return the domains of each dataset, as far as its runs have measured them, in their order."""
     measured: dict[str, list[list[str]]] = {}
-    for folder, config in configs.items():
+    for run in runs:
         found = dict.fromkeys(
             name.rpartition("/")[0]
-            for record in read_records(folder / "records.jsonl")
+            for record in run.records
             for name in record.get("accuracy", {})
             if "/" in name
         )
-        found.update(dict.fromkeys(config["test_domains"]))
-        measured.setdefault(config["dataset"], []).append(list(found))
+        found.update(dict.fromkeys(run.config["test_domains"]))
+        measured.setdefault(run.config["dataset"], []).append(list(found))
     return {
         # The run that measured most has them in the dataset's own order.
-        dataset: tuple(dict.fromkeys(name for names in _most_first(lists) for name in names))
+        dataset: tuple(dict.fromkeys(n for ns in sorted(lists, key=len, reverse=True) for n in ns))
         for dataset, lists in measured.items()
     }
 
 
-def _most_first(lists: Iterable[list[str]]) -> list[list[str]]:
-    return sorted(lists, key=len, reverse=True)
-
-
-def _titles(configs: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
+def _titles(runs: Iterable[StoredRun]) -> dict[Path, str]:
     """Name each run after its algorithm and, where those differ, its settings."""
-    groups: dict[tuple[str, str], list[Path]] = {}
-    for folder, config in configs.items():
-        groups.setdefault((config["dataset"], config["algorithm"]), []).append(folder)
+    groups: dict[tuple[str, str], list[StoredRun]] = {}
+    for run in runs:
+        groups.setdefault((run.config["dataset"], run.config["algorithm"]), []).append(run)
     titles = {}
-    for (_, algorithm), folders in groups.items():
-        settings = {folder: _settings(configs[folder]) for folder in folders}
+    for (_, algorithm), group in groups.items():
+        settings = {run.path: _settings(run.config) for run in group}
         names = {name for each in settings.values() for name in each}
         differing = sorted(
             name for name in names if len({str(each.get(name)) for each in settings.values()}) > 1

@@ -1,7 +1,7 @@
-"""A sweep is a folder: sweep.json, a folder for each run, and how the work stands.
+"""A sweep is a folder: sweep.json, a folder for each run, and status.json.
 
-What is finished is said by the runs' own files, so any process may be killed at any moment: the
-next one finds out by itself what is left to do.
+The runs' own files say what is finished, so any process may be killed at any moment: the next one
+finds out what is left to do.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import Any, Literal, NamedTuple
 from filelock import FileLock, Timeout
 
 from shiftproof.core.errors import RunConflict
+from shiftproof.core.files import read_json, write_json
 from shiftproof.sweeps.jobs import Job
-from shiftproof.training.checkpoint import write_atomically
-from shiftproof.training.run_folder import pretty_json, read_json
+from shiftproof.sweeps.stored_run import JOB_NAMES, row_of
+from shiftproof.training.run_folder import changes
 
 State = Literal["waiting", "begun", "finished", "diverged", "failed"]
-# A driver that has not said how it stands for longer is taken to be gone.
+# A driver that has not written its status for so many seconds is taken to have ended.
 SILENCE = 15.0
 # The setting of a sweep that says what its runs evaluate.
-EVALUATED = "evaluated for --selection"
+EVALUATED = "evaluated splits"
 
 
 class Failure(NamedTuple):
@@ -44,19 +45,18 @@ class SweepFolder:
     def claim(self, settings: Mapping[str, Any]) -> Iterator[None]:
         """Hold the folder for one driver, and for one kind of runs.
 
-        ``settings`` are what must not change from one call to the next: runs made under others
-        cannot be compared.
+        ``settings`` must not change from one call to the next: runs made under others cannot be
+        compared.
         """
         if self.path.exists() and not self.path.is_dir():
-            raise RunConflict(f"{self.path} is a file; --out takes a folder")
+            raise RunConflict(f"{self.path} is a file; `out` takes a folder")
         self.path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path / "lock", blocking=False)
         try:
             lock.acquire()
         except Timeout:
             raise RunConflict(
-                f"another sweep is at work in {self.path}; shiftproof sweep --status"
-                f" {self.path} shows how it stands"
+                f"another sweep is running in {self.path}; see its status, or wait for it"
             ) from None
         try:
             self._claim_settings(dict(settings))
@@ -74,7 +74,7 @@ class SweepFolder:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "job.json"
         if not path.exists():
-            write_atomically(path, pretty_json(job.to_json()))
+            write_json(path, job.to_json())
         return folder
 
     def state(self, job: Job) -> State:
@@ -87,13 +87,33 @@ class SweepFolder:
             return "failed"
         return "begun" if (folder / "config.json").exists() else "waiting"
 
-    def fail(self, job: Job, reason: str, trace: str = "") -> None:
+    def check_places(self, jobs: Sequence[Job]) -> None:
+        """Refuse a folder that has one of the runs in another row, or another run in its place.
+
+        Only one of two rows would show the run.  Of two runs in one place, with other weights for
+        example, no report could tell which one to use.
+        """
+        paths = sorted(self.path.glob("runs/*/job.json"))
+        there = {path.parent: read_json(path, JOB_NAMES) for path in paths}
+        by_place = {json.dumps(place, sort_keys=True): run for run, place in there.items()}
+        for job in jobs:
+            run = self.run(job)
+            if run not in there:
+                if other := by_place.get(json.dumps(job.to_json(), sort_keys=True)):
+                    raise RunConflict(f"{other} has {job.title}, {_difference(other, job)}")
+            elif (row := row_of(there[run])) != job.variant:
+                raise RunConflict(
+                    f"{run} has this run as {row}, not {job.variant};"
+                    " choose another `out` (a report can read several folders)"
+                )
+
+    def record_failure(self, job: Job, reason: str, trace: str = "") -> None:
         """Record why a run could not be finished."""
         failure = {"title": job.title, "reason": reason, "trace": trace}
-        write_atomically(self.prepare(job) / "failed.json", pretty_json(failure))
+        write_json(self.prepare(job) / "failed.json", failure)
 
-    def forgive(self, job: Job) -> None:
-        """Forget a failure, so that the run is tried again."""
+    def clear_failure(self, job: Job) -> None:
+        """Delete the record of a failure, so that the run is tried again."""
         (self.run(job) / "failed.json").unlink(missing_ok=True)
 
     def failures(self, jobs: Sequence[Job]) -> list[Failure]:
@@ -102,12 +122,12 @@ class SweepFolder:
         read = [read_json(self.run(job) / "failed.json") for job in failed]
         return [Failure(str(f.get("title")), str(f.get("reason"))) for f in read]
 
-    def tell(self, status: Mapping[str, Any]) -> None:
-        """Write how the work stands, for whoever looks from another terminal."""
-        write_atomically(self.path / "status.json", pretty_json({**status, "told": time.time()}))
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        """Write how the sweep stands, for other processes to read."""
+        write_json(self.path / "status.json", {**status, "told": time.time()})
 
-    def told(self) -> dict[str, Any] | None:
-        """Return how the work stood last, with ``alive`` for whether its driver still speaks."""
+    def read_status(self) -> dict[str, Any] | None:
+        """Return how the sweep stood last, with ``alive`` for whether its driver is running."""
         path = self.path / "status.json"
         if not path.exists():
             return None
@@ -121,19 +141,28 @@ class SweepFolder:
             others = [f.name for f in self.path.iterdir() if f.name != "lock"]
             if others:
                 raise RunConflict(
-                    f"{self.path} has {min(others)} but no sweep.json: not a sweep to go on with;"
-                    " choose another --out"
+                    f"{self.path} has {min(others)} but no sweep.json, so it is not a sweep;"
+                    " choose another `out`"
                 )
-            write_atomically(path, pretty_json(settings))
+            write_json(path, settings)
             return
         found = read_json(path)
         wanted = json.loads(json.dumps(settings))
-        if EVALUATED not in found:  # of an older version, which did not write it
+        if EVALUATED not in found:  # written by version 0.1
             wanted.pop(EVALUATED, None)
         changed = [key for key in wanted if found.get(key) != wanted[key]]
         if changed:
             key = changed[0]
             raise RunConflict(
                 f"{self.path} holds a sweep with another {key} ({found.get(key)!r}, not"
-                f" {wanted[key]!r}); choose another --out"
+                f" {wanted[key]!r}); choose another `out`"
             )
+
+
+def _difference(run: Path, job: Job) -> str:
+    """Say how a run differs from a job in its place."""
+    path = run / "config.json"
+    if not path.exists():
+        return "planned otherwise and not begun; delete it, or choose another `out`"
+    named = changes(read_json(path), job.config.to_json())
+    return f"made otherwise ({named}); choose another `out`"

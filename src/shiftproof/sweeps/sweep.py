@@ -1,8 +1,7 @@
-"""A sweep from plan to last run: what is done stays done, whatever happens in between."""
+"""A sweep from the plan to the last run; interrupted at any moment, it can be resumed."""
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -10,28 +9,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from shiftproof.core.errors import InvalidValue, RunConflict
+from shiftproof.core.errors import InvalidValue
 from shiftproof.data.base import Progress, silent
-from shiftproof.sweeps.estimate import Cost, measure, total_bytes, total_seconds
+from shiftproof.sweeps.estimate import Cost, measure
 from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.executors.local import LocalExecutor
-from shiftproof.sweeps.jobs import Job, SweepData, Variant
-from shiftproof.sweeps.plan import combined, plan, test_sets
+from shiftproof.sweeps.jobs import DatasetCache, Job, SweepData, Variant
+from shiftproof.sweeps.plan import combined, plan
 from shiftproof.sweeps.presets import Preset
-from shiftproof.sweeps.results import RUN_NAMES, read_object, row_of
 from shiftproof.sweeps.selection import SELECTORS, Needs
 from shiftproof.sweeps.store import EVALUATED, Failure, SweepFolder
 from shiftproof.sweeps.tracker import Standing, Tracker
 from shiftproof.training.interrupt import stop_on_signal
-from shiftproof.training.run_folder import changes, read_json
 
 
 @dataclass(frozen=True)
 class SweepPlan:
     """The runs of a sweep, and what they cost.
 
-    ``by_selector`` counts the runs that each selection method asks for, ``settings`` are what a
-    folder of runs must have in common, ``memory`` is what one process takes, in bytes.
+    ``by_selector`` counts the runs that each selection method needs, ``settings`` are what all runs
+    in a folder must have in common, ``memory`` is what one process takes, in bytes.
     """
 
     jobs: tuple[Job, ...]
@@ -45,23 +42,59 @@ class SweepPlan:
         return self.costs[job.data.name, job.variant].seconds(job)
 
     def seconds(self, workers: int) -> float:
-        """Return about how long all runs take in so many processes; no run is divided."""
-        longest = max(map(self.expected_seconds, self.jobs), default=0.0)
-        return max(longest, total_seconds(self.jobs, dict(self.costs)) / workers)
+        """Return about how long all runs take in so many processes; a run is not divided."""
+        each = [self.expected_seconds(job) for job in self.jobs]
+        return max(max(each, default=0.0), sum(each) / workers)
 
     @property
     def disk(self) -> int:
         """About how many bytes the checkpoints take."""
-        return total_bytes(self.jobs, dict(self.costs))
+        return sum(self.costs[job.data.name, job.variant].checkpoint for job in self.jobs)
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """How a sweep ended: all its runs accounted for."""
+    """How a sweep ended."""
 
     standing: Standing
     failures: list[Failure]
     stopped: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether all runs have ended, none with an error."""
+        return not self.failures and not self.stopped
+
+
+class SweepObserver:
+    """Told how a sweep proceeds; a subclass overrides what it wants to know."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Data is being loaded, or steps are being measured."""
+
+    def planned(self, plan: SweepPlan, workers: int, done: int = 0) -> None:
+        """The plan is made: so many runs at once, and ``done`` others are done already."""
+
+    def standing(self, standing: Standing) -> None:
+        """The runs stand so."""
+
+    def ended(self, result: SweepResult) -> None:
+        """No run is left, or the sweep was stopped."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Runs on one dataset: variants × domains held out × draws × trials.
+
+    ``test_domains`` are the domains to hold out; by default each in turn.
+    """
+
+    data: SweepData
+    variants: Sequence[Variant]
+    needs: Needs
+    draws: int
+    trials: int
+    test_domains: Sequence[str] = ()
 
 
 def make_plan(
@@ -83,48 +116,73 @@ def make_plan(
         raise InvalidValue("a sweep needs at least one draw of hyper-parameters and one trial")
     if steps is not None:
         preset = replace(preset, steps=steps)
-    names = [data.name for data in sets]
-    if len(set(names)) < len(names):
-        raise InvalidValue(f"two datasets of one name among {', '.join(names)}")
     needs = {name: SELECTORS.get(name).needs for name in selectors}
     if preset.holdout == 0:
         _check_parts(needs, preset)
     together = combined([*needs.values()])
-    jobs: list[Job] = []
-    costs: dict[tuple[str, str], Cost] = {}
-    counts = dict.fromkeys(selectors, 0)
-    for data in sets:
-        loaded = {trial: data.load(trial, progress) for trial in range(trials)}
-        own = list(
-            plan(
-                data,
-                loaded,
-                variants,
-                preset,
-                needs=together,
-                hparams_seeds=range(n_hparams),
-                test_domains=test_domains,
-                device=device,
-                precision=precision,
-            )
+    blocks = [Block(data, variants, together, n_hparams, trials, test_domains) for data in sets]
+    planned = plan_blocks(blocks, preset, device=device, precision=precision, progress=progress)
+    by_selector = {
+        name: sum(len(job.config.test_domains) == 1 or bool(need.evaluate_pairs)
+                  for job in planned.jobs)
+        for name, need in needs.items()
+    }  # fmt: skip
+    return replace(planned, by_selector=by_selector)
+
+
+def plan_blocks(
+    blocks: Sequence[Block],
+    preset: Preset,
+    *,
+    is_left: Callable[[Job], bool] = lambda job: True,
+    device: str = "auto",
+    precision: str = "fp32",
+    progress: Progress = silent,
+) -> SweepPlan:
+    """Plan runs, and measure a few steps of each row that has runs left.
+
+    All of them are planned first: a mistake is told before anything is measured.
+    """
+    names = [block.data.name for block in blocks]
+    if len(set(names)) < len(names):
+        raise InvalidValue(f"two datasets of one name among {', '.join(names)}; rename one")
+    planned = []
+    cache = DatasetCache()
+    for block in blocks:
+        loaded = {trial: block.data.load(trial, progress) for trial in range(block.trials)}
+        jobs = plan(
+            block.data,
+            loaded,
+            block.variants,
+            preset,
+            hparams_seeds=range(block.draws),
+            needs=block.needs,
+            test_domains=block.test_domains,
+            device=device,
+            precision=precision,
         )
-        for name, need in needs.items():
-            per_draw = len(test_sets(loaded[0], need, test_domains))
-            counts[name] += len(variants) * trials * n_hparams * per_draw
-        for done, variant in enumerate(variants):
-            progress(f"measuring steps on {data.name}", done, len(variants))
-            first = next(job for job in own if job.variant == variant.name)
-            costs[data.name, variant.name] = measure(first, loaded[0])
-        progress(f"measuring steps on {data.name}", len(variants), len(variants))
-        jobs += own
+        planned.append(list(jobs))
+        cache.keep(block.data, 0, loaded[0])
+    costs: dict[tuple[str, str], Cost] = {}
+    for block, own in zip(blocks, planned, strict=True):
+        for done, variant in enumerate(block.variants):
+            progress(f"measuring steps on {block.data.name}", done, len(block.variants))
+            left = next((j for j in own if j.variant == variant.name and is_left(j)), None)
+            cost = Cost(0.0, 0.0, 0) if left is None else measure(left, cache.get(left))
+            costs[block.data.name, variant.name] = cost
+        count = len(block.variants)
+        progress(f"measuring steps on {block.data.name}", count, count)
+    # What a run evaluates is part of what it is: for another selection it is another run.
+    evaluated = {name for block in blocks for name in block.needs.evaluate}
+    every_step = any(block.needs.every_step for block in blocks)
     settings = {
         "preset": preset.name,
         "steps": preset.steps,
         "precision": precision,
-        # What a run evaluates is part of what it is: under other --selection it is another run.
-        EVALUATED: sorted(together.evaluate) + ["each"] * together.every_step,
+        EVALUATED: sorted(evaluated) + ["at each evaluation"] * every_step,
     }
-    return SweepPlan(tuple(jobs), costs, counts, settings, memory_so_far())
+    every = tuple(job for own in planned for job in own)
+    return SweepPlan(every, costs, {}, settings, memory_so_far())
 
 
 def run_sweep(
@@ -134,27 +192,27 @@ def run_sweep(
     executor: Executor | None = None,
     workers: int | None = None,
     retry_failed: bool = False,
-    show: Callable[[Standing], None] = lambda standing: None,
+    observer: SweepObserver | None = None,
 ) -> SweepResult:
     """Run what is left of a sweep in ``out``.
 
-    By default in ``workers`` processes on this machine (see `sweeps.executors`
-    for others).  The first SIGINT or SIGTERM stops the runs after their current steps, with
-    checkpoints.
+    By default in ``workers`` processes on this machine; ``executor`` may be another one.  The first
+    SIGINT or SIGTERM stops the runs after their current steps, with checkpoints.
     """
     folder = SweepFolder(out)
     executor = executor or LocalExecutor(workers)
+    observer = observer or SweepObserver()
     with folder.claim(planned.settings), stop_on_signal() as stop_asked:
-        _check_places(planned.jobs, folder)
+        folder.check_places(planned.jobs)
         if retry_failed:
             for job in planned.jobs:
-                folder.forgive(job)
+                folder.clear_failure(job)
         tracker = Tracker(
             planned.jobs,
             folder,
             planned.expected_seconds,
             executor.workers(planned.jobs, planned.memory),
-            show,
+            observer.standing,
         )
 
         def listen(event: Any) -> bool:
@@ -165,11 +223,13 @@ def run_sweep(
             executor.run(longest_first(tracker.left, planned), folder, listen, planned.memory)
         finally:
             tracker.end()
-        return SweepResult(tracker.standing, folder.failures(planned.jobs), tracker.stop)
+        result = SweepResult(tracker.standing, folder.failures(planned.jobs), tracker.stop)
+    observer.ended(result)
+    return result
 
 
 def longest_first(jobs: Sequence[Job], planned: SweepPlan) -> list[Job]:
-    """Return jobs dataset by dataset, the long ones first: at the end no process waits long."""
+    """Return jobs dataset by dataset, the long ones first, so that no process waits long."""
     datasets = list(dict.fromkeys(job.data.name for job in planned.jobs))
     return sorted(
         jobs, key=lambda job: (datasets.index(job.data.name), -planned.expected_seconds(job))
@@ -182,47 +242,13 @@ def _check_parts(needs: Mapping[str, Needs], preset: Preset) -> None:
     if blind:
         others = [name for name, selector in SELECTORS.items() if not _reads_out(selector.needs)]
         raise InvalidValue(
-            f"--selection {','.join(blind)} reads samples that are not trained on, and the preset"
-            f" {preset.name} holds none out; use --selection {' or '.join(others)}"
+            f"`selection={blind}` reads samples that are not trained on, and the preset"
+            f" {preset.name} holds none out; use {' or '.join(others)}"
         )
 
 
 def _reads_out(needs: Needs) -> bool:
     return any(name.endswith("-out") for name in needs.evaluate + needs.evaluate_pairs)
-
-
-def _check_places(jobs: Sequence[Job], folder: SweepFolder) -> None:
-    """Refuse a folder that has one of the runs as another row's, or another run in its place.
-
-    Only one of two rows would show the run; of two runs in one place, made with other weights say,
-    no report could tell which to take.
-    """
-    paths = folder.path.glob("runs/*/job.json")
-    there = {path.parent: read_object(path, RUN_NAMES) for path in sorted(paths)}
-    by_place = {_place(place): run for run, place in there.items()}
-    for job in jobs:
-        run = folder.run(job)
-        if run not in there:
-            if twin := by_place.get(_place(job.to_json())):
-                raise RunConflict(f"{twin} has {job.title}, {_otherwise(twin, job)}")
-        elif (row := row_of(there[run])) != job.variant:
-            raise RunConflict(
-                f"{run} has this run as {row}, not {job.variant};"
-                " choose another --out (report puts several together)"
-            )
-
-
-def _place(job: Mapping[str, Any]) -> str:
-    return json.dumps(job, sort_keys=True)
-
-
-def _otherwise(run: Path, job: Job) -> str:
-    """Say what sets a run apart from a job in its place."""
-    path = run / "config.json"
-    if not path.exists():
-        return "planned otherwise and not begun; delete it, or choose another --out"
-    named = changes(read_json(path), job.config.to_json())
-    return f"made otherwise ({named}); choose another --out"
 
 
 def memory_so_far() -> int:

@@ -1,4 +1,4 @@
-"""How a sweep stands, followed event by event."""
+"""How a sweep stands, updated by every event."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from shiftproof.core.errors import DataError
 from shiftproof.sweeps.executors.base import Event
 from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.store import SweepFolder
 
-TELL_SECONDS = 1.0
+STATUS_SECONDS = 1.0
 
 
 @dataclass
 class Standing:
-    """How a sweep stands: counts, who is running, time left, the best so far."""
+    """How a sweep stands: counts, runs under way, time left, the best so far."""
 
     total: int
     counts: Counter[str] = field(default_factory=Counter)
@@ -45,6 +47,21 @@ class Standing:
             {key: (float(a), str(b)) for key, (a, b) in value["best"].items()},
             value["seconds_left"],
         )
+
+
+class Status(NamedTuple):
+    """How a sweep stood when its process last said so, and whether that is still running."""
+
+    standing: Standing
+    running: bool
+
+
+def sweep_status(folder: Path) -> Status:
+    """Return how the sweep in a folder stands, from any process."""
+    status = SweepFolder(folder).read_status() if folder.is_dir() else None
+    if status is None:
+        raise DataError(f"{folder} holds no sweep that has begun")
+    return Status(Standing.from_json(status), status["alive"])
 
 
 class Tracker:
@@ -77,17 +94,17 @@ class Tracker:
         if event is not None:
             self._note(event)
         now = time.monotonic()
-        if now - self._told >= TELL_SECONDS or (event is not None and event.kind == "ended"):
+        if now - self._told >= STATUS_SECONDS or (event is not None and event.kind == "ended"):
             self._told = now
             self.standing.seconds_left = self._seconds_left()
-            self._folder.tell(self.standing.to_json())
+            self._folder.write_status(self.standing.to_json())
             self._show(self.standing)
         return self.stop
 
     def end(self) -> None:
-        """Say that nobody is at work any more."""
+        """Write that no process is running any more."""
         self.standing.running.clear()
-        self._folder.tell({**self.standing.to_json(), "ended": True})
+        self._folder.write_status({**self.standing.to_json(), "ended": True})
 
     def _note(self, event: Event) -> None:
         job, standing = event.job, self.standing
@@ -96,17 +113,17 @@ class Tracker:
             return
         standing.running.pop(job.id, None)
         if event.kind == "failed":
-            self._folder.fail(job, event.reason, event.trace)
+            self._folder.record_failure(job, event.reason, event.trace)
             standing.counts["failed"] += 1
         elif event.status in ("finished", "diverged"):
             standing.counts[event.status] += 1
             self._done_seconds.append((self._expected[job.id], event.seconds))
-            self._praise(event)
+            self._note_best(event)
         if event.kind == "failed" or event.status != "stopped":
             self._expected.pop(job.id, None)
 
-    def _praise(self, event: Event) -> None:
-        """Remember the best test accuracy on each dataset with one domain held out."""
+    def _note_best(self, event: Event) -> None:
+        """Keep the best test accuracy on each dataset with one domain held out."""
         config = event.job.config
         if event.status != "finished" or len(config.test_domains) != 1:
             return

@@ -1,16 +1,14 @@
-"""What every algorithm must do, as checks that also run on an algorithm of yours.
+"""Checks that every algorithm must pass; run them on your own algorithm too.
 
-::
-
-    check_algorithm("mine")                            # all of them; the first failure is raised
-    check_algorithm("mine", {"anneal_steps": 2})       # with a warm-up short enough to end
+    check_algorithm("mine")                            # all checks; raises the first failure
+    check_algorithm("mine", {"anneal_steps": 2})       # with a warm-up that ends within the check
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-    def test_contract(check):                          # each by itself
+    def test_contract(check):                          # one test per check
         check("mine")
 
-A check takes the registered name and hyper-parameters to use in place of the defaults, runs on
-the CPU, and raises AssertionError with the rule that was broken and how.  It trains for
-``STEPS`` steps; give what switches on later a shorter warm-up, or it is not seen at work.
+A check takes the registered name and hyper-parameters that override the defaults, runs on the CPU,
+and raises AssertionError with the rule that was broken and how.  It trains for `STEPS` steps, so
+shorten warm-ups to less than that, or the check does not see what comes after them.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ from shiftproof.testing.harness import (
     batch_of,
     build,
     first_difference,
-    global_chance_untouched,
+    global_random_state_unchanged,
     mean_risk,
     problem,
     require,
@@ -58,7 +56,7 @@ from shiftproof.training.config import configure
 from shiftproof.training.loop import train
 
 LEARNING_STEPS = 60
-# A risk that fell by less than this share may have fallen by chance.
+# A risk that falls by less than this share may do so by chance.
 LEARNED_SHARE = 0.2
 DRAWS = 5
 SUMMARY_LENGTH = 100
@@ -70,23 +68,23 @@ CHECKS: list[Check] = []
 
 
 def check_algorithm(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Run every check on one registered algorithm; raise what the first to fail says."""
+    """Run every check on one registered algorithm, and raise the first failure."""
     for check in CHECKS:
         check(name, hparams)
 
 
 def contract(rule: str) -> Callable[[Callable[[str, Hparams], None]], Check]:
-    """Make a function a check: whatever goes wrong in it becomes one AssertionError."""
+    """Make a function a check: any error in it becomes one AssertionError."""
 
     def as_check(body: Callable[[str, Hparams], None]) -> Check:
         @functools.wraps(body)
         def check(name: str, hparams: Hparams = DEFAULTS) -> None:
-            ALGORITHMS.get(name)  # not to know the name is the caller's mistake
+            ALGORITHMS.get(name)  # an unknown name is an error of the caller
             try:
                 with torch.random.fork_rng():
                     body(name, hparams)
             except Exception as error:
-                raise AssertionError(f"{name} must {rule}: {_told(error)}") from error
+                raise AssertionError(f"{name} must {rule}: {_message(error)}") from error
 
         CHECKS.append(check)
         return check
@@ -94,22 +92,25 @@ def contract(rule: str) -> Callable[[Callable[[str, Hparams], None]], Check]:
     return as_check
 
 
-# --- what it says of itself -------------------------------------------------------------------
+# --- description ------------------------------------------------------------------------------
 
 
 @contract("describe itself")
 def check_description(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """A one-line summary, a known family and a paper of its own."""
+    """It has a one-line summary, a known family and its own paper."""
     cls = ALGORITHMS.get(name)
     summary = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
     require(summary != "", "the class has no docstring")
-    require(summary.endswith("."), f"the docstring's first line lacks its full stop: {summary!r}")
+    require(
+        summary.endswith("."),
+        f"the docstring's first line does not end with a full stop: {summary!r}",
+    )
     require(
         len(summary) <= SUMMARY_LENGTH,
-        f"the docstring's first line has {len(summary)} characters; {SUMMARY_LENGTH} fit",
+        f"the docstring's first line has {len(summary)} characters, more than {SUMMARY_LENGTH}",
     )
     for attribute in ("family", "paper"):
-        # What ERM says of itself would be inherited, and wrong.
+        # ERM's own attributes do not count: inherited, they would be wrong.
         declared = any(attribute in vars(c) for c in cls.__mro__ if c is cls or c is not ERM)
         require(declared, f"no class attribute {attribute!r}")
     families = get_args(Family)
@@ -119,10 +120,10 @@ def check_description(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("declare its hyper-parameters")
 def check_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """A frozen dataclass; each with help, a default within its rule, and a name of its own."""
+    """They are a frozen dataclass; each has help, an allowed default and a unique name."""
     declared = ALGORITHMS.get(name).Hparams
-    require(issubclass(declared, Algorithm.Hparams), "Hparams does not extend its parent's")
-    # Of this class: a parent's decorator does not see the fields of a child.
+    require(issubclass(declared, Algorithm.Hparams), "Hparams does not subclass Algorithm.Hparams")
+    # Look at this class only: a parent's decorator does not see the fields of a child.
     frozen = getattr(vars(declared).get("__dataclass_params__"), "frozen", False)
     require(frozen, "Hparams is not a frozen dataclass")
     for field in dataclasses.fields(declared):
@@ -136,9 +137,9 @@ def check_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
         require(not shared, f"{', '.join(shared)} already means something on {backbone}")
 
 
-@contract("draw hyper-parameters that can be written down and used")
+@contract("draw hyper-parameters that JSON can hold and training can use")
 def check_draws(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Every regime's draws survive JSON and their own rules; the table's can be trained with."""
+    """Draws of every regime survive JSON and are allowed; those for tables can be trained."""
     declared = ALGORITHMS.get(name).Hparams
     data = problem()
     for seed in range(DRAWS):
@@ -152,14 +153,14 @@ def check_draws(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("reject unknown hyper-parameters")
 def check_unknown_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """A misspelt hyper-parameter is named, beside the one that was probably meant."""
+    """An error names a misspelt hyper-parameter and suggests the right one."""
     for known in specs(ALGORITHMS.get(name).Hparams):
         misspelt = known + "_"
         try:
             configure(problem(), name, hparams={**hparams, misspelt: 1})
         except UnknownName as error:
             named = repr(misspelt) in str(error) and repr(known) in str(error)
-            require(named, f"{error} does not lead from {misspelt!r} to {known!r}")
+            require(named, f"{error} does not suggest {known!r} for {misspelt!r}")
         else:
             raise AssertionError(f"{misspelt!r} was accepted")
 
@@ -169,20 +170,20 @@ def check_unknown_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("train on images")
 def check_images(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """A few steps of a convolutional network on 14×14 images of two channels, as bytes."""
+    """It can train a convolutional network on 14×14 images of two channels, as bytes."""
     data = problem(shape=(2, 14, 14), backbone="mnist-cnn")
     _check_steps(name, data, hparams, batch_size=4)
 
 
 @contract("train on tables")
 def check_tables(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """A few steps of a perceptron on vectors."""
+    """It can train a perceptron on vectors."""
     _check_steps(name, problem(), hparams)
 
 
 @contract("train in the loop on arrays in memory")
 def check_loop(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """A whole run in a folder: batches, records, checkpoint, evaluation of an unseen domain."""
+    """A whole run works: batches, records, checkpoint, evaluation of an unseen domain."""
     data = problem(domains=3)
     config = configure(
         data,
@@ -200,7 +201,7 @@ def check_loop(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("lower its training risk on separable data")
 def check_learning(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """The mean risk, without penalties, of what it trained on falls by a fifth at least."""
+    """The mean training risk, without penalties, falls by at least a fifth."""
     data = problem()
     algorithm = build(name, data, {"lr": 0.01, **hparams})
     before = mean_risk(algorithm, data)
@@ -214,7 +215,7 @@ def check_learning(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("work with 1 to 6 domains, 2 to 65 classes, linear and MLP heads")
 def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Every number of domains with every kind of head, on few and on many classes."""
+    """It works for every number of domains and both heads, with few and many classes."""
     for domains in range(1, 7):
         for classes in (2, 3, 65):
             for nonlinear_head in (False, True):
@@ -224,15 +225,15 @@ def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
                 except Exception as error:
                     head = "an MLP" if nonlinear_head else "a linear"
                     where = f"on {domains} domains, {classes} classes, {head} head"
-                    raise AssertionError(f"{where}, {_told(error)}") from error
+                    raise AssertionError(f"{where}, {_message(error)}") from error
 
 
-# --- state and chance -------------------------------------------------------------------------
+# --- state and randomness ---------------------------------------------------------------------
 
 
 @contract("continue bit for bit from a checkpoint")
 def check_resuming(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Saved after any step and loaded over other weights, it goes on as if nothing had been."""
+    """Saved after any step and loaded into a new algorithm, it continues in the same way."""
     data = problem()
     whole = build(name, data, hparams)
     with tempfile.TemporaryDirectory() as folder:
@@ -252,15 +253,15 @@ def check_resuming(name: str, hparams: Hparams = DEFAULTS) -> None:
             require(difference is None, f"saved after step {step}, {difference} is not the same")
 
 
-@contract("give the same weights for the same seed, and use no chance but its generator")
+@contract("give the same weights for the same seed, and draw only from its generator")
 def check_determinism(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Whatever state the global generators are in, they are neither read nor moved."""
+    """It neither uses nor changes the global generators."""
     data = problem()
     states = []
     for global_seed in (0, 1):
         algorithm = build(name, data, hparams)
         torch.manual_seed(global_seed)
-        with global_chance_untouched("update()"):
+        with global_random_state_unchanged("update()"):
             take_steps(algorithm, data)
         states.append(algorithm.training_state())
     difference = first_difference(*states)
@@ -269,14 +270,14 @@ def check_determinism(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("predict without changing anything")
 def check_predictions(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """In evaluation mode predict() returns [batch, classes], the same each time."""
+    """In evaluation mode predict() returns [batch, classes] and always the same values."""
     data = problem()
     algorithm = build(name, data, hparams, dropout=0.5)
     take_steps(algorithm, data)
     algorithm.eval()
     before = copy.deepcopy(algorithm.training_state())
     x = data.domains[0].inputs(np.arange(PER_DOMAIN))
-    with torch.no_grad(), global_chance_untouched("predict()"):
+    with torch.no_grad(), global_random_state_unchanged("predict()"):
         first, second, one = algorithm.predict(x), algorithm.predict(x), algorithm.predict(x[:1])
     require(torch.equal(first, second), "two predictions of one batch differ")
     expected = (len(x), len(data.classes))
@@ -287,26 +288,28 @@ def check_predictions(name: str, hparams: Hparams = DEFAULTS) -> None:
     alone = torch.allclose(first[:1], one, rtol=1e-4, atol=1e-5)
     require(
         alone or algorithm.predicts_by_batch,
-        "a prediction depends on the batch around it, which predicts_by_batch must say",
+        "a prediction depends on the other samples of its batch, but predicts_by_batch is False",
     )
     other = build(name, data, hparams, seed=1).eval()
     for part in algorithm.predicts_with:
         getattr(other, part).load_state_dict(getattr(algorithm, part).state_dict())
     with torch.no_grad():
         same = torch.equal(other.predict(x), first)
-    require(same, f"predict() uses more than predicts_with names, {algorithm.predicts_with}")
+    require(
+        same, f"predict() uses more than the modules in predicts_with, {algorithm.predicts_with}"
+    )
 
 
 @contract("never wait for the device in update()")
 def check_no_waiting(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Take the steps on the meta device, whose tensors have shapes but no values to read.
+    """Take the steps on the meta device, whose tensors have shapes but no values.
 
-    So ``.item()``, ``if tensor``, ``.tolist()``, ``.cpu()``, ``nonzero``, a boolean mask as index
-    … of anything that depends on weights or data fails, and values drawn from the algorithm's
-    own generator, on the CPU, may be read.  It cannot see an operation that waits although its
-    result has a known shape (some of ``torch.linalg`` check for errors), nor an explicit
-    ``torch.cuda.synchronize()``.  An operation that torch has not defined on meta tensors is
-    reported as if it waited; most of those do.
+    There `.item()`, `if tensor`, `.tolist()`, `.cpu()`, `nonzero`, a boolean mask as index and the
+    like fail for anything that depends on weights or data.  Values drawn on the CPU from the
+    algorithm's own generator can be read.  The check misses operations that wait although the shape
+    of their result is known (some of `torch.linalg` check for errors), and explicit calls of
+    `torch.cuda.synchronize()`.  Operations that torch does not define for meta tensors are reported
+    too; most of them wait.
     """
     data = problem()
     algorithm = _on_meta(build(name, data, hparams))
@@ -318,7 +321,7 @@ def check_no_waiting(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 
 def _on_meta(algorithm: Algorithm) -> Algorithm:
-    # Swapped in place, so that the optimisers go on holding the same parameters.
+    # In place, so that the optimisers keep the same parameters.
     before = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
@@ -335,11 +338,11 @@ def _autocast_on_meta(device_type: str, *args: Any, **kwargs: Any) -> Any:
 _AUTOCAST = torch.autocast
 
 
-# --- what the checks are made of --------------------------------------------------------------
+# --- building blocks --------------------------------------------------------------------------
 
 
-def _told(error: Exception) -> str:
-    """Return what an error says, after its kind unless it is one of ours."""
+def _message(error: Exception) -> str:
+    """Return the message of an error, with its type unless it is an AssertionError."""
     return str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
 
 
@@ -352,7 +355,7 @@ def _check_steps(
     batch_size: int = BATCH,
     **model: Any,
 ) -> None:
-    """Take a few steps, and require that they moved the network and measured a finite loss."""
+    """Take a few steps, and require that weights change and the loss is finite."""
     algorithm = build(name, data, hparams, **model)
     start = copy.deepcopy(algorithm.state_dict())
     algorithm.train()
@@ -360,15 +363,15 @@ def _check_steps(
         batch = batch_of(data, step, batch_size)
         measured = algorithm.update(Batch(*batch))
         same = first_difference(list(batch), list(batch_of(data, step, batch_size))) is None
-        require(same, "update() changes the batch it is given")
-        require(algorithm.updates == step, f"{algorithm.updates} updates counted after {step}")
-        require("loss" in measured, f"update() measures {sorted(measured)}, and no 'loss'")
+        require(same, "update() changes its batch")
+        require(algorithm.updates == step, f"{algorithm.updates} updates are counted after {step}")
+        require("loss" in measured, f"update() returns {sorted(measured)}, without 'loss'")
         for key, value in measured.items():
             scalar = isinstance(value, Tensor) and value.dim() == 0 and not value.requires_grad
-            require(scalar, f"{key!r} is measured as {value!r}, not as a detached 0-dim tensor")
+            require(scalar, f"{key!r} is {value!r}, not a detached 0-dimensional tensor")
             require(bool(value.isfinite()), f"{key!r} is {value.item()} at step {step}")
     for part, module in (("featurizer", algorithm.featurizer), ("head", algorithm.head)):
-        require(_moved(start, part, module), f"the {part} has not moved in {steps} steps")
+        require(_moved(start, part, module), f"the {part} has not changed in {steps} steps")
 
 
 def _moved(start: dict[str, Tensor], part: str, module: nn.Module) -> bool:

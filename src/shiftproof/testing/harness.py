@@ -1,4 +1,4 @@
-"""What the contract's checks are made of: an easy problem, steps on it, exact comparison."""
+"""Building blocks of the contract's checks: an easy problem, steps on it, exact comparison."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.training.config import configure
 from shiftproof.training.evaluate import EvaluationSet, evaluate
-from shiftproof.training.loop import build_algorithm
+from shiftproof.training.trainer import build_algorithm
 
 STEPS = 6
 BATCH = 8
@@ -28,7 +28,7 @@ Hparams = Mapping[str, object]
 
 
 def require(condition: bool, otherwise: str) -> None:
-    """Raise AssertionError with what is the case otherwise."""
+    """Raise AssertionError with this message unless the condition holds."""
     if not condition:
         raise AssertionError(otherwise)
 
@@ -40,7 +40,7 @@ def problem(
     shape: tuple[int, ...] = (6,),
     backbone: str = "mlp",
 ) -> DomainDataset:
-    """Return data whose classes lie around far corners of a cube, a little moved per domain."""
+    """Return data whose classes lie around corners of a cube, shifted a little per domain."""
     generator = torch.Generator().manual_seed(0)
     corners = torch.randint(2, (classes, *shape), generator=generator) * 2.0 - 1
     parts = []
@@ -59,7 +59,7 @@ def problem(
 def build(
     name: str, data: DomainDataset, hparams: Hparams, *, seed: int = 0, **model: Any
 ) -> Algorithm:
-    """Return the untrained algorithm, built as the loop does."""
+    """Return the untrained algorithm, built as in the training loop."""
     if data.backbone == "mlp":
         model = {"hidden": 32, **model}
     config = configure(
@@ -74,7 +74,7 @@ def build(
 
 
 def batch_of(data: DomainDataset, step: int, size: int = BATCH) -> Batch:
-    """Return the batch of one step, drawn as the loop does."""
+    """Return the batch of one step, drawn as in the training loop."""
     everything = [np.arange(len(domain)) for domain in data.domains]
     return BatchSampler(data.domains, everything, size, seed=0).batch(step)
 
@@ -88,14 +88,14 @@ def take_steps(
 
 
 def mean_risk(algorithm: Algorithm, data: DomainDataset) -> float:
-    """Return the risk on all data, without penalties, each domain alike."""
+    """Return the risk on all data, without penalties, with equal weights for the domains."""
     parts = [EvaluationSet(d.name, d, np.arange(len(d))) for d in data.domains]
     return float(np.mean([evaluate(algorithm, part).risk for part in parts]))
 
 
 @contextmanager
-def global_chance_untouched(who: str) -> Iterator[None]:
-    """Raise if what runs within moves a global random state."""
+def global_random_state_unchanged(who: str) -> Iterator[None]:
+    """Raise if the code within changes a global random state."""
 
     def states() -> dict[str, object]:
         numpy_state = np.random.get_state(legacy=False)
@@ -114,7 +114,7 @@ def global_chance_untouched(who: str) -> Iterator[None]:
 
 
 def first_difference(first: Any, second: Any) -> str | None:
-    """Return the path to the first value, of nested ones, that is not equal to the last bit."""
+    """Return the path to the first value in nested containers that differs, or None."""
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         same = first.dtype == second.dtype and torch.equal(first, second)
         return None if same else ""

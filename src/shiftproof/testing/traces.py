@@ -1,13 +1,13 @@
-"""Replay recorded optimisation steps on our algorithms and compare every weight.
+"""Replay recorded training steps with our algorithms and compare every weight.
 
-``python -m shiftproof.testing.traces FILE…`` prints the largest absolute deviation of any weight
-per file, and exits with 1 if one exceeds 1e-8.
+`python -m shiftproof.testing.traces FILE…` prints the largest absolute deviation of any weight for
+each file, and exits with code 1 if one exceeds 1e-8.
 
-A trace is an ``.npz`` file: ``meta`` (JSON: algorithm, sizes, hyper-parameters, under DomainBed's
-names), minibatches ``x`` [steps, domains, batch, inputs] and ``y`` [steps, domains, batch],
-``init/NAME`` the starting weights and ``stepNN/NAME`` those after step NN.  The network is
-Linear(inputs, 24) → ReLU → Linear(24, 10) → ReLU (``feat0``, ``feat1``) → Linear(10, classes)
-(``head``), of whatever widths the weights have.  Any other NAME is a module or parameter of the
+A trace is an `.npz` file: `meta` (JSON: algorithm, sizes, hyper-parameters, under DomainBed's
+names), minibatches `x` [steps, domains, batch, inputs] and `y` [steps, domains, batch],
+`init/NAME` the initial weights and `stepNN/NAME` those after step NN.  The network is
+Linear(inputs, 24) → ReLU → Linear(24, 10) → ReLU (`feat0`, `feat1`) → Linear(10, classes)
+(`head`), with the widths of the recorded weights.  Any other NAME is a module or parameter of the
 algorithm itself.
 """
 
@@ -48,7 +48,7 @@ class Trace(NamedTuple):
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a trace file and check that its parts fit; its contents are never executed."""
+    """Read a trace file and check that its parts fit; it runs no code from the file."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             meta = json.loads(str(arrays["meta"]))
@@ -70,7 +70,7 @@ def read_trace(path: Path) -> Trace:
     except zlib.error as e:
         raise DataError(f"{path} is damaged: {e}") from e
     if problem := _problem(trace):
-        raise DataError(f"{path} is not a whole trace: {problem}")
+        raise DataError(f"{path} is not a complete trace: {problem}")
     return trace
 
 
@@ -95,7 +95,7 @@ def _problem(trace: Trace) -> str | None:
 
 
 def build_algorithm(trace: Trace) -> Algorithm:
-    """Return the trace's algorithm with its starting weights, in float64."""
+    """Return the trace's algorithm with its initial weights, in float64."""
     hidden, inputs = trace.init["feat0.weight"].shape
     classes, features = trace.init["head.weight"].shape
     layers: OrderedDict[str, nn.Module] = OrderedDict(

@@ -1,4 +1,4 @@
-"""Training and test domains together: the two terms that IDM makes small."""
+"""Training and test domains together: the two terms that IDM minimises."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from shiftproof.theory.target import OF_THE_ENCODER, expected_target_gap
 
 
 def split_chance(source: TailBound, target: TailBound, gap: float, split: float) -> float:
-    """Bound Pr{|L_s(W) − L_t(W)| ≥ ε} by its two halves (Proposition A.12).
+    """Bound Pr{|L_s(W) − L_t(W)| ≥ ε} by two terms (Proposition A.12).
 
-    It is at most Pr{|L_s − L| ≥ λε} + Pr{|L_t − L| ≥ (1 − λ)ε}, for any λ = ``split`` in (0, 1).
+    It is at most Pr{|L_s − L| ≥ λε} + Pr{|L_t − L| ≥ (1 − λ)ε}, for any λ = `split` in (0, 1).
     """
     check_level(split)
     return min(1.0, source.chance(split * gap) + target.chance((1 - split) * gap))
@@ -42,16 +42,15 @@ def combined_gap(
 
     The best λ is √(A+B) / (√(A+B) + √B), and gives (√(A+B) + √B)² / ε.
 
-    The text names Theorem III.5 as the source of the second term; it is Theorem III.6, two-sided.
-    I(R;D) and L* are means over the learned encoder
-    (`expected_target_gap`).
+    The text derives the second term from Theorem III.5; it follows from Theorem III.6, two-sided.
+    I(R;D) and L* are means over the learned encoder (`expected_target_gap`).
 
     Args:
         information_per_domain: I(W;D_i) of each training domain.
         covariate_shift: I(R;D).
         loss_bound: M.
         label_noise: L*.
-        split: λ; the best one if not given.
+        split: λ; the best one by default.
 
     >>> round(combined_gap([0.02], 0.02, 1.0, 0.0).scale, 6)
     0.582843

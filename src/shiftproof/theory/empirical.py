@@ -1,4 +1,4 @@
-"""From finitely many training samples to the risks behind them.
+"""From the risk on training samples to the true risk.
 
 L′(W) is the mean loss over the n samples of each of the m training domains, S all the samples.
 """
@@ -40,8 +40,8 @@ def expected_empirical_gap(
 
     Args:
         information_per_domain: I(W;D_i), m of them.
-        information_per_sample: I(W;Z_j^i|D_i), m lists of n (or of nᵢ, where domain i has nᵢ
-            samples and every domain weighs the same).
+        information_per_sample: I(W;Z_j^i|D_i), m lists of n (or of nᵢ, if domain i has nᵢ samples
+            and all domains have the same weight).
         loss_bound: M.
     """
     learned = mean_root(information_per_domain, loss_bound)
@@ -60,12 +60,11 @@ def empirical_gap(
 ) -> TailBound:
     """Bound Pr{|L′(W) − L_s(W)| ≥ ε} ≤ (M²/(mnε²)) (I(W;S|D_s) + log 3) (Theorem A.18, corrected).
 
-    The text bounds by this the gap to L(W), the average over all domains, and prints two
-    expectations, which have no chance of anything.  But samples of one domain share that domain:
-    they are independent given it only, so that mn samples average away the noise of samples and
-    not that of domains.  The right-hand side is true of the risk L_s(W) of the very training
-    domains; `empirical_gap_to_average` is true of L(W).  I(W;S|D_s) ≤ I(W;S), so the text's
-    I(W;S) does as well.
+    The text states this for the gap to L(W), the average over all domains (and prints expectations
+    inside the probability).  But samples of one domain are independent only given that domain, so
+    mn samples average out the noise of samples and not that of domains.  The right-hand side holds
+    for L_s(W), the risk on the training domains themselves; `empirical_gap_to_average` holds for
+    L(W).  Since I(W;S|D_s) ≤ I(W;S), the text's I(W;S) is also valid here.
 
     Args:
         sample_information: I(W;S|D_s), or I(W;S).
@@ -115,7 +114,7 @@ def expected_empirical_gap_wasserstein(
 def _concentrated(
     gap_of: str, sample_information: float, loss_bound: float, size: int, needs: tuple[str, ...]
 ) -> TailBound:
-    """Return Lemma A.6's tail for a mean of ``size`` independent values in [0, M]."""
+    """Return Lemma A.6's tail for a mean of `size` independent values in [0, M]."""
     sigma = positive("the bound of the loss", loss_bound) / (2 * math.sqrt(size))
     square = second_moment(sample_information, sigma).value
     return TailBound(printed("Theorem A.18"), gap_of, math.sqrt(square), 2, needs)

@@ -1,7 +1,7 @@
-"""Too few points in too many dimensions: environments that a batch cannot tell apart.
+"""Environments that a small batch in many dimensions cannot distinguish.
 
-Theorem IV.1, made concrete.  All environments are Gaussian with mean 0, so a batch enters its
-likelihood through X Σ⁻¹ Xᵀ only, and directions orthogonal to the batch are free.
+Constructions for Theorem IV.1.  All environments are Gaussian with mean 0, so the likelihood of a
+batch depends only on X Σ⁻¹ Xᵀ, and directions orthogonal to the batch are free.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ def indistinguishable_environments(
 ) -> Environments:
     """Build environments that give the batch the same likelihood (Theorem IV.1, first part).
 
-    In a plane orthogonal to the batch, environment k has variances v and 1/v along axes turned by
+    In a plane orthogonal to the batch, environment k has variances v and 1/v along axes rotated by
     the angle kπ / (2 · environments); elsewhere all have variance 1.  The likelihood of the batch
-    does not see the plane, the determinant stays, and yet for two environments an angle θ apart
-    KL = ½ (v − 1/v)² sin²θ, as large as one likes.
+    does not depend on that plane, and the determinant is constant; yet for two environments at an
+    angle θ, KL = ½ (v − 1/v)² sin²θ, which is arbitrarily large.
 
-    Corrections to the text's proof: the density's exponent needs Σ⁻¹, not Σ, and the eigenvalues in
-    the free directions must keep their product.
+    Corrections to the paper's proof: the exponent of the density needs Σ⁻¹, not Σ, and the product
+    of the eigenvalues in the free directions must be constant.
 
     Args:
         points: a batch [b, n] with n > b + 1.
-        environments: how many to build; there are as many as angles.
+        environments: how many to build.
         stretch: v > 1.
     """
     x = _batch(points)
@@ -81,15 +81,15 @@ def environments_blind_between(
 ) -> Environments:
     """Build environments in which two batches are equally likely (Theorem IV.1, second part).
 
-    Let Δ = X₁ᵀX₁ − X₂ᵀX₂, and a and c the sums of its positive and of its negative eigenvalues,
-    without sign.  A precision of c·t along the former, a·t along the latter, makes tr(Σ⁻¹Δ) = 0,
-    which is p(s₁|d) = p(s₂|d).  Each t is another environment.
+    Let a be the sum of the positive and −c that of the negative eigenvalues of Δ = X₁ᵀX₁ − X₂ᵀX₂.
+    A precision of c·t along the former and a·t along the latter makes tr(Σ⁻¹Δ) = 0, which is
+    p(s₁|d) = p(s₂|d).  Each t gives another environment.
 
-    Correction to the text's proof, which solves linear equations for the eigenvalues and overlooks
+    Correction to the paper's proof, which solves linear equations for the eigenvalues and overlooks
     that they must be positive: with mean 0 that is possible if and only if Δ is zero or has
-    eigenvalues of both signs.  n > 2b + 1 is neither enough (s₂ = s₁/2 has no such Gaussian) nor
-    needed.  The theorem itself stands: where Δ has one sign, uniform distributions on balls around
-    all points serve.
+    eigenvalues of both signs.  n > 2b + 1 is neither sufficient (for s₂ = s₁/2 there is no such
+    Gaussian) nor necessary.  The theorem itself is true: where Δ has only one sign, uniform
+    distributions on balls around all points are an example.
 
     Args:
         first: a batch [b, n].
@@ -98,7 +98,7 @@ def environments_blind_between(
     """
     x, y = _batch(first), _batch(second)
     if x.shape != y.shape:
-        raise InvalidValue(f"two batches of one shape are needed, not {x.shape} and {y.shape}")
+        raise InvalidValue(f"the two batches must have the same shape, not {x.shape} and {y.shape}")
     values, vectors = linalg.eigh(x.T @ x - y.T @ y)
     small = _NEGLIGIBLE * max(float(np.sum(x**2)), float(np.sum(y**2)))
     above, below = values > small, values < -small
@@ -108,8 +108,8 @@ def environments_blind_between(
         precision[below] = 1 / precision[above][0]
     elif above.any() or below.any():
         raise InvalidValue(
-            "one batch has the larger second moments in every direction: "
-            "no Gaussian with mean 0 makes both equally likely"
+            "one batch has larger second moments in every direction, so"
+            " no Gaussian with mean 0 makes both equally likely"
         )
     covariance = (vectors / precision) @ vectors.T
     scales = 2.0 ** np.arange(count("environments", environments))
@@ -120,7 +120,7 @@ def _batch(points: npt.ArrayLike) -> Array:
     x = np.asarray(points, dtype=float)
     if x.ndim != 2 or x.size == 0 or not np.isfinite(x).all():
         raise InvalidValue(
-            f"a batch is a finite table [points, dimensions], not of shape {x.shape}"
+            f"a batch must be finite numbers [points, dimensions], not of shape {x.shape}"
         )
     return x
 

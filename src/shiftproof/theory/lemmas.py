@@ -1,4 +1,4 @@
-"""The inequalities underneath: from information to expectations, moments and variation."""
+"""The lemmas: from information to expectations, moments and total variation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def second_moment(shared: float, subgaussian: float) -> Bound:
 
 
 def deviation(shared: float, subgaussian: float) -> TailBound:
-    """Bound the chance of a large |f(X,Y) − E f(X,Ȳ)| by `second_moment` (Lemma A.6).
+    """Bound the probability of a large |f(X,Y) − E f(X,Ȳ)| by `second_moment` (Lemma A.6).
 
     With KL(Q ‖ P) it bounds that of |f(X′) − E_P f| for X′ ~ Q (Lemma A.9, third part).
     """

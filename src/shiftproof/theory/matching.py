@@ -1,8 +1,8 @@
-"""What a matching penalty says about distributions (PDM, ``shiftproof.matching.pdm``).
+"""Bounds on distances of distributions by the matching penalty (PDM, `shiftproof.matching.pdm`).
 
-A domain's b points in one dimension, each with a Gaussian kernel of standard deviation σ, are its
-density estimate P̄.  A pairing of the points of two domains bounds the distance of their
-estimates (Theorem IV.2), sorting is the best pairing (Theorem IV.3), and PDM is the sum over it.
+The b points of a domain in one dimension, each with a Gaussian kernel of standard deviation σ, give
+its density estimate P̄.  Any pairing of the points of two domains bounds the distance of their
+estimates (Theorem IV.2), sorting is the best pairing (Theorem IV.3), and PDM is its sum.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def kernel_distance(penalty: float) -> Bound:
 def kernel_information(penalty: float, bandwidth: float) -> Bound:
     """Bound I(R;D) ≤ PDM₂ / (2σ²), for any number of domains (from Theorem IV.2).
 
-    I(R;D) is the mean over domains of KL(P̄ᵢ ‖ their mixture), and the mixture is nearer than any
-    other distribution: take the density estimate of the mean points x̄₍j₎.  Of a penalty averaged
-    over dimensions this bounds the average of the dimensions' informations, not the joint one.
+    I(R;D) is the mean over domains of KL(P̄ᵢ ‖ their mixture), and no other distribution gives a
+    smaller mean than the mixture; use the density estimate of the mean points x̄₍j₎.  For a penalty
+    averaged over dimensions, this bounds the average information of the dimensions, not their joint
+    information.
     """
     value = nonnegative("a penalty", penalty) / (2 * positive("the bandwidth", bandwidth) ** 2)
     return Bound(printed("Theorem IV.2"), "I(R;D)", value, (KERNELS, EQUAL_DOMAINS))

@@ -1,4 +1,4 @@
-"""The parts of a shift, what it costs at least, and how well training domains stand for all."""
+"""The parts of a shift, the least risk it causes, and how training domains differ from all."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def conditional_shift(kept_of_input: float, kept_of_label: float) -> Bound:
     of_input = information("I(R;X)", kept_of_input)
     of_label = information("I(R;Y)", kept_of_label)
     if of_label > of_input:
-        raise InvalidValue(f"I(R;Y) is at most I(R;X), but {of_label} is above {of_input}")
+        raise InvalidValue(f"I(R;Y) cannot exceed I(R;X), but {of_label} is above {of_input}")
     return Bound("Appendix A, information bottleneck", "I(R;D|Y)", of_input - of_label, (MARKOV,))
 
 
 def concept_shift_floor(concept_shift: float, label_entropy: float = 0.0) -> Bound:
     """Bound the average cross-entropy of any predictor from below (Proposition III.1).
 
-    KL(P_{Y|X,D} ‖ Q_{Y|X}) ≥ I(Y;D|X), with equality for Q = P_{Y|X} only.  The cross-entropy is
+    KL(P_{Y|X,D} ‖ Q_{Y|X}) ≥ I(Y;D|X), with equality only for Q = P_{Y|X}.  The cross-entropy is
     that divergence plus H(Y|X,D).
 
     Args:
         concept_shift: I(Y;D|X).
-        label_entropy: H(Y|X,D); without it, the divergence alone is bounded.
+        label_entropy: H(Y|X,D); with 0, the bound is on the divergence alone.
     """
     return Bound(
         printed("Proposition III.1"),
@@ -59,13 +59,13 @@ def concept_shift_floor(concept_shift: float, label_entropy: float = 0.0) -> Bou
 
 
 def predictor_divergence(lost: float, classifier_divergence: float) -> Bound:
-    """Bound a predictor's divergence by those of its parts (Proposition III.1, second part).
+    """Bound the divergence of a predictor by those of its parts (Proposition III.1, second part).
 
-    KL(P_{Y|X,D=d} ‖ Q_{Y|X}) ≤ I(X;Y|R,D=d) + KL(P_{Y|R,D=d} ‖ Q_{Y|R}), with equality for an
-    encoder without randomness.
+    KL(P_{Y|X,D=d} ‖ Q_{Y|X}) ≤ I(X;Y|R,D=d) + KL(P_{Y|R,D=d} ‖ Q_{Y|R}), with equality for a
+    deterministic encoder.
 
     Args:
-        lost: I(X;Y|R,D=d), what the encoder forgets about the label.
+        lost: I(X;Y|R,D=d), the information about the label that the encoder loses.
         classifier_divergence: KL(P_{Y|R,D=d} ‖ Q_{Y|R}).
     """
     return Bound(
@@ -79,20 +79,22 @@ def predictor_divergence(lost: float, classifier_divergence: float) -> Bound:
 def proxy_divergence(learned: float, density_ratio: float) -> Bound:
     """Bound SKL(P_{R,D} ‖ P_{R_i,D_i}) ≤ log(B) √(2 I(W;D_i)) (Proposition III.7).
 
-    How far the training domain i is from standing for all domains.  The same holds of
-    SKL(P_{R,X,Y} ‖ P_{R_i,X_i,Y_i}) (Proposition A.13).  SKL is KL in both directions, summed.
+    This is how much training domain i differs from all domains.  The same holds for
+    SKL(P_{R,X,Y} ‖ P_{R_i,X_i,Y_i}) (Proposition A.13).  SKL is the sum of KL in both directions.
 
-    Correction to the text, which asks only that the two distributions have the same null sets and
-    concludes that their ratio is bounded: it need not be, and the constant is that bound.
-    Without it, KL(P_{R_i,D_i} ‖ P_{R,D}) ≤ I(W;D_i) still holds, since (R, D) comes from (W, D) by
-    one and the same channel; only the other direction needs B.
+    Correction to the text, which assumes only that the two distributions have the same null sets
+    and concludes that their ratio is bounded.  It need not be, and the constant is that bound.
+    Without it, KL(P_{R_i,D_i} ‖ P_{R,D}) ≤ I(W;D_i) still holds, because one channel leads from
+    (W, D) to (R, D) in both; only the other direction needs B.
 
     Args:
         learned: I(W;D_i).  For a sample that W was trained on, I(W;X_i,D_i).
         density_ratio: B ≥ 1, with 1/B ≤ P_{R,D} / P_{R_i,D_i} ≤ B.
     """
     if not density_ratio >= 1:
-        raise InvalidValue(f"a bound on the ratio of densities is at least 1, not {density_ratio}")
+        raise InvalidValue(
+            f"the bound on the ratio of densities must be at least 1, not {density_ratio}"
+        )
     value = math.log(density_ratio) * math.sqrt(2 * information("I(W;D_i)", learned))
     return Bound(
         printed("Proposition III.7"),

@@ -1,7 +1,7 @@
-"""From the training domains to the average domain: what learning from them costs.
+"""From the training domains to the average domain.
 
 L_s(W) is the mean risk over the m training domains, L(W) the risk averaged over all domains.
-W depends on the training domains, and I(W;D_i) says how much on each.
+W depends on the training domains, and I(W;D_i) measures how much on each.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from shiftproof.theory.statement import (
 
 LIPSCHITZ_IN_WEIGHTS = "The loss is β′-Lipschitz in the hypothesis, in the metric of the distances."
 FRESH_BATCHES = "Each step draws new samples from the domain: no sample is used twice."
-UNSEEN_START = "The first weights carry no more than the stated information about the domain."
-UNITED_UPDATES = "The information is that of the whole update, all domains together."
+UNSEEN_START = "The initial weights carry at most the stated information about the domain."
+UNITED_UPDATES = "The information is that of the whole update, from all domains together."
 
 
 def expected_source_gap(information_per_domain: Sequence[float], loss_bound: float) -> Bound:
@@ -46,15 +46,14 @@ def expected_source_gap(information_per_domain: Sequence[float], loss_bound: flo
 def source_gap(
     information_per_domain: Sequence[float], loss_bound: float, spread: float
 ) -> TailBound:
-    """Bound the chance of a large |L_s(W) − L(W)| (Theorem III.2).
+    """Bound the probability of a large |L_s(W) − L(W)| (Theorem III.2).
 
     Pr{|L_s(W) − L(W)| ≥ ε} ≤ (1/ε) [(M/√2) (1/m) Σᵢ √I(W;D_i) + E|L_D(W) − L(W)|].
 
     Args:
         information_per_domain: I(W;D_i) of each training domain.
         loss_bound: M.
-        spread: E|L_D(W) − L(W)| for a domain D independent of W;
-            `expected_target_gap` bounds it.
+        spread: E|L_D(W) − L(W)| for a domain D independent of W; `expected_target_gap` bounds it.
     """
     scale = mean_root(information_per_domain, loss_bound)
     scale += nonnegative("the spread of risks over domains", spread)
@@ -69,22 +68,22 @@ def learned_information(
 ) -> Bound:
     """Bound I(W_T;D_i) ≤ I(W_0;D_i) + Σₜ I(G_t;D_i|W_{t−1}) (Theorem III.3).
 
-    The proof asks only that W_t = W_{t−1} + G_t, so it covers Adam or momentum as well as SGD.
+    The proof only needs W_t = W_{t−1} + G_t, so it covers Adam and momentum as well as SGD.
 
-    Corrections to the text: it takes I(W_0;D_i) = 0 without saying so, which weights trained on
-    the same domains break.  And its second part, with the gradient G_t^i of domain i alone
-    (``per_domain``), claims to need independent domains only.  It also needs new samples at every
-    step: given W_{t−1}, which depends on all domains, the other gradients do tell about D_i.
-    With samples used again, the whole update must be taken.
+    Corrections to the text.  It assumes I(W_0;D_i) = 0 without saying so; weights trained on the
+    same domains break that.  Its second part, with the gradient G_t^i of domain i alone
+    (`per_domain`), claims to need only independent domains.  It also needs new samples at every
+    step: given W_{t−1}, which depends on all domains, the other gradients carry information about
+    D_i.  If samples are used again, the whole update counts.
 
     Args:
         information_per_step: I(G_t;D_i|W_{t−1}) of each step, or I(G_t^i;D_i|W_{t−1}) with
-            ``per_domain``.
+            `per_domain`.
         initial_information: I(W_0;D_i).
-        per_domain: take the updates for those of domain i alone.
+        per_domain: the updates are those of domain i alone.
     """
     steps = informations("the information of a step", information_per_step)
-    start = information("the information of the first weights", initial_information)
+    start = information("the information of the initial weights", initial_information)
     needs = (TRAINING_INDEPENDENT, FRESH_BATCHES) if per_domain else (UNITED_UPDATES,)
     return Bound(
         printed("Theorem III.3"), "I(W_T;D_i)", start + math.fsum(steps), (UNSEEN_START, *needs)
@@ -96,8 +95,7 @@ def expected_source_gap_wasserstein(
 ) -> Bound:
     """Bound |E[L_s(W)] − E[L(W)]| ≤ (β′/m) Σᵢ E W(P_{W|D_i}, P_W) (Theorem III.4).
 
-    For the discrete metric, W is the total variation and β′ = M; with
-    `expected_variation` this is
+    For the discrete metric, W is the total variation and β′ = M; with `expected_variation` this is
     `expected_source_gap` again.
     """
     moved = distances("a Wasserstein distance", distance_per_domain)
@@ -111,7 +109,7 @@ def expected_source_gap_wasserstein(
 
 
 def mean_root(information_per_domain: Sequence[float], loss_bound: float) -> float:
-    """Return (1/m) Σᵢ √(M² Iᵢ / 2), the form all source-domain bounds share."""
+    """Return (1/m) Σᵢ √(M² Iᵢ / 2), which all source-domain bounds contain."""
     known = informations("the information about a domain", information_per_domain)
     bound = positive("the bound of the loss", loss_bound)
     return bound * math.fsum(math.sqrt(value / 2) for value in known) / len(known)

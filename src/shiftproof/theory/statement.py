@@ -1,7 +1,7 @@
-"""What a bound is: a number with the statement it comes from and what that statement assumes.
+"""The types of bounds: a number with its statement in the paper and that statement's assumptions.
 
-Also the numbers of the paper's statements as they are printed (sections in Roman numerals, all
-kinds of statement counted together, one appendix A), with their labels in its text.
+Also the printed numbers of the paper's statements (sections in Roman numerals, one counter for all
+kinds of statement, one appendix A), with their labels in its source.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ STATEMENTS = {
     "Theorem A.19": "thm:ep_wass",
 }
 
-# What several statements assume, in plain words.
+# Assumptions that several statements share.
 BOUNDED = "The loss lies between 0 and its bound M."
 SUBGAUSSIAN = "The loss is σ-sub-Gaussian over the pooled data (a loss in [0, M] is with σ = M/2)."
 METRIC = "The loss is symmetric and obeys the triangle inequality (0-1 loss, absolute error)."
-SAME_LAW = "Every domain, of training and of test, is drawn from the same distribution of domains."
+SAME_LAW = "Training and test domains are drawn from the same distribution of domains."
 TEST_APART = "The test domains are independent of the training domains."
 TEST_INDEPENDENT = "The test domains are independent of each other."
 TRAINING_INDEPENDENT = "The training domains are independent of each other."
@@ -55,8 +55,8 @@ FIXED = "The predictor does not depend on the test domains."
 class Bound:
     """A bound on one number.
 
-    ``bounded`` names that number.  Where the statement holds with high probability only,
-    ``probability`` says with which at least.
+    `bounded` names that number.  If the statement holds only with high probability, `probability`
+    is that probability.
     """
 
     statement: str
@@ -85,7 +85,7 @@ class TailBound:
     offset: float = 0.0
 
     def chance(self, gap: float) -> float:
-        """Return the largest probability, at most 1, with which the gap reaches ``gap``."""
+        """Return the largest probability, at most 1, with which the gap reaches `gap`."""
         positive("a gap", gap)
         margin = gap - self.offset
         if margin <= self.scale:
@@ -93,12 +93,12 @@ class TailBound:
         return float((self.scale / margin) ** self.power)
 
     def gap(self, level: float) -> float:
-        """Return the gap that is reached with probability at most ``level``."""
+        """Return the gap that is reached with probability at most `level`."""
         check_level(level)
         return float(self.offset + self.scale / level ** (1 / self.power))
 
     def at(self, level: float) -> Bound:
-        """Return `gap` as a bound that holds with probability 1 − ``level``."""
+        """Return `gap` as a bound that holds with probability 1 − `level`."""
         return Bound(self.statement, self.gap_of, self.gap(level), self.assumptions, 1 - level)
 
 
@@ -113,16 +113,16 @@ def printed(number: str) -> str:
 
 
 def nonnegative(what: str, value: float) -> float:
-    """Return ``value`` where it is at least 0 (infinity is allowed), or raise."""
+    """Return `value` if it is at least 0 (infinity is allowed), or raise."""
     if not value >= 0:
-        raise InvalidValue(f"{what} cannot be negative, but is {value}")
+        raise InvalidValue(f"{what} must be at least 0, not {value}")
     return float(value)
 
 
 def information(what: str, value: float) -> float:
-    """Return an amount of information in nats where it is at least 0, or raise."""
+    """Return an amount of information in nats if it is at least 0, or raise."""
     if not value >= 0:
-        raise InvalidValue(f"{what} is at least 0 nats, not {value}; cut an estimate off at 0")
+        raise InvalidValue(f"{what} must be at least 0 nats, not {value}; clip an estimate at 0")
     return float(value)
 
 
@@ -137,7 +137,7 @@ def distances(what: str, values: Iterable[float]) -> list[float]:
 
 
 def positive(what: str, value: float) -> float:
-    """Return ``value`` where it is finite and above 0, or raise."""
+    """Return `value` if it is finite and above 0, or raise."""
     if not 0 < value < math.inf:
         raise InvalidValue(f"{what} must be above 0 and finite, not {value}")
     return float(value)
@@ -153,7 +153,7 @@ def count(what: str, value: int) -> int:
 def check_level(level: float) -> float:
     """Return a probability strictly between 0 and 1, or raise."""
     if not 0 < level < 1:
-        raise InvalidValue(f"a probability level lies strictly between 0 and 1, not at {level}")
+        raise InvalidValue(f"a probability level must lie strictly between 0 and 1, not {level}")
     return float(level)
 
 

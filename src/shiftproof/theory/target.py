@@ -1,4 +1,4 @@
-"""From the average domain to the test domains, for a predictor that never saw them.
+"""From the average domain to the test domains, for a predictor that does not depend on them.
 
 L_t(w) is the mean risk over the m′ test domains, L(w) the risk averaged over all domains.
 """
@@ -28,16 +28,15 @@ LIPSCHITZ_BETWEEN = "The loss between two predictors of the class is β-Lipschit
 OF_THE_ENCODER = (
     "I(R;D) and L* are those of the encoder in use, or their means over its randomness."
 )
-ONE_REFERENCE = "The reference predictor f* was chosen without looking at the test domains."
+ONE_REFERENCE = "The reference predictor f* does not depend on the test domains."
 
 
 def target_gap(shift: float, subgaussian: float) -> TailBound:
     """Bound Pr{|L_t(w) − L(w)| ≥ ε} ≤ (σ/ε) √(2 I(Z;D)) (Theorem III.5).
 
-    For a classifier on a representation, I(R,Y;D) takes the place of I(Z;D).  The test domains may
-    depend on each other.  By the same proof the square of the right-hand side is a bound as well
-    (`target_gap_independent` with one domain), and the better one wherever it says
-    anything.
+    For a classifier on a representation, I(R,Y;D) replaces I(Z;D).  The test domains may depend on
+    each other.  By the same proof, the square of the right-hand side is also a bound
+    (`target_gap_independent` with one domain), and a better one wherever it is below 1.
 
     Args:
         shift: I(Z;D), or I(R,Y;D).
@@ -51,7 +50,7 @@ def target_gap(shift: float, subgaussian: float) -> TailBound:
 def target_gap_independent(shift: float, subgaussian: float, domains: int) -> TailBound:
     """Bound Pr{|L_t(w) − L(w)| ≥ ε} ≤ 2σ² I(Z;D) / (m′ε²) (Theorem A.14).
 
-    One domain (m′ = 1) asks for no independence.
+    One domain (m′ = 1) needs no independence.
     """
     scale = _deviation(shift, subgaussian) / math.sqrt(count("test domains", domains))
     needs = (SUBGAUSSIAN, SAME_LAW, FIXED, TEST_INDEPENDENT)
@@ -61,9 +60,9 @@ def target_gap_independent(shift: float, subgaussian: float, domains: int) -> Ta
 def expected_target_gap(covariate_shift: float, loss_bound: float, label_noise: float) -> Bound:
     """Bound E|L_D(ψ) − L(ψ)| ≤ (M/√2) √I(R;D) + 2L* (by-product of Theorem III.6).
 
-    Correction to the text, which states it for a learned W with I(R;D) unspecified: where the
-    encoder is random, I(R;D|W) and E[L*] over W must be taken.  The I(R;D) of representations
-    mixed over encoders can be 0 while the gap is not.
+    Correction to the text, which states it for a learned W without specifying I(R;D): for a random
+    encoder, I(R;D|W) and E[L*] over W are needed.  The I(R;D) of representations mixed over
+    encoders can be 0 while the gap is not.
 
     Args:
         covariate_shift: I(R;D).
@@ -83,8 +82,8 @@ def target_gap_representation(
 ) -> TailBound:
     """Bound Pr{|L_t(ψ) − L(ψ)| ≥ ε} ≤ (M/(ε√2)) √I(R;D) + 2L*/ε (Theorem III.6).
 
-    The text states one side, L_t − L ≥ ε; its proof gives both, and Equation (3) needs both.  The
-    restated theorem's σ is M/2.  Arguments as in `expected_target_gap`.
+    The text states one side, L_t − L ≥ ε; its proof gives both, and Equation (3) needs both.  The σ
+    of the restated theorem is M/2.  The arguments are those of `expected_target_gap`.
     """
     return TailBound(
         printed("Theorem III.6"),
@@ -101,9 +100,9 @@ def target_gap_representation_independent(
     """Bound Pr{L_t(ψ) − L(ψ) ≥ ε + L*} ≤ M² I(R;D) / (2m′ε²) (Theorem A.15).
 
     Correction to the text, where L* = min over f of L_t(f) + L(f): that f depends on the test
-    domains, and Chebyshev's inequality for a fixed f does not cover it (for m′ = 1 a bound on the
-    total variation does).  Here f* is any predictor fixed beforehand, such as the minimiser of L.
-    The text's I(X;D) may be the smaller I(R;D), and its σ is M/2.
+    domains, so Chebyshev's inequality for a fixed f does not apply (for m′ = 1 a bound on the total
+    variation does).  Here f* is any predictor fixed in advance, such as the minimiser of L.
+    The text's I(X;D) can be replaced by the smaller I(R;D), and its σ is M/2.
 
     Args:
         covariate_shift: I(R;D), or I(X;D).
@@ -127,11 +126,10 @@ def target_gap_wasserstein(
 ) -> TailBound:
     """Bound Pr{|L_t(w) − L(w)| ≥ ε} ≤ β² E W²(P_{Z|D}, P_Z) / (m′ε²) (Theorem A.16).
 
-    For the discrete metric E W² ≤ I(Z;D)/2
-    (`expected_squared_variation`) and β = M.
+    For the discrete metric E W² ≤ I(Z;D)/2 (`expected_squared_variation`) and β = M.
 
-    Corrections to the text: Assumption II.5 must read |ℓ(z₁) − ℓ(z₂)| ≤ β c(z₁, z₂), not a sum; and
-    the 1/m′ needs test domains independent of each other, not only of the training domains.
+    Corrections to the text: Assumption II.5 must read |ℓ(z₁) − ℓ(z₂)| ≤ β c(z₁, z₂), not a sum, and
+    the factor 1/m′ needs test domains independent of each other, not only of the training domains.
     """
     scale = _transported(mean_squared_distance, lipschitz, domains)
     needs = (LIPSCHITZ_IN_DATA, SAME_LAW, FIXED, TEST_INDEPENDENT)
@@ -150,6 +148,31 @@ def target_gap_representation_wasserstein(
     needs = (LIPSCHITZ_BETWEEN, METRIC, SAME_LAW, FIXED, TEST_INDEPENDENT, ONE_REFERENCE)
     offset = nonnegative("a risk", reference_risk)
     return TailBound(printed("Theorem A.17"), "L_t(w) − L(w)", scale, 2, needs, offset)
+
+
+def risk_gap(risk_shift: float, loss_bound: float, domains: int = 1) -> TailBound:
+    """Bound Pr{|L_t(w) − L(w)| ≥ ε} ≤ M² I(L;D) / (2m′ε²) (Appendix A, after Theorem A.17).
+
+    L is the loss of one sample, a single number however large the data.  It is a function of
+    (R, Y), and that is a function of Z, so I(L;D) ≤ I(R,Y;D) ≤ I(Z;D): this bound is never looser
+    than those, but not "strictly tighter" as the text says (they are equal if different samples
+    have different losses).
+
+    Args:
+        risk_shift: I(L;D).
+        loss_bound: M.
+        domains: m′, the number of test domains, which must be independent of each other.  The text
+            has m′ = 1, which needs no independence.
+    """
+    shift = information("the shift of the risk", risk_shift)
+    independent = (TEST_INDEPENDENT,) if count("test domains", domains) > 1 else ()
+    return TailBound(
+        "Section A, risk shift (after Theorem A.17)",
+        "|L_t(w) − L(w)|",
+        positive("the bound of the loss", loss_bound) * math.sqrt(shift / (2 * domains)),
+        2,
+        (BOUNDED, SAME_LAW, FIXED, *independent),
+    )
 
 
 def _deviation(shift: float, subgaussian: float) -> float:

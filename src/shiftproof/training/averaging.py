@@ -1,12 +1,12 @@
-"""Averages of the weights along a run, for any algorithm: ``ema``, ``swad`` and ``best``.
+"""Weight averages over a run, for any algorithm: `ema`, `swad` and `best`.
 
-Averaged are the parameters and the running statistics of normalisation layers, all that a
-prediction rests on.  Every other buffer (a step count, the moving averages inside Fishr or IDM) is
-the algorithm's own and stays as it is.  Training does not notice: the raw weights go on as ever.
-``best`` is a choice rather than an average, and has the form of one: the weights of a single step.
+The parameters and the running statistics of normalisation layers are averaged: all that a
+prediction depends on.  Other buffers (a step count, the moving averages of Fishr or IDM) belong to
+the algorithm and are not averaged.  Training itself does not change: it continues from the raw
+weights.  `best` selects the weights of a single step, with the same interface.
 
-A record's scores are those of the weights that the run would hand over if it ended there, and its
-field ``scored`` names them: an average of which steps, or the raw weights where there is none.
+The scores of a record are those of the weights that the run would return if it ended there.  Its
+field `scored` describes them: the average over which steps, or the raw weights if there is none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shiftproof.learners.algorithms import Algorithm
 
 
 class Span(NamedTuple):
-    """An average of the weights after each of the steps ``first`` to ``last``."""
+    """An average of the weights after each of the steps `first` to `last`."""
 
     weights: list[Tensor]
     first: int
@@ -44,15 +44,15 @@ class Span(NamedTuple):
 
 
 def blend(average: list[Tensor], new: list[Tensor], keep: float) -> None:
-    """Replace each tensor ā of ``average`` by keep · ā + (1 − keep) · new, with torch's update."""
+    """Replace each tensor ā of `average` by keep · ā + (1 − keep) · new, with torch's update."""
     get_ema_multi_avg_fn(keep)(average, new, 0)  # type: ignore[no-untyped-call]
 
 
 def warm_decay(n: int) -> float:
-    """Return what to keep of a moving average of n weights: min(0.999, (1 + n) / (10 + n)).
+    """Return the decay of a moving average of n weights: min(0.999, (1 + n) / (10 + n)).
 
-    So an early average forgets the first steps fast, and one after step t ≤ 9000 reaches back
-    over about t / 9 steps; 0.999 alone would still hold 37% of the first weights after step 1000.
+    An early average forgets the first steps quickly, and one after step t ≤ 9000 covers about the
+    last t / 9 steps.  With 0.999 alone, 37% of the first weights would remain after step 1000.
 
     >>> warm_decay(1), warm_decay(8989) < 0.999, warm_decay(9000)
     (0.18181818181818182, True, 0.999)
@@ -62,28 +62,29 @@ def warm_decay(n: int) -> float:
 
 @dataclass(frozen=True)
 class LossValley:
-    """SWAD's window of steps, found from the validation risks E₁, E₂, … as they come.
+    """SWAD's window of steps, found from the validation risks E₁, E₂, … one by one.
 
-    Each evaluation brings its risk and the segment of steps since the evaluation before, as their
-    mean weights.  With patiences Nₛ and Nₑ and tolerance r, as in algorithm 1 of Cha et al. (2021),
+    Each evaluation adds its risk and a segment: the mean weights of the steps since the last
+    evaluation.  With patiences Nₛ and Nₑ and tolerance r, as in algorithm 1 of Cha et al. (2021),
     *SWAD: Domain Generalization by Seeking Flat Minima*, but with segments for single steps:
 
     - the window opens with segment s, for the first s with Eₛ = min(Eₛ, …, E_{s+Nₛ−1}); the
-      valley's ``limit`` is r · mean(Eₛ, …, E_{s+Nₛ−1});
+      valley's `limit` is r · mean(Eₛ, …, E_{s+Nₛ−1});
     - it closes with the last segment before the first Nₑ evaluations in a row above the limit.
-      So long as there are no such Nₑ, it reaches to the last evaluation.
+      Without such Nₑ evaluations, it reaches to the last one.
 
-    Every step of the window counts alike.  The authors' code departs from this: it weighs segments
-    alike, however short; it may begin a few segments earlier, if within the limit; and it
-    stops training where the window closes.  Nothing is changed: ``after`` returns the next state.
+    Every step of the window has the same weight.  The authors' code differs: it gives every segment
+    the same weight, however short; it may begin a few segments earlier, if within the limit; and it
+    stops training when the window closes.  A `LossValley` is immutable: `after` returns the next
+    state.
     """
 
     start_patience: int = 3
     end_patience: int = 6
     tolerance: float = 1.3
-    # Before the valley: the last few evaluations.
+    # Before the window: the last few evaluations.
     recent: tuple[tuple[Span, float], ...] = ()
-    # In it: the mean from s to the last evaluation, and to the last one within the limit.
+    # In the window: the mean from s to the last evaluation, and to the last within the limit.
     limit: float | None = None
     whole: Span | None = None
     within: Span | None = None
@@ -91,7 +92,7 @@ class LossValley:
 
     @property
     def ended(self) -> bool:
-        """Whether the window is closed: no later evaluation changes it."""
+        """Whether the window is closed, so that no later evaluation changes it."""
         return self.above == self.end_patience
 
     def after(self, segment: Span, risk: float) -> LossValley:
@@ -117,43 +118,43 @@ class LossValley:
 
 
 def averaged_tensors(algorithm: Algorithm) -> list[Tensor]:
-    """Return what is averaged, without copying: parameters and running statistics."""
+    """Return the parameters and running statistics, without copying them."""
     running = ("running_mean", "running_var")
     statistics = [value for name, value in algorithm.named_buffers() if name.endswith(running)]
     return [weight.detach() for weight in (*algorithm.parameters(), *statistics)]
 
 
 class Average:
-    """No average, and the contract of one: what does nothing here may be overridden."""
+    """No average, and the interface of one: methods that do nothing here may be overridden."""
 
-    # Whether ``judge`` wants the raw weights' risk on the training domains' held-out parts.
+    # Whether `judge` needs the risk of the raw weights on the training domains' held-out parts.
     judges: ClassVar[bool] = False
 
     def __init__(self, algorithm: Algorithm) -> None:
         self._algorithm = algorithm
-        # The average to score and to hand over, or None for the raw weights.
+        # The average to score and to return, or None for the raw weights.
         self.span: Span | None = None
 
     def follow(self, step: int) -> None:
-        """Take in the weights after update ``step``."""
+        """Add the weights after update `step`."""
 
     def judge(self, risk: float) -> None:
-        """Take in the validation risk of the raw weights at an evaluation."""
+        """Add the validation risk of the raw weights at an evaluation."""
 
     def described(self) -> dict[str, Any]:
-        """Return which weights are scored as ``{"scored": …}``; nothing without averaging."""
+        """Describe which weights are scored as `{"scored": …}`; nothing without averaging."""
         return {}
 
     def state(self) -> dict[str, Any]:
-        """Return all that evolves as ``{"average": …}``; nothing without averaging."""
+        """Return the state as `{"average": …}`; nothing without averaging."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take up a state that holds what `state` returned."""
+        """Restore a state that holds what `state` returned."""
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Put the average into the algorithm for the while; the raw weights come back exactly."""
+        """Put the average into the algorithm inside the context, and the raw weights back after."""
         if self.span is None:
             yield
             return
@@ -168,7 +169,7 @@ class Average:
                 weight.copy_(before)
 
     def _extended(self, span: Span | None, step: int, keep: Callable[[int], float]) -> Span:
-        """Return ``span`` with the weights after ``step``; its tensors are changed in place."""
+        """Return `span` with the weights after `step` added; its tensors change in place."""
         live = averaged_tensors(self._algorithm)
         if span is None:
             return Span([weight.clone() for weight in live], step, step)
@@ -184,10 +185,10 @@ class Average:
 
 
 class ExponentialAverage(Average):
-    """``ema``: w̄₁ = w₁, w̄ₙ₊₁ = dₙ w̄ₙ + (1 − dₙ) wₙ₊₁ after every step, dₙ = `warm_decay`."""
+    """`ema`: w̄₁ = w₁, w̄ₙ₊₁ = dₙ w̄ₙ + (1 − dₙ) wₙ₊₁ after every step, dₙ = `warm_decay`."""
 
     def follow(self, step: int) -> None:
-        """Move the average."""
+        """Update the average."""
         self.span = self._extended(self.span, step, warm_decay)
 
     def described(self) -> dict[str, Any]:
@@ -199,15 +200,15 @@ class ExponentialAverage(Average):
         return {"average": {"ema": self.span}}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take up the average."""
+        """Restore the average."""
         self.span = self._read(state["average"]["ema"])
 
 
 class ValleyAverage(Average):
-    """``swad``: the mean of the weights after every step of the window of a `LossValley`.
+    """`swad`: the mean of the weights after every step of the window of a `LossValley`.
 
-    ``scored`` tells how the valley stands: ``not found`` (the raw weights are scored), ``open``
-    (the window reaches to the newest evaluation) or ``ended``.
+    `scored` has the state of the valley: `not found` (the raw weights are scored), `open`
+    (the window reaches to the newest evaluation) or `ended`.
     """
 
     judges = True
@@ -218,7 +219,7 @@ class ValleyAverage(Average):
         self._segment: Span | None = None
 
     def follow(self, step: int) -> None:
-        """Take the weights into the mean since the last evaluation."""
+        """Add the weights to the mean since the last evaluation."""
         if not self._valley.ended:
             self._segment = self._extended(self._segment, step, lambda n: n / (n + 1))
 
@@ -229,18 +230,18 @@ class ValleyAverage(Average):
             self._segment, self.span = None, self._valley.whole
 
     def described(self) -> dict[str, Any]:
-        """Return how the valley stands and which steps are in the average."""
+        """Return the state of the valley and which steps are in the average."""
         if self.span is None:
             return {"scored": {"weights": "raw", "valley": "not found"}}
         valley = "ended" if self._valley.ended else "open"
         return {"scored": {"weights": "swad", "steps": [*self.span[1:]], "valley": valley}}
 
     def state(self) -> dict[str, Any]:
-        """Return the window and the segment begun."""
+        """Return the window and the unfinished segment."""
         return {"average": {"segment": self._segment, "valley": vars(self._valley)}}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take up the window and the segment begun."""
+        """Restore the window and the unfinished segment."""
         self._segment = self._read(state["average"]["segment"])
         valley = dict(state["average"]["valley"])
         valley["recent"] = tuple((self._read(span), risk) for span, risk in valley["recent"])
@@ -250,9 +251,9 @@ class ValleyAverage(Average):
 
 
 class BestWeights(Average):
-    """``best``: the weights of the evaluation with the lowest validation risk, as they were.
+    """`best`: the weights of the evaluation with the lowest validation risk.
 
-    Of equal risks the earliest counts, as in the protocol's selection by training domains.
+    Of equal risks, the earliest counts, as in the protocol's selection by training domains.
     """
 
     judges = True
@@ -260,29 +261,29 @@ class BestWeights(Average):
     def __init__(self, algorithm: Algorithm) -> None:
         super().__init__(algorithm)
         self._risk = math.inf
-        # Set by every step before anything is judged by it, so it is no state.
+        # Every step sets it before it is used, so it is not part of the state.
         self._step = 0
 
     def follow(self, step: int) -> None:
-        """Note which step the weights are of."""
+        """Store the step of the weights."""
         self._step = step
 
     def judge(self, risk: float) -> None:
-        """Keep a copy of the weights if none were better."""
+        """Copy the weights if they are the best so far."""
         if risk < self._risk:
             self._risk = risk
             self.span = self._extended(None, self._step, warm_decay)
 
     def described(self) -> dict[str, Any]:
-        """Return the step whose weights are kept, as a span of one."""
+        """Return the step of the best weights, as a span of one step."""
         return {"scored": {"weights": "best", "steps": self.span and [*self.span[1:]]}}
 
     def state(self) -> dict[str, Any]:
-        """Return the weights kept and their risk."""
+        """Return the best weights and their risk."""
         return {"average": {"best": self.span, "risk": self._risk}}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take up the weights kept and their risk."""
+        """Restore the best weights and their risk."""
         self.span = self._read(state["average"]["best"])
         self._risk = state["average"]["risk"]
 

@@ -2,7 +2,7 @@
 
 What training learns of the domains is at most what its gradients tell of them, step by step:
 I(W;D) ≤ Σₜ I(Gₜ;D | W₁ … Wₜ₋₁).  What a test domain may change is bounded by I(R;D).  A run of IDM
-with ``track_information`` records both per dimension and step
+with `track_information` records both per dimension and step
 (`matching_information`); its records hold means over the steps
 since the last one, so that the sum over all steps is exact.
 """
@@ -18,10 +18,10 @@ from shiftproof.training.records import Record
 
 
 class BoundTerms(NamedTuple):
-    """After ``step`` updates; information in nats a dimension, the gap in units of the risk.
+    """After `step` updates; information in nats a dimension, the gap in units of the risk.
 
-    ``gradient`` is the mean per step since the last record, ``accumulated`` its sum over all steps
-    so far.  ``gap`` is the mean risk of the test domains less that of the training domains.
+    `gradient` is the mean per step since the last record, `accumulated` its sum over all steps
+    so far.  `gap` is the mean risk of the test domains less that of the training domains.
     """
 
     step: int
@@ -32,7 +32,7 @@ class BoundTerms(NamedTuple):
 
 
 def bound_terms(records: Sequence[Record], test_domains: Collection[str]) -> list[BoundTerms]:
-    """Return the terms at each record of a run that held out ``test_domains``."""
+    """Return the terms at each record of a run that held out `test_domains`."""
     return list(_terms(records, test_domains))
 
 
@@ -42,7 +42,7 @@ def _terms(records: Sequence[Record], test_domains: Collection[str]) -> Iterator
         if "gradient_information" not in record:
             raise DataError(
                 f"the record of step {record['step']} has no information terms; train idm with"
-                " --hparam track_information=yes"
+                " `track_information=True`"
             )
         step, gradient = record["step"], record["gradient_information"]
         accumulated += (step - before) * gradient
@@ -63,6 +63,6 @@ def _gap(record: Record, test_domains: Collection[str]) -> float:
     if not all(risks.values()):
         raise DataError(
             f"the record of step {record['step']} lacks the risk of training or test domains;"
-            " train with --evaluate train-out,test-in"
+            ' train with `evaluate=["train-out", "test-in"]`'
         )
     return fmean(risks[True]) - fmean(risks[False])

@@ -1,13 +1,11 @@
-"""Checkpoints are data: nested state as one safetensors file, tensors beside a JSON header.
+"""Checkpoints: nested state in one safetensors file, tensors with a JSON header.
 
-Reading one runs no code.  Writing one is all or nothing: aside first, then renamed.
+Reading a checkpoint never runs code.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +13,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from shiftproof.core.errors import CheckpointError, RunConflict
+from shiftproof.core.errors import CheckpointError
+from shiftproof.core.files import write_atomically
 
 State = dict[str, Any]
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Put ``data`` at ``path`` so that any reader, after any crash, sees the old or the new."""
-    aside = path.with_name(path.name + ".new")
-    if path.is_dir():
-        raise RunConflict(f"{path} is a folder, and a file is to be written there; name another")
-    with open(aside, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
-    with contextlib.suppress(OSError):  # not every system can flush a folder
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def save_state(path: Path, state: State) -> None:
@@ -61,14 +42,14 @@ def load_state(path: Path) -> State | None:
     return state
 
 
-# In the tree a tensor is {"tensor": name}, a dict {"dict": [[key, value], …]} (optimisers use
-# integer keys, which a JSON object would turn into text), a list or tuple {"list": […]}, and
-# anything else stands for itself.
+# In the tree, a tensor is {"tensor": name}, a dict {"dict": [[key, value], …]} (optimisers use
+# integer keys, which a JSON object would turn into text) and a list or tuple {"list": […]}; other
+# values are stored as they are.
 
 
 def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, Tensor):
-        # Cloned, because safetensors refuses tensors that share memory.
+        # Cloned, because safetensors rejects tensors that share memory.
         tensors[path] = value.detach().cpu().clone().contiguous()
         return {"tensor": path}
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What determines a run, and nothing else: two equal configurations give equal records."""
+"""The configuration of a run: two runs with equal configurations have equal records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ import torch
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Regime, Scalar, resolve, specs
+from shiftproof.core.text import counted
 from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
+from shiftproof.data.splits import Split, split_domain
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.models import MODELS, Model
 from shiftproof.models.weights import RANDOM, content_hash, names_a_file
@@ -26,8 +28,8 @@ PRECISIONS = ("fp32", "bf16")
 # Which samples to evaluate on: the two parts of the training and of the test domains, and the
 # dataset's extra sets.
 EVALUATION_SETS = ("train-in", "train-out", "test-in", "test-out", "extra")
-# What may be asked of an evaluation: the sets, and a test whether the outputs on train-out mean the
-# same in every training domain (see `training.invariance`).
+# What `evaluate` may name: the sets, and a test whether the outputs on train-out mean the same in
+# every training domain (see `training.invariance`).
 INVARIANCE = "invariance"
 EVALUATIONS = (*EVALUATION_SETS, INVARIANCE)
 DEFAULT_EVALUATION = ("train-out", "test-in", "test-out", "extra")
@@ -35,17 +37,17 @@ DEFAULT_EVALUATION = ("train-out", "test-in", "test-out", "extra")
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A run: data by its fingerprint, everything else by value.
+    """All that determines a run: the data by its fingerprint, everything else by value.
 
-    ``hparams`` holds the algorithm's and the backbone's; ``data_seed`` decides colouring and
-    splits, ``seed`` starting weights, batches and noise.
+    `hparams` holds the hyper-parameters of the algorithm and the backbone; `data_seed` decides
+    generated data and splits, `seed` starting weights, batches and noise.
 
-    ``frozen`` says which network made the features, if ``backbone`` is trained on features (see
-    `training.features`).  With ``augment_validation`` the training domains are
-    evaluated on random views, as the original protocol does.
+    `frozen` names the network that computed the features, if `backbone` is trained on features
+    (see `training.features`).  With `augment_validation`, the training domains are evaluated on
+    random views, as in the original protocol.
 
-    Where ``weights`` is a file, ``hparams`` names its content; ``weights_file`` says where it lies
-    on this machine and is no part of the run: not compared, not written, not in the id.
+    If `weights` is a file, `hparams` holds the hash of its content; `weights_file` is its
+    path on this machine and not part of the run: not compared, not written, and not in the id.
     """
 
     dataset: str
@@ -76,7 +78,7 @@ class RunConfig:
     def to_json(self) -> dict[str, Any]:
         """Return the configuration as JSON values.
 
-        What came later is left out where it is not used: older runs keep their ids.
+        Settings that were added later are left out where unused, so older runs keep their ids.
         """
         unused = {"average": "none", "frozen": {}, "augment_validation": False}
         return {
@@ -94,12 +96,12 @@ class RunConfig:
         return cls(**fields)
 
     def evaluates_after(self, step: int) -> bool:
-        """Whether an evaluation follows this update: 1, 1 + every, …, and the last."""
+        """Whether the run is evaluated after this update: 1, 1 + every, …, and the last."""
         every = self.eval_every
         return step == self.steps or (every > 0 and (step - 1) % every == 0)
 
     def task(self, dataset: DomainDataset) -> Task:
-        """Return what the model is to learn from the training domains of ``dataset``."""
+        """Return the task of the training domains of `dataset`."""
         return Task(
             dataset.input_shape,
             len(dataset.classes),
@@ -107,13 +109,25 @@ class RunConfig:
             dataset.regime,
         )
 
+    def splits(self, dataset: DomainDataset) -> list[Split]:
+        """Return the *in* and *out* part of each domain, in order."""
+        return [
+            split_domain(len(domain), self.holdout, self.data_seed, index)
+            for index, domain in enumerate(dataset.domains)
+        ]
+
+    def training_splits(self, dataset: DomainDataset) -> dict[str, Split]:
+        """Return the *in* and *out* part of each training domain, by name."""
+        pairs = zip(dataset.domain_names, self.splits(dataset), strict=True)
+        return {name: split for name, split in pairs if name not in self.test_domains}
+
     def algorithm_hparams(self, regime: Regime) -> Algorithm.Hparams:
-        """Return the algorithm's share of the hyper-parameters."""
+        """Return the hyper-parameters of the algorithm."""
         declared = ALGORITHMS.get(self.algorithm).Hparams
         return resolve(declared, regime, _share(declared, self.hparams))
 
     def model(self, regime: Regime) -> Model:
-        """Return the backbone with its share of the hyper-parameters."""
+        """Return the backbone with its hyper-parameters."""
         declared = MODELS.get(self.backbone)
         hparams = dict(self.hparams)
         if self.weights_file:
@@ -146,35 +160,35 @@ def configure(
     augment_validation: bool = False,
     fewest_training_domains: int = 2,
 ) -> RunConfig:
-    """Return the configuration of a run, with every name and value checked and filled in.
+    """Return the configuration of a run, with all names and values checked and defaults filled in.
 
     Args:
-        dataset: the loaded data, made with ``data_seed``.
+        dataset: the loaded data, made with `data_seed`.
         algorithm: a name of `ALGORITHMS`.
-        test_domains: domains kept out of training; none trains on all of them.
-        backbone: a name of `MODELS` or of timm; the dataset's own by
-            default.
-        hparams: values in place of the defaults, of the algorithm or the backbone; ``weights``
-            may be the path of a file.
+        test_domains: domains that are not trained on; by default, all are trained on.
+        backbone: a name of `MODELS` or of timm; by default that of the dataset.
+        hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults;
+            `weights` may be the path of a file.
         steps: number of updates.
-        eval_every: evaluate after update 1, 1 + eval_every, … and the last; 0 for the last alone.
+        eval_every: evaluate after update 1, 1 + eval_every, … and the last; 0 for the last only.
         evaluate: which of `EVALUATIONS`.
-        holdout: the share of each domain that is not trained on.
-        seed: starting weights, batches and noise.
-        data_seed: data and splits; ``seed`` by default.
+        holdout: the share of each domain that is held out from training.
+        seed: seed of starting weights, batches and noise.
+        data_seed: seed of generated data and splits; by default `seed`.
         device: auto, cpu, cuda, mps.
         precision: fp32 or bf16 (autocast).
-        average: which weights to score, of `AVERAGES`: the
-            last ones, their moving average, SWAD's mean over the valley of the validation risk,
-            or those with the lowest validation risk (``best``).
+        average: which weights to score, of `AVERAGES`: the last ones, their moving average, SWAD's
+            mean over the valley of the validation risk, or those with the lowest validation risk
+            (`best`).
         augment_validation: evaluate the training domains on random views of their images, as
-            DomainBed does, in place of whole images.
-        fewest_training_domains: with fewer left for training, refuse; 1 is for runs that leave
+            DomainBed does, instead of whole images.
+        fewest_training_domains: the smallest number of training domains; 1 is for runs that leave
             out most domains to choose hyper-parameters.
     """
     if len(dataset.classes) < 2:
         raise DataError(
-            f"{dataset.name} has one class only ({', '.join(dataset.classes)}): nothing to learn"
+            f"{dataset.name} has one class only ({', '.join(dataset.classes)}); at least two are"
+            " needed"
         )
     backbone = MODELS.full_name(backbone or dataset.backbone)
     declared = (ALGORITHMS.get(algorithm).Hparams, MODELS.get(backbone))
@@ -182,8 +196,8 @@ def configure(
     for name in hparams or {}:
         if name == "weights" and name not in known:
             raise InvalidValue(
-                f"{backbone} has no weights to start from;"
-                " --weights is for resnet18, resnet50 and timm's networks"
+                f"{backbone} has no weights to start from; `weights` is for resnet18, resnet50 and"
+                " timm's networks"
             )
         if name not in known:
             raise UnknownName(f"hyper-parameter of {algorithm} on {backbone}", name, known)
@@ -200,7 +214,7 @@ def configure(
             raise UnknownName("evaluation set", name, EVALUATIONS)
     if INVARIANCE in evaluate and "train-out" not in evaluate:
         raise InvalidValue(
-            f"--evaluate {INVARIANCE} tests the outputs on train-out: name it too (now:"
+            f"{INVARIANCE} tests the outputs on train-out: `evaluate` must include both (now:"
             f" {','.join(evaluate)})"
         )
     if precision not in PRECISIONS:
@@ -208,16 +222,16 @@ def configure(
     if average not in AVERAGES:
         raise UnknownName("average", average, AVERAGES)
     if steps < 1:
-        raise InvalidValue(f"steps must be at least 1, not {steps}")
+        raise InvalidValue(f"`steps` must be at least 1, not {steps}")
     if not (0 <= holdout < 1 and math.isfinite(holdout)):
-        raise InvalidValue(f"holdout must lie in [0, 1), not {holdout}")
+        raise InvalidValue(f"`holdout` must lie in [0, 1), not {holdout}")
     eval_every = dataset.eval_every if eval_every is None else eval_every
     if eval_every < 0:
-        raise InvalidValue(f"eval_every must be at least 0, not {eval_every}")
+        raise InvalidValue(f"`eval_every` must be at least 0, not {eval_every}")
     if AVERAGES[average].judges and ("train-out" not in evaluate or eval_every == 0):
         raise InvalidValue(
-            f"--average {average} follows the risk on train-out: --evaluate must name it (now:"
-            f" {','.join(evaluate)}) and --eval-every must be above 0 (now: {eval_every})"
+            f"`average={average!r}` needs the risk on train-out: `evaluate` must include it (now:"
+            f" {','.join(evaluate)}) and `eval_every` must be above 0 (now: {eval_every})"
         )
     return RunConfig(
         dataset=dataset.name,
@@ -251,15 +265,15 @@ def _test_domains(dataset: DomainDataset, asked: Sequence[str], fewest: int) -> 
     left = [name for index, name in enumerate(dataset.domain_names) if index not in chosen]
     if len(left) < fewest:
         raise DataError(
-            f"{dataset.name} has {len(dataset.domains)} domains"
-            f" ({', '.join(dataset.domain_names)}), and {len(left)} remain for training;"
-            f" at least {('one', 'two')[fewest - 1]} must"
+            f"{dataset.name} has {counted(len(dataset.domains), 'domain')}"
+            f" ({', '.join(dataset.domain_names)}), with {len(left)} left for training; needed:"
+            f" at least {('one', 'two')[fewest - 1]}"
         )
     return tuple(dataset.domain_names[index] for index in sorted(chosen))
 
 
 def choose_device(asked: str) -> str:
-    """Return ``asked``, or the best device there is for ``auto``; raise if it is not there."""
+    """Return `asked`, or for `auto` the fastest device; raise if the machine lacks it."""
     available = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
@@ -271,5 +285,5 @@ def choose_device(asked: str) -> str:
     if kind not in available:
         raise UnknownName("device", asked, ["auto", *available])
     if not available[kind]:
-        raise InvalidValue(f"this machine has no {kind} device; use --device auto")
+        raise InvalidValue(f"this machine has no {kind} device; use `device='auto'`")
     return asked

@@ -1,4 +1,4 @@
-"""The numbers that steps measure, kept on the device until someone reads them."""
+"""One number a step, kept on the device until it is read."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from torch import Tensor
 ROOM = 256
 
 
-class Series:
-    """One number a step, in a few tensors.
+class DeviceSeries:
+    """A series of numbers in a few tensors.
 
-    A tensor for each would be simpler, but thousands of tiny allocations between the large ones of
-    a step scatter the heap: the memory of a run on images then grows by half a megabyte a step.
+    One tensor for each number would be simpler, but thousands of tiny allocations between the large
+    ones of a step fragment the heap: the memory of a run on images then grows by half a megabyte a
+    step.
     """
 
     def __init__(self, values: Tensor | None = None) -> None:
@@ -21,7 +22,7 @@ class Series:
         self._count = 0
 
     def append(self, value: Tensor) -> None:
-        """Add a number; nothing waits for the device."""
+        """Add a number, without waiting for the device."""
         if self._open is None:
             self._open = torch.empty(ROOM, dtype=value.dtype, device=value.device)
         self._open[self._count].copy_(value)

@@ -1,4 +1,4 @@
-"""Evaluation: accuracy and risk on the sets that were asked for, and on nothing else."""
+"""Evaluation: accuracy and risk on the requested sets, and on no others."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.base import as_numbers
+from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.splits import Split
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models.risk import per_sample_risk, predicted_class
 from shiftproof.training.config import RunConfig
 
-# At once, counted as float32.
+# The largest batch; bytes are counted as float32.
 MOST_SAMPLES = 1024
 MOST_BYTES = 40 * 1024**2
 
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Some samples of a domain, under the name their accuracy is recorded by.
+    """Some samples of a domain, with the name of their accuracy in the records.
 
-    ``kind`` is one of `EVALUATION_SETS`; an ``augmented`` set is
-    evaluated on random views of its images.
+    `kind` is one of `EVALUATION_SETS`; an `augmented` set is evaluated on random views of its
+    images.
     """
 
     name: str
@@ -44,8 +44,7 @@ class EvaluationSet:
 class Score:
     """Share of samples classified correctly, and their mean risk.
 
-    ``outputs`` are the logits [n, classes] and labels [n] it was taken from, where they were asked
-    for, on the processor.
+    `outputs` are the logits [n, classes] and labels [n], on the CPU, if they were requested.
     """
 
     accuracy: float
@@ -56,10 +55,10 @@ class Score:
 def plan_evaluation(
     config: RunConfig, dataset: DomainDataset, splits: list[Split]
 ) -> list[EvaluationSet]:
-    """Return the sets that ``config.evaluate`` asks for, named ``domain/in`` or ``domain/out``.
+    """Return the sets in `config.evaluate`, named `domain/in` or `domain/out`.
 
-    An extra set goes by its own name.  A part of a training domain without samples is an error: it
-    was asked for, and a number for it would be made up.
+    An extra set has its own name.  A requested part of a training domain without samples is an
+    error.
     """
     sets = []
     for domain, split in zip(dataset.domains, splits, strict=True):
@@ -73,8 +72,8 @@ def plan_evaluation(
             if len(index) == 0:
                 raise DataError(
                     f"domain {domain.name!r} ({len(domain)} samples) has none in its {part!r} part"
-                    f" at --holdout {config.holdout:g}; change --holdout, leave {kind} out of"
-                    " --evaluate, or remove the domain"
+                    f" at `holdout={config.holdout:g}`; change it, leave {kind} out of `evaluate`,"
+                    " or remove the domain"
                 )
             augmented = config.augment_validation and role == "train"
             name = f"{domain.name}/{part}"
@@ -93,10 +92,10 @@ def evaluate(
     *,
     keep_outputs: bool = False,
 ) -> Score:
-    """Return accuracy and mean risk; the algorithm is left in the mode it was in.
+    """Return accuracy and mean risk; the algorithm keeps its mode, training or evaluation.
 
-    The risk is not finite if the model's outputs are not.  ``workers`` threads read lazy inputs;
-    ``view_seed`` decides the random views of an augmented set.
+    The risk is not finite if the model's outputs are not.  `workers` threads read lazy inputs;
+    `view_seed` decides the random views of an augmented set.
     """
     device = subset.domain.y.device
     correct = torch.zeros((), dtype=torch.int64, device=device)
@@ -139,15 +138,15 @@ def read_in_order(
 
 
 def batch_size(domain: Domain) -> int:
-    """Return how many samples to take at once: no more than a bounded number of bytes."""
+    """Return the largest batch size within a limit on bytes."""
     per_sample = 4 * math.prod(domain.x.shape[1:])
     return max(1, min(MOST_SAMPLES, MOST_BYTES // per_sample))
 
 
 def reading_threads(asked: int | None) -> int:
-    """Return how many threads read image files: as asked, or one a core and eight at most."""
+    """Return how many threads read image files: by default one a core, at most eight."""
     if asked is None:
         return min(os.cpu_count() or 1, 8)
     if asked < 0:
-        raise InvalidValue(f"workers must be at least 0, not {asked}")
+        raise InvalidValue(f"`workers` must be at least 0, not {asked}")
     return asked

@@ -1,8 +1,8 @@
-"""Frozen features: a backbone sees every image once, and training goes on from what it saw.
+"""Frozen features: a backbone computes the features of every image once, to train on them.
 
-The features φ(x) of a domain are kept on disk under a name that hashes all they depend on: the
-content of the images and their view, the network, its weights, the precision.  Moved or renamed
-images find them again; changed ones do not.
+The features φ(x) of a domain are cached on disk under a hash of all they depend on: the content of
+the images and their view, the network, its weights, the precision.  So they are found again if the
+images are moved or renamed, but not if they change.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.files import write_atomically
 from shiftproof.core.space import resolve
 from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.base import Progress, as_numbers, silent
-from shiftproof.data.cache_dir import home
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.cache_dir import cache_dir
+from shiftproof.data.domain import as_numbers
 from shiftproof.data.input_forms import InputForm, form_of
 from shiftproof.models import MODELS, Model
 from shiftproof.models.pretrained import PretrainedModel
 from shiftproof.models.weights import PRETRAINED, content_hash, names_a_file
-from shiftproof.training.checkpoint import write_atomically
 from shiftproof.training.config import PRECISIONS, choose_device
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
 
-# Samples to a file: what an interrupted extraction may have to do again.
+# Samples in a file: an interrupted extraction repeats at most this many.
 SHARD = 2048
 
 
@@ -49,25 +50,25 @@ def freeze(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> FrozenFeatures:
-    """Return ``dataset`` with the features of each sample, [n, k] float32, as its inputs.
+    """Return `dataset` with the features of each sample, [n, k] float32, as its inputs.
 
-    ``weights`` is ``pretrained``, ``random`` (of a fixed seed) or a file.  What was extracted
-    before is read from the cache; an interrupted extraction goes on.  The network that is trained
-    on the features is, unless another is chosen, an ``mlp``.
+    `weights` is `pretrained`, `random` (with a fixed seed) or a file.  Features that were
+    computed before are read from the cache; an interrupted extraction resumes.  By default, the
+    network trained on the features is an `mlp`.
     """
     if dataset.preparation is not None or len(dataset.input_shape) != 3:
-        raise InvalidValue(f"--freeze is for images, and {dataset.name} has none")
+        raise InvalidValue(f"`freeze` is for images, but {dataset.name} has none")
     name = MODELS.full_name(backbone)
     if not issubclass(MODELS.get(name), PretrainedModel):
         raise InvalidValue(
-            f"--freeze needs a backbone with weights learnt elsewhere (resnet18, resnet50 or"
-            f" timm's), and {name} has none"
+            f"`freeze` needs a pretrained backbone (resnet18, resnet50 or timm's networks), not"
+            f" {name}"
         )
     if precision not in PRECISIONS:
         raise UnknownName("precision", precision, PRECISIONS)
     workers = reading_threads(workers)
     device = choose_device(device)
-    dataset = dataset.without_chance()
+    dataset = dataset.without_augmentation()
     frozen = {
         "backbone": name,
         "weights": content_hash(weights) if names_a_file(weights) else weights,
@@ -83,15 +84,15 @@ def freeze(
         progress(f"features of {name}", done, total)
 
     def extract(domain: Domain) -> Domain:
-        folder = home() / "features" / _key(frozen, domain)
+        folder = cache_dir() / "features" / _key(frozen, domain)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DataError(
-                f"{folder} cannot be written ({error.strerror}); set SHIFTPROOF_HOME to a folder"
-                " that can"
+                f"{folder} cannot be written ({error.strerror}); set SHIFTPROOF_HOME to a writable"
+                " folder"
             ) from error
-        # A second process waits, and finds the features of the first.
+        # A second process waits, then reads the features of the first.
         with FileLock(folder / "lock"):
             starts = range(0, len(domain), SHARD)
             return replace(domain, x=torch.cat([shard(domain, folder, start) for start in starts]))
@@ -121,21 +122,21 @@ def freeze(
     )
     return FrozenFeatures(
         **{item.name: getattr(made, item.name) for item in fields(made)},
-        source=form_of(dataset, {}),
+        source=form_of(dataset, None),
         network=extractor.built,
     )
 
 
 @dataclass(frozen=True)
 class FrozenFeatures(DomainDataset):
-    """Features that a network made of other inputs, and what makes the same of more of them."""
+    """Features as a dataset, with the input form and the network that computed them."""
 
     source: InputForm = field(kw_only=True)
     network: Callable[[], nn.Module] = field(kw_only=True, compare=False, repr=False)
 
 
 class _Extractor:
-    """A backbone that is built when the first features are missing."""
+    """A backbone that is built when features are first missing."""
 
     def __init__(
         self,
@@ -161,8 +162,8 @@ class _Extractor:
                 features = featurizer(as_numbers(x.to(self._device))).float().cpu()
             if not features.isfinite().all():
                 raise DataError(
-                    f"the features of domain {domain.name!r} are not finite; use --precision fp32"
-                    " or other weights"
+                    f"the features of domain {domain.name!r} are not finite; use"
+                    " `precision='fp32'` or other `weights`"
                 )
             yield features
 
@@ -170,22 +171,22 @@ class _Extractor:
         """Return the network, in eval mode and on its device."""
         if self._featurizer is None:
             with torch.random.fork_rng():
-                torch.manual_seed(0)  # which decides random weights
+                torch.manual_seed(0)  # for random weights
                 featurizer = build_extractor(self._model, self._input_shape)
-            # Images in channels-last order are what convolutions on a CPU are fastest with.
+            # Convolutions on a CPU are fastest with images in channels-last order.
             featurizer = featurizer.to(self._device)
             self._featurizer = featurizer.to(memory_format=torch.channels_last)
         return self._featurizer
 
 
 def extractor_model(backbone: str, weights: str) -> Model:
-    """Return the description of a network that makes features."""
+    """Return the network that computes features, not built yet."""
     return resolve(MODELS.get(backbone), "large-image", {"weights": weights, "dropout": 0.0})
 
 
 def build_extractor(model: Model, input_shape: tuple[int, ...]) -> nn.Module:
-    """Return a network that makes features of inputs of a shape, in eval mode."""
-    # Of the task, its featurizer depends on the inputs alone.
+    """Return a network that computes features of inputs of a shape, in eval mode."""
+    # Its featurizer depends only on the input shape of the task.
     return model.build(Task(input_shape, 2, 1, "large-image")).featurizer.eval()
 
 
@@ -195,7 +196,7 @@ def _key(frozen: dict[str, str], domain: Domain) -> str:
 
 
 def _read(path: Path, rows: int) -> Tensor | None:
-    """Return a shard, or None if it is not there or not whole."""
+    """Return a shard, or None if it is missing or incomplete."""
     if not path.exists():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Stopping at the end of a step when asked to, so that what is saved is whole."""
+"""Stop after the current step on SIGINT or SIGTERM, so that the checkpoint is complete."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from types import FrameType
 
 @contextmanager
 def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Within the context, note SIGINT and SIGTERM; yields a function that says if one came.
+    """Catch the first SIGINT or SIGTERM; yields a function that tells whether one came.
 
-    A second signal acts as it would have without us.  Outside the main thread, where Python
-    handles no signals, nothing is noted.
+    A second signal has its usual effect.  Outside the main thread, where Python handles no signals,
+    nothing is caught.
     """
     came = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -1,16 +1,15 @@
-"""Whether a model's outputs mean the same in every training domain.
+"""Test whether a model's outputs mean the same in every training domain.
 
-The outputs R are a representation as well: the network is their encoder and softmax their
-predictor, and no smaller one has the prediction as a function of it.  So the concept shift
-I(Y;D|R) and the covariate shift I(R;D) are measured on them: they are few, and made for a linear
-rule.
+The outputs R are a representation too: the network is the encoder and softmax the predictor.  So
+the concept shift I(Y;D|R) and the covariate shift I(R;D) are estimated for them; they are few, and
+a linear rule suits them.
 
-Logits count up to a common constant: c classes have c − 1 contrasts.  Where classes are many, each
-has too few samples for a rule of its own, and the question is the coarser one: does the same
-confidence mean the same chance of being right?  The largest log-probabilities, in order, stand for
-the outputs there, and "the first is right" for the label.
+Logits are defined up to a common constant: c classes have c − 1 contrasts.  With many classes, each
+has too few samples for its own rule, and the question becomes coarser: does the same confidence
+mean the same chance of a correct prediction?  Then the largest log-probabilities, in order, replace
+the outputs, and "the first is correct" replaces the label.
 
-A test finds what its samples can show.  Held-out parts of a few samples hardly ever show a shift.
+The power of the test depends on the number of samples: small held-out parts rarely show a shift.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from torch import Tensor
 
 FOLDS = 3
 RESAMPLES = 199
-# Of all domains together: enough to find a concept shift of 0.001 nats, in a second.
+# Over all domains: enough to detect a concept shift of 0.001 nats, in a second.
 MOST_SAMPLES = 10_000
-# As many as a label or a column each, at most.
+# The largest number of classes or features.
 MOST_CLASSES = 12
 
 
@@ -36,11 +35,11 @@ def shift_of_outputs(outputs: Mapping[str, tuple[Tensor, Tensor]], seed: int) ->
 
     Args:
         outputs: logits [n, classes] and labels [n] of each training domain's held-out part.
-        seed: which samples are taken, if there are many, and how they are resampled.
+        seed: decides which samples are taken, if there are many, and how they are resampled.
 
-    ``label_entropy`` says, by domain, how far the risk falls by knowing the label shares alone:
-    a model that does no better has learnt nothing.  ``concept`` and ``covariate`` each hold value,
-    low and high (95%) and p_value; where they cannot be measured, ``untested`` says why.
+    `label_entropy` is, by domain, the risk of a model that predicts the label shares: a model
+    that does no better has learnt nothing.  `concept` and `covariate` each hold value, low and
+    high (95%) and p_value; if they cannot be measured, `untested` says why.
     """
     shift: dict[str, Any] = {
         "classes": max((logits.shape[1] for logits, _ in outputs.values()), default=0),
@@ -48,7 +47,7 @@ def shift_of_outputs(outputs: Mapping[str, tuple[Tensor, Tensor]], seed: int) ->
     }
     if why := _untestable(outputs):
         return shift | {"untested": why}
-    # scikit-learn takes a while to import: not before it is needed.
+    # scikit-learn takes a while to import.
     from shiftproof.information.classifiers import CrossFitted
 
     taken = _share(list(outputs.values()), seed)
@@ -72,10 +71,10 @@ def shift_of_outputs(outputs: Mapping[str, tuple[Tensor, Tensor]], seed: int) ->
 def read(logits: Tensor, labels: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Return features [n, at most 12] of logits [n, classes], and labels [n].
 
-    Contrasts of the logits and the labels themselves, or of many classes the largest
-    log-probabilities and whether the first is right.
+    Contrasts of the logits and the labels themselves; with many classes, the largest
+    log-probabilities and whether the first is correct.
     """
-    # With numbers of double precision: what is tested may not hang on rounding.
+    # In double precision, so that rounding does not affect the test.
     logits = logits.cpu().double()
     labels = labels.cpu()
     classes = logits.shape[1]
@@ -98,7 +97,7 @@ def label_entropy(labels: Tensor) -> float:
 
 
 def _untestable(outputs: Mapping[str, tuple[Tensor, Tensor]]) -> str:
-    """Say why nothing can be measured; nothing if it can."""
+    """Return why nothing can be measured, or an empty text."""
     if len(outputs) < 2:
         return "a single training domain"
     for name, (logits, labels) in outputs.items():
@@ -112,7 +111,7 @@ def _untestable(outputs: Mapping[str, tuple[Tensor, Tensor]]) -> str:
 
 
 def _share(outputs: list[tuple[Tensor, Tensor]], seed: int) -> list[tuple[Tensor, Tensor]]:
-    """Return the same share of each domain's samples, all of them if they are few."""
+    """Return the same share of each domain's samples; all of them if they are few."""
     total = sum(len(labels) for _, labels in outputs)
     if total <= MOST_SAMPLES:
         return outputs

@@ -1,4 +1,4 @@
-"""A run taken up again from its folder: what determined it, its samples, and its weights."""
+"""Load a run from its folder: its configuration, its checkpoint, its weights."""
 
 from __future__ import annotations
 
@@ -8,47 +8,68 @@ from dataclasses import replace
 from pathlib import Path
 
 from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.core.files import read_json
 from shiftproof.data import DomainDataset
-from shiftproof.data.splits import Split, split_domain
+from shiftproof.data.preparation import FittedPreparation
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models.weights import RANDOM
 from shiftproof.training.averaging import AVERAGES
+from shiftproof.training.checkpoint import State, load_state
 from shiftproof.training.config import RunConfig, choose_device
-from shiftproof.training.run_folder import RunFolder, read_json
+from shiftproof.training.run_folder import START_OVER, RunFolder
 
 
 def read_run(folder: Path) -> RunConfig:
-    """Return what determined the run in a folder."""
+    """Return the configuration of the run in a folder."""
     path = folder / "config.json"
     if not path.is_file():
-        raise DataError(f"{folder} holds no run: there is no {path.name}")
+        raise DataError(f"{folder} holds no run: it has no {path.name}")
     try:
-        return RunConfig.from_json(read_json(path))
+        return RunConfig.from_json(read_json(path, remedy=START_OVER))
     except TypeError as error:
-        raise CheckpointError(f"{path} is not of a run of this version ({error})") from error
+        raise CheckpointError(
+            f"{path} was written by another version; train again ({error})"
+        ) from error
 
 
-def training_splits(run: RunConfig, dataset: DomainDataset) -> dict[str, Split]:
-    """Return which samples of each training domain a run is trained on, and which it holds out."""
-    return {
-        domain.name: split_domain(len(domain), run.holdout, run.data_seed, index)
-        for index, domain in enumerate(dataset.domains)
-        if domain.name not in run.test_domains
-    }
+def read_checkpoint(folder: Path) -> State:
+    """Return the state of the run in a folder."""
+    state = load_state(RunFolder(folder).checkpoint)
+    if state is None:
+        raise DataError(f"the run in {folder} has no checkpoint yet; train it first")
+    return state
+
+
+def fitted_preparation(
+    run: RunConfig, dataset: DomainDataset, state: State | None
+) -> FittedPreparation | None:
+    """Return the preparation of a run's inputs, fitted to its training samples.
+
+    It is fitted once, when the run starts, and kept in its checkpoint.  Checkpoints of version 0.1
+    do not hold it.
+    """
+    if dataset.preparation is None:
+        return None
+    if state is None or "preparation" not in state:
+        splits = run.training_splits(dataset)
+        return dataset.fit_preparation({name: split.in_ for name, split in splits.items()})
+    try:
+        return dataset.preparation.from_json(state["preparation"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the checkpoint of the run is damaged ({error!r})") from error
 
 
 def without_starting_weights(run: RunConfig, device: str = "auto") -> RunConfig:
-    """Return a run whose network is built without the weights to start from, for those to come."""
+    """Return a run whose network starts from random weights, into which trained ones are loaded."""
     started = {**run.hparams, **({"weights": RANDOM} if "weights" in run.hparams else {})}
     return replace(run, hparams=started, device=choose_device(device), weights_file="")
 
 
 @contextmanager
-def weights_in_place(folder: Path, run: RunConfig, algorithm: Algorithm) -> Iterator[None]:
-    """Load the checkpoint, and its averaged weights for the while if the run averages."""
-    state = RunFolder(folder).load()
-    if state is None:
-        raise DataError(f"the run in {folder} has no checkpoint yet; let it train for a while")
+def weights_in_place(
+    folder: Path, run: RunConfig, algorithm: Algorithm, state: State
+) -> Iterator[None]:
+    """Load the weights of a checkpoint; inside the context, averaged ones if the run averages."""
     average = AVERAGES[run.average](algorithm)
     try:
         algorithm.load_training_state(state["algorithm"])

@@ -1,53 +1,56 @@
-"""Those who watch a run."""
+"""Training callbacks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch import Tensor
 
+from shiftproof.data import DomainDataset
 from shiftproof.training.config import RunConfig
 from shiftproof.training.records import Record
 
 
 class Observer:
-    """Watches a run; every method does nothing unless overridden."""
+    """Callbacks of a run; each does nothing unless overridden."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Part of the data is read, or of another long task before or after training is done."""
+
+    def loaded(self, dataset: DomainDataset) -> None:
+        """The data is read; called before `begin`."""
 
     def begin(self, config: RunConfig, step: int) -> None:
-        """The run starts, or goes on, after ``step`` updates."""
+        """The run starts, or resumes after `step` updates."""
 
     def step(self, step: int, measured: dict[str, Tensor]) -> None:
-        """An update was taken; reading ``measured`` waits for the device, so do it rarely."""
+        """An update was made; reading `measured` waits for the device, so do it rarely."""
 
     def record(self, record: Record) -> None:
         """An evaluation was recorded."""
 
     def note(self, text: str) -> None:
-        """Something the user may not expect, in one sentence."""
+        """Something that the user may not expect, in one sentence."""
 
 
-class Together(Observer):
-    """Several who watch one run."""
+def _passed_on(name: str) -> Callable[..., None]:
+    def call_all(self: CompositeObserver, *arguments: Any) -> None:
+        for observer in self._observers:
+            getattr(observer, name)(*arguments)
+
+    return call_all
+
+
+class CompositeObserver(Observer):
+    """Several observers as one."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = observers
 
-    def begin(self, config: RunConfig, step: int) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.begin(config, step)
-
-    def step(self, step: int, measured: dict[str, Tensor]) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.step(step, measured)
-
-    def record(self, record: Record) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.record(record)
-
-    def note(self, text: str) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.note(text)
+    progress = _passed_on("progress")
+    loaded = _passed_on("loaded")
+    begin = _passed_on("begin")
+    step = _passed_on("step")
+    record = _passed_on("record")
+    note = _passed_on("note")

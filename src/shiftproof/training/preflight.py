@@ -1,4 +1,4 @@
-"""What a user should know before the first step, one sentence each: nothing here stops a run."""
+"""Notes on the data and settings of a run before its first step, one sentence each."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from shiftproof.core.space import specs
+from shiftproof.core.text import counted, listed
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.training.config import RunConfig
 
 
-def concerns(
+def preflight_notes(
     config: RunConfig, dataset: DomainDataset, splits: Sequence[Split], algorithm: Algorithm
 ) -> Iterator[str]:
-    """Yield what was noticed of the data and of the settings."""
+    """Yield notes on the data and the settings."""
     yield from dataset.notes
     yield from _late_parts(config, algorithm)
     yield from _thin_domains(config, dataset, splits, algorithm.hparams.batch_size)
@@ -31,10 +32,10 @@ def _late_parts(config: RunConfig, algorithm: Algorithm) -> Iterator[str]:
                 for name, spec in specs(type(algorithm.hparams)).items()
                 if spec.unit == "steps" and getattr(algorithm.hparams, name) == start
             ]
-            shorter = f" (--hparam {waits[0]}=…)" if waits else ""
+            shorter = f"lower `{waits[0]}` or " if waits else ""
             yield (
                 f"a part of {config.algorithm} waits for step {start} and never acts in"
-                f" {config.steps} steps; shorten its warm-up{shorter} or take more steps"
+                f" {config.steps} steps; {shorter}train for more `steps`"
             )
 
 
@@ -46,15 +47,16 @@ def _thin_domains(
             continue
         if len(split.in_) < batch_size:
             yield (
-                f"domain {domain.name!r} has {len(split.in_)} samples to train on, fewer than"
-                f" batch_size {batch_size}: they repeat within a batch; lower it or --holdout"
+                f"domain {domain.name!r} has {counted(len(split.in_), 'training sample')}, fewer"
+                f" than the batch size of {batch_size}, so they repeat within a batch; lower"
+                " `batch_size` or `holdout`"
             )
         present = torch.unique(domain.labels(split.in_))
         if len(present) == 1:
             (label,) = present.tolist()
             yield (
-                f"domain {domain.name!r} has one class only to train on"
-                f" ({dataset.classes[label]!r}, {len(split.in_)} samples): a method that"
+                f"domain {domain.name!r} has training samples of one class only"
+                f" ({dataset.classes[label]!r}, {counted(len(split.in_), 'sample')}): a method that"
                 " matches domains will match classes there; merge it with another domain or hold"
                 " it out"
             )
@@ -70,9 +72,8 @@ def _unseen_labels(
         if len(unseen) == 0:
             continue
         names = [dataset.classes[label] for label in torch.unique(unseen).tolist()]
-        shown = ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
         yield (
-            f"domain {domain.name!r}: {len(unseen)} samples have a label never seen in training"
-            f" ({shown}) and can only count as wrong; add such samples to a training domain or"
-            " remove them"
+            f"domain {domain.name!r} has {counted(len(unseen), 'sample')} with labels never seen in"
+            f" training ({listed(names, most=3)}), which count as wrong; add such samples to a"
+            " training domain or remove them"
         )

@@ -1,7 +1,7 @@
-"""Records: what a run measured, one JSON line each, written at once and never rewritten.
+"""Records: the evaluations of a run, one JSON line each, appended as they are made.
 
-They hold nothing that depends on the machine's pace, so that an interrupted and resumed run ends
-with the same bytes as an uninterrupted one.
+They hold nothing that depends on time, so that an interrupted and resumed run ends with the same
+bytes as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import RunConflict
-from shiftproof.training.checkpoint import write_atomically
+from shiftproof.core.files import write_atomically
 
 Record = dict[str, Any]
 
@@ -27,12 +27,12 @@ def append_record(path: Path, record: Record) -> None:
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return all whole records; a last line cut short by a crash is not one."""
+    """Return all complete records; a last line cut off by a crash is left out."""
     return list(_whole_lines(path))
 
 
 def rewind_records(path: Path, step: int) -> list[Record]:
-    """Forget records after ``step`` and events (they will come again); return those that stay."""
+    """Delete records after `step` and events, which will come again; return those that stay."""
     kept = [r for r in _whole_lines(path) if r["step"] <= step and "event" not in r]
     data = b"".join(map(_line, kept))
     if not path.exists() or path.read_bytes() != data:

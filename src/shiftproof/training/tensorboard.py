@@ -1,4 +1,4 @@
-"""A run's records for TensorBoard: losses, and accuracy and risk of every set evaluated."""
+"""The records of a run for TensorBoard: losses, and accuracy and risk of every evaluated set."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ FOLDER = "tensorboard"
 
 
 class TensorBoard(Observer):
-    """Writes every record of a run into ``tensorboard`` in its folder, as it comes.
+    """Write every record of a run to `tensorboard` in its folder.
 
-    A run that goes on after a kill purges what it will record again.  Nothing is read from the
-    device for it: a record holds numbers.
+    A resumed run purges what it will record again.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -29,8 +28,7 @@ class TensorBoard(Observer):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise InvalidValue(
-                "--tensorboard needs one more package; install it by"
-                " pip install 'shiftproof[tensorboard]'"
+                "`tensorboard` needs another package; run pip install 'shiftproof[tensorboard]'"
             ) from error
         self._new = SummaryWriter
         self._folder = folder / FOLDER
@@ -44,7 +42,7 @@ class TensorBoard(Observer):
         self._last = config.steps
 
     def record(self, record: Record) -> None:
-        """Write all numbers of a record under its step, and leave none in memory."""
+        """Write all numbers of a record under its step, and flush them."""
         if self._writer is None:
             return
         for name, value in numbers_of(record):
@@ -55,7 +53,7 @@ class TensorBoard(Observer):
 
 
 def numbers_of(record: Record, prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yield the numbers of a record by their paths.
+    """Yield the numbers of a record with their paths.
 
     >>> list(numbers_of({"step": 1, "loss": 0.5, "accuracy": {"va/out": 0.7}}))
     [('loss', 0.5), ('accuracy/va/out', 0.7)]

@@ -16,12 +16,14 @@ from shiftproof.data import DATASETS
 from shiftproof.data.base import silent
 from shiftproof.data.datasets.domain_net import COUNTS as DOMAIN_NET_COUNTS
 from shiftproof.data.datasets.domain_net import DomainNet
-from shiftproof.data.datasets.image_benchmark import ImageBenchmark, key_of
+from shiftproof.data.datasets.image_benchmark import ImageBenchmark
 from shiftproof.data.datasets.office_home import OfficeHome
 from shiftproof.data.datasets.pacs import PACS
 from shiftproof.data.datasets.terra_incognita import TerraIncognita
-from shiftproof.data.library.completeness import expected, lacks, surplus
-from shiftproof.data.library.store import import_set, kept_sets
+from shiftproof.data.library.base import library_datasets
+from shiftproof.data.library.completeness import expected_counts, shortages, surplus
+from shiftproof.data.library.importing import import_dataset
+from shiftproof.data.similar_names import letters_of
 
 NAMES = ["domain-net", "office-home", "pacs", "terra-incognita", "vlcs"]
 
@@ -60,9 +62,9 @@ def taken(folder: Path) -> set[str]:
 
 
 def test_the_five_are_kept_in_the_library_under_their_registered_names():
-    assert sorted(kept_sets()) == NAMES
-    assert all(source.name == name for name, source in kept_sets().items())
-    assert all(issubclass(source, ImageBenchmark) for source in kept_sets().values())
+    assert sorted(library_datasets()) == NAMES
+    assert all(source.name == name for name, source in library_datasets().items())
+    assert all(issubclass(source, ImageBenchmark) for source in library_datasets().values())
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_a_card_has_the_numbers_of_the_protocol(name, images, domains, classes, 
         assert len(by_class) == classes
     # Known by letters and digits alone, and still told apart.
     for names in (card.counts, card.classes):
-        assert len({key_of(n) for n in names}) == len(names)
+        assert len({letters_of(n) for n in names}) == len(names)
     files = [s.filename for alternatives in card.sources for s in alternatives]
     assert files
     assert len(set(files)) == len(files)
@@ -106,27 +108,27 @@ def test_the_numbers_that_are_not_certain():
         return {domain: (n - 9, *[1] * 9) for domain, n in counts.items()}
 
     for counts in (now, before):
-        assert lacks(TerraIncognita, spread(counts)) == []
+        assert shortages(TerraIncognita, spread(counts)) == []
         assert surplus(TerraIncognita, spread(counts)) == []
-        assert expected(TerraIncognita, spread(counts)) == counts
+        assert expected_counts(TerraIncognita, spread(counts)) == counts
     fewer, more = {**now, "location_46": 5_882}, {**before, "location_38": 9_768}
-    assert lacks(TerraIncognita, spread(fewer)) == ["location_46 5,882 of 5,883"]
-    assert expected(TerraIncognita, spread(fewer))["location_46"] == 5_883
+    assert shortages(TerraIncognita, spread(fewer)) == ["location_46 5,882 of 5,883"]
+    assert expected_counts(TerraIncognita, spread(fewer))["location_46"] == 5_883
     assert surplus(TerraIncognita, spread(more)) == ["location_38 9,768 instead of 9,736"]
 
 
 def test_a_class_that_is_empty_or_short_makes_a_domain_lack():
     full = {domain: list(row) for domain, row in PACS.card.class_counts.items()}
-    assert lacks(PACS, full) == []
+    assert shortages(PACS, full) == []
     full["photo"][0] -= 1
     full["photo"][1] += 1  # the sum is right
-    assert lacks(PACS, full) == ["photo 1,670 of 1,670, but too few of dog"]
+    assert shortages(PACS, full) == ["photo 1,670 of 1,670, but too few of 'dog'"]
     home = {domain: [n - 64, *[1] * 64] for domain, n in OfficeHome.card.counts.items()}
-    assert lacks(OfficeHome, home) == []
+    assert shortages(OfficeHome, home) == []
     home["Art"][-1], home["Art"][0] = 0, home["Art"][0] + 1
-    assert lacks(OfficeHome, home) == ["Art 2,427 of 2,427, but too few of Webcam"]
+    assert shortages(OfficeHome, home) == ["Art 2,427 of 2,427, but too few of 'Webcam'"]
     home["Art"] = [0] * 65
-    assert lacks(OfficeHome, home) == ["Art 0 of 2,427"]
+    assert shortages(OfficeHome, home) == ["Art 0 of 2,427"]
 
 
 # --- layouts ----------------------------------------------------------------------------------
@@ -137,7 +139,7 @@ ONE_EACH = [f"{d}/{c}/pic_001.png" for d in PACS.card.counts for c in PACS.card.
 @pytest.mark.parametrize("above", ["", "kfold/", "PACS/", "pacs/PACS/", "a/b/c/"])
 def test_pacs_in_any_of_its_layouts(tmp_path, library, above):
     given = put(tmp_path / "given", *(above + place for place in ONE_EACH))
-    held = import_set("pacs", given)
+    held = import_dataset("pacs", given)
     assert taken(library / "pacs") == set(ONE_EACH)
     assert not held.complete
     assert held.counts == dict.fromkeys(PACS.card.counts, (1,) * 7)
@@ -157,18 +159,18 @@ def test_only_images_of_known_domains_and_classes_are_taken(tmp_path, library):
     )
     (given / "photo/dog/readme.txt").write_text("no image")
     (given / "photo/dog/empty.jpg").touch()
-    held = import_set("pacs", given)
+    held = import_dataset("pacs", given)
     assert taken(library / "pacs") == {"photo/dog/1.png"}
     assert held.notes == (
-        "photo: folders of no known class were left out (unicorn)",
-        "files without a byte, left out: 1",
+        "photo: left out folders of unknown classes ('unicorn')",
+        "left out 1 empty file",
     )
 
 
 @pytest.mark.parametrize("spelling", ["Real World", "RealWorld", "real_world", "REAL-WORLD"])
 def test_names_are_known_by_their_letters(tmp_path, library, spelling):
     given = put(tmp_path / "given", f"{spelling}/alarm clock/1.png", "art/ToothBrush/1.png")
-    import_set("office-home", given)
+    import_dataset("office-home", given)
     assert taken(library / "office-home") == {
         "Real World/Alarm_Clock/1.png",
         "Art/ToothBrush/1.png",
@@ -186,14 +188,14 @@ def test_names_are_known_by_their_letters(tmp_path, library, spelling):
 )
 def test_nothing_ambiguous_is_taken(tmp_path, library, places, words):
     with pytest.raises(DataError, match=words) as raised:
-        import_set("office-home", put(tmp_path / "given", *places))
+        import_dataset("office-home", put(tmp_path / "given", *places))
     assert "\n" not in str(raised.value)
     assert not (library / "office-home").exists()
 
 
 def test_one_domain_alone_and_its_own_folder_named(tmp_path, library):
     given = put(tmp_path, "sketch/horse/1.png", "sketch/house/1.png")
-    import_set("pacs", given / "sketch")
+    import_dataset("pacs", given / "sketch")
     assert taken(library / "pacs") == {"sketch/horse/1.png", "sketch/house/1.png"}
 
 
@@ -201,7 +203,7 @@ def test_vlcs_from_its_tar(tmp_path, library):
     given = put(tmp_path / "given", "VLCS/SUN09/car/1.jpg", "VLCS/VOC2007/dog/2.jpg")
     with tarfile.open(tmp_path / "VLCS.tar.gz", "w:gz") as tar:
         tar.add(given / "VLCS", "VLCS")
-    held = import_set("vlcs", tmp_path / "VLCS.tar.gz")
+    held = import_dataset("vlcs", tmp_path / "VLCS.tar.gz")
     assert taken(library / "vlcs") == {"SUN09/car/1.jpg", "VOC2007/dog/2.jpg"}
     assert held.counts["SUN09"] == (0, 1, 0, 0, 0)
 
@@ -217,7 +219,7 @@ def zipped(path: Path, root: Path, *tops: str) -> None:
 def test_a_zip_beside_what_came_out_of_it_is_not_unpacked_again(tmp_path, library):
     given = put(tmp_path / "given", *(f"kfold/{place}" for place in ONE_EACH))
     zipped(given / "PACS.zip", given, "kfold")
-    import_set("pacs", given)
+    import_dataset("pacs", given)
     assert taken(library / "pacs") == set(ONE_EACH)
 
 
@@ -230,7 +232,7 @@ def test_domain_net_from_a_folder_of_zips_some_of_them_unpacked(tmp_path, librar
     for domain in DomainNet.card.counts:
         zipped(given / f"{domain}.zip", made, domain)
     put(given, "real/zebra/unpacked.png")
-    held = import_set("domain-net", given)
+    held = import_dataset("domain-net", given)
     rest = {f"{d}/zebra/{d}_1.png" for d in DomainNet.card.counts if d != "real"}
     assert taken(library / "domain-net") == {*rest, "real/zebra/unpacked.png"}
     assert held.images == 6
@@ -251,9 +253,9 @@ def test_of_duplicates_in_a_class_the_last_by_name_is_kept(tmp_path, library, or
         place, content = files[position]
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_bytes(content)
-    held = import_set("domain-net", tmp_path)
+    held = import_dataset("domain-net", tmp_path)
     assert taken(library / "domain-net") == {files[i][0] for i in (1, 3, 4, 5)}
-    assert held.notes == ("duplicates (same bytes, same class), left out: 2",)
+    assert held.notes == ("left out 2 duplicates (same bytes, same class)",)
 
 
 # --- TerraIncognita ---------------------------------------------------------------------------
@@ -305,11 +307,11 @@ def terra(root: Path) -> Path:
 
 
 def test_terra_incognita_from_images_and_annotations(tmp_path, library):
-    held = import_set("terra-incognita", terra(tmp_path / "given"))
+    held = import_dataset("terra-incognita", terra(tmp_path / "given"))
     assert taken(library / "terra-incognita") == WANTED
     assert held.notes == (
-        "annotated images that are not there: 1 of 4",
-        "images under two classes, for they show both: 1",
+        "annotated images that are missing: 1 of 4",
+        "images in two classes, because they show both: 1",
     )
 
 
@@ -323,7 +325,7 @@ def test_terra_incognita_from_its_archives(tmp_path, library):
     ):
         with tarfile.open(given / archive, "w:gz") as tar:
             tar.add(made / top, top)
-    import_set("terra-incognita", given)
+    import_dataset("terra-incognita", given)
     assert taken(library / "terra-incognita") == WANTED
 
 
@@ -331,13 +333,13 @@ def test_terra_incognita_from_the_annotations_of_the_whole_collection(tmp_path, 
     put(tmp_path, *(f"images/{name}.jpg" for name in "abcde"))
     rows = [(name, str(location), label) for name, location, label in ROWS]
     annotate(tmp_path / "caltech_images_20210113.json", rows)
-    import_set("terra-incognita", tmp_path)
+    import_dataset("terra-incognita", tmp_path)
     assert taken(library / "terra-incognita") == WANTED
 
 
 def test_terra_incognita_prepared_by_others(tmp_path, library):
     given = put(tmp_path / "terra_incognita", "location_38/bird/a.jpg", "location_99/bird/a.jpg")
-    import_set("terra-incognita", given)
+    import_dataset("terra-incognita", given)
     assert taken(library / "terra-incognita") == {"location_38/bird/a.jpg"}
 
 
@@ -348,7 +350,7 @@ def test_annotations_cannot_name_a_file_elsewhere(tmp_path, library):
         given / "train_annotations.json",
         [("../secret.jpg", 38, "bird"), ("/etc/passwd", 38, "cat"), ("x/a.jpg", 38, "dog")],
     )
-    import_set("terra-incognita", given)
+    import_dataset("terra-incognita", given)
     assert taken(library / "terra-incognita") == {"location_38/dog/a.jpg"}
 
 
@@ -365,14 +367,14 @@ def test_damaged_annotations_are_one_line(tmp_path, content, words):
     put(tmp_path, "images/a.jpg")
     (tmp_path / "train_annotations.json").write_text(content)
     with pytest.raises(DataError, match=words) as raised:
-        import_set("terra-incognita", tmp_path)
+        import_dataset("terra-incognita", tmp_path)
     assert "\n" not in str(raised.value)
 
 
 def test_two_images_of_one_name_are_an_error(tmp_path):
     given = put(terra(tmp_path / "given"), "eccv_18_all_images_sm/again/a.jpg")
-    with pytest.raises(DataError, match="two images of one name"):
-        import_set("terra-incognita", given)
+    with pytest.raises(DataError, match="two images have the same name"):
+        import_dataset("terra-incognita", given)
 
 
 # --- loading ----------------------------------------------------------------------------------
@@ -382,8 +384,8 @@ def test_a_set_that_is_not_here_says_how_to_get_it():
     with pytest.raises(DataError) as raised:
         PACS().load(0)
     assert str(raised.value) == (
-        "pacs is not on this machine; shiftproof data pull pacs downloads it, or shiftproof data"
-        " import pacs PATH takes a folder or archive you have"
+        "pacs is not on this machine; run `shiftproof data pull pacs` to download it, or"
+        " `shiftproof data import pacs PATH` to use a copy of yours"
     )
 
 
@@ -391,7 +393,7 @@ def test_loading_an_incomplete_set_says_so(tmp_path):
     places = [
         f"{d}/{c}/{i}.png" for d in ("photo", "sketch") for c in ("house", "dog") for i in "ab"
     ]
-    import_set("pacs", put(tmp_path / "given", *places))
+    import_dataset("pacs", put(tmp_path / "given", *places))
     steps = []
     dataset = PACS(image_size=8).load(0, lambda *step: steps.append(step))
     assert dataset.domain_names == ("photo", "sketch")
@@ -406,22 +408,22 @@ def test_loading_an_incomplete_set_says_so(tmp_path):
     assert dataset.notes[0] == (
         "pacs is incomplete: 8 of 9,991 images (art_painting 0 of 2,048; cartoon 0 of 2,344;"
         " photo 4 of 1,670; sketch 4 of 3,929);"
-        " shiftproof data import pacs PATH, or data pull pacs, brings the full set"
+        " run `shiftproof data pull pacs` or `shiftproof data import pacs PATH` for all of it"
     )
     assert any("has no sample of 5 of 7 classes" in note for note in dataset.notes)
     assert steps[-1][1:] == (8, 8)
 
 
 def test_the_regime_is_the_cards(tmp_path):
-    import_set("domain-net", put(tmp_path, "real/zebra/1.png", "sketch/zebra/1.png"))
+    import_dataset("domain-net", put(tmp_path, "real/zebra/1.png", "sketch/zebra/1.png"))
     dataset = DomainNet(image_size=8).load(0)
     assert (dataset.regime, dataset.eval_every) == ("huge-image", 1000)
 
 
 def test_a_foreign_folder_in_the_library_is_an_error(tmp_path, library):
-    import_set("pacs", put(tmp_path / "given", "photo/dog/1.png"))
+    import_dataset("pacs", put(tmp_path / "given", "photo/dog/1.png"))
     put(library / "pacs", "photo/unicorn/1.png")
-    with pytest.raises(DataError, match=r"unicorn/1.png is in no domain and class of pacs"):
+    with pytest.raises(DataError, match=r"unicorn/1.png is not in a domain and class of pacs"):
         PACS().load(0)
 
 

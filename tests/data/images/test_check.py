@@ -10,8 +10,9 @@ import pytest
 from PIL import Image, ImageDraw, ImageEnhance
 
 from shiftproof.data.images import near_identical as near
-from shiftproof.data.images.check import EXAMPLES, Examination, LabelledImage, examine
+from shiftproof.data.images.check import ImageCheck, check_images
 from shiftproof.data.images.decode import decode
+from shiftproof.data.images.findings import EXAMPLES, LabelledImage
 from shiftproof.data.images.index import ImageRecord, thumbnail
 from shiftproof.data.images.near_identical import near_identical
 
@@ -39,12 +40,12 @@ def balanced(domains: str = "ab", labels: str = "xy", each: int = 5) -> list[Lab
     return [image(path, 1000 + number) for number, path in enumerate(paths)]
 
 
-def said(examination: Examination) -> list[tuple[str, str]]:
+def said(examination: ImageCheck) -> list[tuple[str, str]]:
     return [(finding.severity, finding.what) for finding in examination.findings()]
 
 
 def test_a_sound_set_has_no_findings() -> None:
-    examination = examine(balanced(), {"a": 10, "b": {"x": 5, "y": 5}})
+    examination = check_images(balanced(), {"a": 10, "b": {"x": 5, "y": 5}})
     assert examination.findings() == []
     assert examination.sound
     assert examination.counts == {"a": {"x": 5, "y": 5}, "b": {"x": 5, "y": 5}}
@@ -55,18 +56,18 @@ def test_a_sound_set_has_no_findings() -> None:
 
 def test_images_that_are_missing_and_too_many() -> None:
     expected = {"a": {"x": 7, "y": 5, "z": 2}, "b": 9, "c": 4}
-    missing, surplus = examine(balanced("abd"), expected).findings()
+    missing, surplus = check_images(balanced("abd"), expected).findings()
     assert missing.severity == "error"
     assert missing.what == "8 of 27 images are missing."
     assert missing.where == ["a/x: 5 of 7", "a/z: 0 of 2", "c: 0 of 4"]
     assert surplus.severity == "warning"
-    assert surplus.what == "11 images more than the set has."
+    assert surplus.what == "11 images more than expected."
     assert surplus.where == ["b: 10 instead of 9", "d: 10 instead of 0"]
 
 
 def test_an_unreadable_file_is_there_all_the_same() -> None:
     images = [*balanced(), image("a/x/bad.png", 1, error="an empty file")]
-    examination = examine(images, {"a": 11, "b": 10})
+    examination = check_images(images, {"a": 11, "b": 10})
     (finding,) = examination.findings()
     assert (finding.severity, finding.what) == ("error", "1 file cannot be read as an image.")
     assert finding.where == ["a/x/bad.png: an empty file"]
@@ -75,14 +76,14 @@ def test_an_unreadable_file_is_there_all_the_same() -> None:
 
 def test_unreadable_files_are_not_copies_of_each_other() -> None:
     bad = [image(f"a/x/{n}.png", 1, error="an empty file") for n in range(3)]
-    examination = examine([*balanced(), *bad])
+    examination = check_images([*balanced(), *bad])
     assert examination.copies == ()
     assert len(examination.unreadable) == 3
 
 
 def test_only_the_first_few_are_shown_and_all_are_counted() -> None:
     bad = [image(f"a/x/bad{n}.png", n, error="text") for n in range(1234)]
-    (finding,) = examine([*balanced(), *bad]).findings()
+    (finding,) = check_images([*balanced(), *bad]).findings()
     assert finding.what == "1,234 files cannot be read as an image."
     assert len(finding.where) == EXAMPLES
 
@@ -92,7 +93,7 @@ def test_only_the_first_few_are_shown_and_all_are_counted() -> None:
 
 def test_a_class_missing_in_a_domain() -> None:
     images = [i for i in balanced("ab", "xyz") if (i.domain, i.label) != ("b", "z")]
-    (finding,) = examine(images).findings()
+    (finding,) = check_images(images).findings()
     assert (finding.severity, finding.where) == ("warning", ["b: no z"])
     assert finding.what == "1 domain without images of some classes."
 
@@ -100,38 +101,38 @@ def test_a_class_missing_in_a_domain() -> None:
 def test_a_class_whose_images_are_all_unreadable_is_missing() -> None:
     images = [i for i in balanced("ab", "xyz") if (i.domain, i.label) != ("b", "z")]
     images.append(image("b/z/0.png", error="text"))
-    assert ["b: no z"] in [finding.where for finding in examine(images).findings()]
+    assert ["b: no z"] in [finding.where for finding in check_images(images).findings()]
 
 
 def test_a_domain_of_one_class() -> None:
     images = [i for i in balanced("abc") if i.domain != "c" or i.label == "y"]
-    (finding,) = examine(images).findings()
+    (finding,) = check_images(images).findings()
     assert (finding.severity, finding.where) == ("warning", ["c: y"])
     assert finding.what.startswith("1 domain with images of one class only")
 
 
 def test_a_set_of_one_class_is_not_sound() -> None:
-    examination = examine(balanced("ab", "x"))
-    assert said(examination) == [("error", "All images are of one class.")]
+    examination = check_images(balanced("ab", "x"))
+    assert said(examination) == [("error", "All images have the same class.")]
 
 
 @pytest.mark.parametrize(("n", "reported"), [(4, True), (5, False)])
 def test_classes_of_few_images(n: int, reported: bool) -> None:
     images = [i for i in balanced("ab", "xyz") if (i.domain, i.label) != ("b", "x")]
     images += [image(f"b/x/{k}.png", 77 + k) for k in range(n)]
-    wheres = [finding.where for finding in examine(images).findings()]
+    wheres = [finding.where for finding in check_images(images).findings()]
     assert wheres == ([["b/x: 4"]] if reported else [])
 
 
 def test_a_domain_without_a_readable_image() -> None:
     images = [*balanced(), *(image(f"c/x/{n}", n, error="text") for n in range(3))]
     wanted = ("error", "1 domain without a readable image.")
-    assert wanted in said(examine(images))
+    assert wanted in said(check_images(images))
 
 
 def test_no_images_at_all() -> None:
-    assert said(examine([])) == [("error", "There are no images.")]
-    assert said(examine([], {"a": 3})) == [
+    assert said(check_images([])) == [("error", "There are no images.")]
+    assert said(check_images([], {"a": 3})) == [
         ("error", "3 of 3 images are missing."),
         ("error", "There are no images."),
     ]
@@ -148,17 +149,19 @@ def test_copies_are_told_by_what_differs_the_worst_first() -> None:
         image("a/x/quarrel", 3), image("a/y/quarrel", 3),
         image("a/x/both", 4), image("b/y/both", 4),
     ]  # fmt: skip
-    examination = examine(images)
+    examination = check_images(images)
     labels, leak, repeated = examination.findings()
     assert [f.severity for f in (labels, leak, repeated)] == ["error", "error", "warning"]
-    assert labels.what == "4 files hold only 2 images, under different labels."
+    assert labels.what == "4 files are copies of 2 images, with different labels."
     assert labels.where == [
         "a/x/quarrel (a, x) = a/y/quarrel (a, y)",
         "a/x/both (a, x) = b/y/both (b, y)",
     ]
-    assert leak.what.startswith("2 files hold only 1 image, in different domains: ")
+    assert leak.what.startswith("2 files are copies of 1 image, in different domains: ")
     assert leak.where == ["a/x/leak = b/x/leak"]
-    assert repeated.what.startswith("3 files hold only 1 image, each in one class of one domain: ")
+    assert repeated.what.startswith(
+        "3 files are copies of 1 image, each in one class of one domain: "
+    )
     assert repeated.where == ["a/x/repeated1 = a/x/repeated2 = a/x/repeated3"]
     assert sorted(map(len, examination.copies)) == [2, 2, 2, 3]
     assert examination.lookalikes == ()
@@ -166,17 +169,17 @@ def test_copies_are_told_by_what_differs_the_worst_first() -> None:
 
 def test_a_large_group_is_shown_by_its_different_places() -> None:
     images = [*balanced(), *(image(f"a/x/{n}.jpg", 1) for n in range(50)), image("b/x/far.jpg", 1)]
-    (finding,) = examine(images).findings()
+    (finding,) = check_images(images).findings()
     assert finding.where == ["a/x/0.jpg = b/x/far.jpg = a/x/1.jpg = a/x/2.jpg and 47 more"]
 
 
 def test_one_file_listed_twice_is_shown_twice() -> None:
-    (finding,) = examine([*balanced(), *[image("a/x/same.jpg", 1)] * 2]).findings()
+    (finding,) = check_images([*balanced(), *[image("a/x/same.jpg", 1)] * 2]).findings()
     assert finding.where == ["a/x/same.jpg = a/x/same.jpg"]
 
 
 def test_a_name_that_cannot_be_printed_is_quoted() -> None:
-    (finding,) = examine([*balanced(), image("a/x/two\nlines", 1, error="text")]).findings()
+    (finding,) = check_images([*balanced(), image("a/x/two\nlines", 1, error="text")]).findings()
     assert finding.where == [r"'a/x/two\nlines': text"]
 
 
@@ -370,10 +373,10 @@ def test_lookalikes_are_told_by_what_differs() -> None:
         image("a/x/2", 2), image("b/x/2b", 12, thumbnail=close(2)),
         image("a/x/3", 3), image("a/y/3b", 13, thumbnail=close(3)),
     ]  # fmt: skip
-    examination = examine(images)
+    examination = check_images(images)
     labels, leak, alike = examination.findings()
     assert [f.severity for f in (labels, leak, alike)] == ["warning", "warning", "note"]
-    assert labels.what == "Nearly the same picture is in 1 pair of files under different labels."
+    assert labels.what == "Nearly identical pictures: 1 pair of files with different labels."
     assert labels.where == ["a/x/3 (a, x) ≈ a/y/3b (a, y)"]
     assert leak.where == ["a/x/2 ≈ b/x/2b"]
     assert alike.where == ["a/x/1 ≈ a/x/1b"]
@@ -384,14 +387,14 @@ def test_a_copy_elsewhere_does_not_hide_a_lookalike_between_domains() -> None:
     """c is like b1, of its own domain, whose exact copy lies in the other."""
     pixels = (np.frombuffer(thumb(1), np.uint8) // 2 + 40).astype(np.uint8).tobytes()
     images = [image("b/x/b1", 1), image("a/x/b2", 1), image("b/x/c", 2, thumbnail=pixels)]
-    (pair,) = examine([*balanced(), *images]).lookalikes
+    (pair,) = check_images([*balanced(), *images]).lookalikes
     assert [i.record.path.name for i in pair] == ["b2", "c"]
 
 
 # --- the whole --------------------------------------------------------------------------------
 
 
-def everything_wrong() -> Examination:
+def everything_wrong() -> ImageCheck:
     close = (np.frombuffer(thumb(5), np.uint8) // 2 + 40).astype(np.uint8).tobytes()
     images = [
         *balanced("abc", "xyz"), image("d/x/0", 1), image("e/x/0", 2), image("e/y/0", 3),
@@ -399,7 +402,7 @@ def everything_wrong() -> Examination:
         image("a/x/r", 7), image("a/x/r2", 7), image("a/x/5", 5),
         image("b/x/5", 8, thumbnail=close), image("f/x/0", 9, error="text"),
     ]  # fmt: skip
-    return examine(images, MappingProxyType({"a": MappingProxyType({"x": 99}), "b": 1}))
+    return check_images(images, MappingProxyType({"a": MappingProxyType({"x": 99}), "b": 1}))
 
 
 def test_findings_are_sentences_with_the_worst_first() -> None:
@@ -425,7 +428,7 @@ def test_json_holds_everything() -> None:
     assert [len(group) for group in read["copies"]] == [2, 2, 2]
     assert [place["path"] for place in read["lookalikes"][0]] == ["a/x/5", "b/x/5"]
     assert [tuple(f.values()) for f in read["findings"]] == examination.findings()
-    assert json.loads(json.dumps(examine(balanced()).to_json()))["expected"] is None
+    assert json.loads(json.dumps(check_images(balanced()).to_json()))["expected"] is None
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="needs the sample of PACS")
@@ -440,7 +443,7 @@ def test_real_photos_and_sketches_raise_no_false_alarm_and_their_copies_are_foun
             copy = thumbnail(COPIES["all of it"](picture))
             copies.append(image(f"copies/{label}/{number}", 1000 + number, thumbnail=copy))
     assert len(images) == 336
-    assert examine(images).lookalikes == ()
-    found = examine(images + copies).lookalikes
+    assert check_images(images).lookalikes == ()
+    found = check_images(images + copies).lookalikes
     assert all(one.record.path.name == other.record.path.name for one, other in found)
     assert len(found) >= 55 == len(copies) - 1

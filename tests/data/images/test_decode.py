@@ -228,7 +228,7 @@ def test_what_is_no_image_is_one_line(name: str) -> None:
 # Pillow hands PostScript to a program of its own (Ghostscript): data must never be executed.
 def test_a_program_in_postscript_is_of_no_known_format() -> None:
     data = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
-    with pytest.raises(DataError, match="of no known format"):
+    with pytest.raises(DataError, match="unknown format"):
         decode(data, "photo.jpg")
 
 

@@ -55,7 +55,7 @@ def test_without_augmentation_training_sees_whole_images(paths):
     index, seeds = np.arange(6), np.arange(6)
     plain = files(paths, augment=False)
     assert torch.equal(plain.draw(index, seeds), plain.read(index))
-    fixed = files(paths).without_chance()
+    fixed = files(paths).without_augmentation()
     assert torch.equal(fixed.draw(index, seeds), plain.read(index))
     assert fixed.digest() == plain.digest() != files(paths).digest()
 
@@ -71,7 +71,7 @@ def test_in_memory_is_the_same_to_the_last_bit_and_needs_no_file(paths):
     assert torch.equal(kept.draw(index, seeds), drawn)
     assert kept.digest() == digest
     assert kept.in_memory() is kept
-    with pytest.raises(DataError, match=r"5\.png could be read before and cannot now"):
+    with pytest.raises(DataError, match=r"5\.png can no longer be read"):
         x.read(index)
 
 
@@ -132,7 +132,7 @@ def test_unreadable_images_are_left_out_and_counted(samples):
     dataset = image_dataset("pictures", samples, ImageView(image_size=16))
     assert dataset.domains[1].y.tolist() == [0, 1, 1, 1]
     note = dataset.notes[0]
-    assert note.startswith("domain 'photo': 2 images cannot be read and are left out, the first ")
+    assert note.startswith("domain 'photo': left out 2 images that cannot be read, the first ")
     assert str(samples[0].path) in note
 
 
@@ -161,4 +161,4 @@ def test_progress_is_told(samples):
     image_dataset(
         "pictures", samples, ImageView(image_size=16), progress=lambda *told: seen.append(told)
     )
-    assert seen[-1] == ("looking at images", len(samples), len(samples))
+    assert seen[-1] == ("reading images", len(samples), len(samples))

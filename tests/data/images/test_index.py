@@ -130,7 +130,7 @@ def test_a_file_that_is_no_image_is_a_record_with_the_reason_alone(tmp_path: Pat
     path = tmp_path / "a.jpg"
     path.write_text("not a picture")
     (record,) = scan([path])
-    assert record.error == "not a readable image (of no known format)"
+    assert record.error == "not a readable image (unknown format)"
     assert not record.readable
     assert record.sha256 == hashlib.sha256(b"not a picture").hexdigest()
 
@@ -138,7 +138,7 @@ def test_a_file_that_is_no_image_is_a_record_with_the_reason_alone(tmp_path: Pat
 def test_a_name_of_two_lines_leaves_the_reason_on_one(tmp_path: Path) -> None:
     path = tmp_path / "two\nlines.jpg"
     path.write_text("not a picture")
-    assert scan([path])[0].error == "not a readable image (of no known format)"
+    assert scan([path])[0].error == "not a readable image (unknown format)"
 
 
 def test_everything_else_in_a_folder_is_a_record_too(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_everything_else_in_a_folder_is_a_record_too(tmp_path: Path) -> None:
         "folder.png": "a folder",
         "dangling.png": "no such file or directory",
         "loop.png": "too many levels of symbolic links",
-        "pipe.png": "no ordinary file",
+        "pipe.png": "not a regular file",
         "missing.png": "no such file or directory",
         "cut.png": "not a readable image (",
         "whole.png": "",
@@ -268,7 +268,7 @@ def test_an_interrupted_scan_goes_on_where_it_stopped(
     monkeypatch.setattr(image_index, "BATCH", 8)
     paths = pictures(tmp_path, 30)
 
-    def interrupt(done: int, total: int) -> None:
+    def interrupt(what: str, done: int, total: int) -> None:
         if done == 20:
             raise KeyboardInterrupt
 
@@ -285,7 +285,7 @@ def test_what_is_done_is_on_disk_before_the_end(tmp_path: Path, index: Path) -> 
     paths[BATCH] = picture(tmp_path / "b.png")
     seen = []
 
-    def look(done: int, total: int) -> None:
+    def look(what: str, done: int, total: int) -> None:
         if done in (BATCH + 1, 2 * BATCH + 1):
             seen.append(remembered(index))
 
@@ -297,7 +297,7 @@ def test_progress_counts_every_file_in_the_calling_thread(tmp_path: Path) -> Non
     paths = [*pictures(tmp_path, 5), tmp_path / "missing.png"]
     calls = []
 
-    def progress(done: int, total: int) -> None:
+    def progress(what: str, done: int, total: int) -> None:
         calls.append((done, total, threading.current_thread()))
 
     for _ in range(2):
@@ -390,7 +390,7 @@ def test_a_version_that_takes_over_during_a_scan(tmp_path: Path, index: Path) ->
     """The older process finds its table gone, and goes on without remembering."""
     paths = pictures(tmp_path, 3)
 
-    def take_over(done: int, total: int) -> None:
+    def take_over(what: str, done: int, total: int) -> None:
         if done == 2:
             with connect(index) as connection:
                 connection.execute(f"ALTER TABLE {image_index.TABLE} RENAME TO images_2")

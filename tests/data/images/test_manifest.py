@@ -53,8 +53,8 @@ def test_rows_that_cannot_be_used_are_noted(write):
     assert [len(domain) for domain in dataset.domains] == [2, 2, 2]
     notes = " | ".join(dataset.notes)
     assert "1 row without a label" in notes
-    assert "left out 1 rows without a path in column 'path', the first row 7" in notes
-    assert "domain 'x': 1 image cannot be read and is left out" in notes
+    assert "left out 1 row without a path in column 'path', the first in row 7" in notes
+    assert "domain 'x': left out 1 image that cannot be read" in notes
 
 
 def test_paths_that_all_lead_nowhere_are_one_mistake(write):
@@ -64,6 +64,6 @@ def test_paths_that_all_lead_nowhere_are_one_mistake(write):
 
 def test_a_file_listed_twice_is_noted_and_under_two_labels_an_error(write):
     dataset = load_manifest(write(*rows(), rows()[0]), VIEW, image="path")
-    assert "1 rows name a file that another row names too" in " ".join(dataset.notes)
-    with pytest.raises(DataError, match=r"gives .*0.png the labels a and b; it can have only one"):
+    assert "1 repeated file in list.csv" in " ".join(dataset.notes)
+    with pytest.raises(DataError, match=r"gives .*0.png the labels a and b; keep one of them"):
         load_manifest(write(*rows(), "0.png,b,x"), VIEW, image="path")

@@ -19,8 +19,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.library import download
+from shiftproof.data.library import download, partial_file
 from shiftproof.data.library.download import BY_HAND, fetch, fetch_any
+from shiftproof.data.library.partial_file import FileVersion
 from shiftproof.data.sources import Source
 
 BODY = random.Random(0).randbytes(300_000)
@@ -399,7 +400,7 @@ def test_more_is_there_than_the_server_has(site, target):
 )
 def test_wrong_bytes_are_deleted(site, target, known, said):
     message = failure(site.source(**known), target)
-    assert "wrong bytes" in message
+    assert "wrong content" in message
     assert said in message
     assert leftovers(target) == set()
     assert len(site.requests) == 1
@@ -411,7 +412,7 @@ def test_right_md5(site, target):
 
 
 def test_a_wrong_size_is_seen_before_anything_is_kept(site, target):
-    assert "offers 300000 bytes instead of 299999" in failure(site.source(size=299_999), target)
+    assert "has 300000 bytes instead of 299999" in failure(site.source(size=299_999), target)
     assert leftovers(target) == set()
 
 
@@ -460,7 +461,7 @@ def test_a_file_of_untold_size_cut_short(site, target, chunked, known):
 
 def test_a_file_that_does_not_end_where_it_should(site, target):
     site.respond = lambda handler, _: unsized(handler)
-    assert "more than the 200000 bytes" in failure(site.source(size=200_000), target)
+    assert "more than the expected 200000 bytes" in failure(site.source(size=200_000), target)
     assert leftovers(target) == set()
 
 
@@ -558,7 +559,7 @@ def test_a_redirect_is_followed_with_the_range(site, target, status):
 @pytest.mark.parametrize(
     ("location", "said"),
     [
-        ("/set.zip", "in circles"),
+        ("/set.zip", "in a loop"),
         ("file:///etc/hostname", "redirects to file:"),
         ("ftp://127.0.0.1/set.zip", "redirects to ftp:"),
         ("data:application/zip,PK", "redirects to data:"),
@@ -576,7 +577,7 @@ def test_a_redirect_to_nowhere(site, target, location, said):
 
 def test_redirects_that_never_repeat_and_never_end(site, target):
     site.respond = lambda handler, n: handler.answer(302, {"Location": f"/{n}"})
-    assert "in circles" in failure(site.source(), target)
+    assert "in a loop" in failure(site.source(), target)
     assert len(site.requests) < 20
 
 
@@ -585,7 +586,7 @@ def test_no_server_at_all(target, monkeypatch):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         source = Source(f"http://127.0.0.1:{unused.getsockname()[1]}/set.zip", "set.zip")
-        assert "accepts no connection, 4 times" in failure(source, target)
+        assert "refuses the connection, 4 times" in failure(source, target)
 
 
 def test_no_network_at_all(target, monkeypatch):
@@ -595,7 +596,7 @@ def test_no_network_at_all(target, monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setattr(socket, "getaddrinfo", offline)
     source = Source("http://host.invalid/set.zip", "set.zip")
-    assert "name cannot be looked up" in failure(source, target)
+    assert "name cannot be resolved" in failure(source, target)
 
 
 def test_a_server_that_does_not_speak_tls(site, target):
@@ -636,8 +637,10 @@ class FullDisk:
 
 def test_a_full_disk_keeps_what_there_is(site, target, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(download, "open", FullDisk, raising=False)
-        with pytest.raises(DataError, match=r"^no space left for .*run this again.*is kept$"):
+        patch.setattr(partial_file, "open", FullDisk, raising=False)
+        with pytest.raises(
+            DataError, match=r"^no space left for .*run the command again.*resumes$"
+        ):
             fetch_any([site.source(), Source(site.url + "?2", "set.zip")], target.parent)
     assert len(site.requests) == 1  # another link would need as much space
     assert partial_of(target).read_bytes() == BODY[:80_000]
@@ -647,7 +650,7 @@ def test_a_full_disk_keeps_what_there_is(site, target, monkeypatch):
 
 
 def test_a_folder_or_a_file_in_the_way(site, tmp_path):
-    with pytest.raises(DataError, match="is a folder where a file should go"):
+    with pytest.raises(DataError, match="is a folder, but a file is to be written there"):
         quickly(site.source(), tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot read or write"):
@@ -825,6 +828,6 @@ def test_versions_that_differ_in_a_word_are_told_apart_and_an_unsaid_word_is_non
         headers = Message()
         if new:
             headers["ETag"] = new
-        version = download._Version("http://a/b", old, "", 10)
+        version = FileVersion("http://a/b", old, "", 10)
         assert version.agrees(headers, 10) == (not old or not new or old == new)
         assert not version.agrees(headers, 11)

@@ -41,7 +41,7 @@ def test_numbers_are_imputed_and_standardised_by_the_training_samples():
     dataset = table_dataset(frame, "toy", "ill", "site")
     train = frame[frame.site != "c"]
     rows = {name: np.arange((frame.site == name).sum()) for name in "ab"}
-    ready = dataset.prepared(rows)
+    ready = dataset.prepared(dataset.fit_preparation(rows))
     for position, name in enumerate(["age", "dose"]):
         seen = train[name].dropna()
         expected = (frame[name].fillna(seen.median()) - seen.mean()) / seen.std(ddof=0)
@@ -112,7 +112,7 @@ def test_columns_that_tell_nothing_are_left_out_with_a_note():
         "left out, with no value among the training samples: 'b'",
         "left out, with only one value among the training samples: 'a', 'd'",
     )
-    with pytest.raises(DataError, match="none of the 2 columns has two different values among the"):
+    with pytest.raises(DataError, match="none of the 2 columns has two distinct values among the"):
         NUMBERS.fit(cells([1, np.nan], [1, 3]))
     with pytest.raises(DataError, match=r"shape \(1, 3\) do not fit a table of 2 columns"):
         NUMBERS.fit(cells([1, 2, 3]))
@@ -176,7 +176,8 @@ def test_nothing_of_held_out_samples_leaks():
     }
 
     def trained_on(table):
-        ready = table_dataset(table, "toy", "ill", "site").prepared(parts)
+        dataset = table_dataset(table, "toy", "ill", "site")
+        ready = dataset.prepared(dataset.fit_preparation(parts))
         return [d.inputs(parts[d.name]) for d in ready.domains if d.name in parts]
 
     before = trained_on(frame)

@@ -31,8 +31,8 @@ from shiftproof.learners.algorithms.auto_strength import (
 from shiftproof.matching.pdm import MovingMatch
 from shiftproof.testing.harness import problem
 from shiftproof.training.config import configure
-from shiftproof.training.loop import Trainer
-from shiftproof.training.preflight import concerns
+from shiftproof.training.preflight import preflight_notes
+from shiftproof.training.trainer import Trainer
 
 
 def points(seed: int = 0, domains: int = 2, size: int = 16) -> Tensor:
@@ -314,5 +314,5 @@ def test_matching_that_never_begins_is_said():
         hparams={"hidden": 8, "batch_size": 4},
     )  # fmt: skip
     trainer = Trainer(config, data)
-    notes = list(concerns(config, trainer.dataset, trainer.splits, trainer.algorithm))
+    notes = list(preflight_notes(config, trainer.dataset, trainer.splits, trainer.algorithm))
     assert any("waits for step 1500 and never acts in 50 steps" in note for note in notes)

@@ -14,15 +14,15 @@ from torch import Tensor, nn
 from shiftproof.core.space import resolve
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.learners.algorithms.causirl_coral import CausIRL
+from shiftproof.learners.algorithms.causirl import CausIRLCORAL
 
 NAMES = ["causirl-coral", "causirl-mmd"]
 
 
-def build(name: str, domains: int) -> CausIRL:
+def build(name: str, domains: int) -> CausIRLCORAL:
     """Return the algorithm with the inputs for features."""
     cls = ALGORITHMS.get(name)
-    assert issubclass(cls, CausIRL)
+    assert issubclass(cls, CausIRLCORAL)
     hparams = resolve(cls.Hparams, "table", {"penalty_weight": 3.0})
     task = Task((2,), 2, domains, "table")
     generator = torch.Generator().manual_seed(0)

@@ -30,7 +30,8 @@ def run(algorithm, test_domain, accuracy, *, trial=0, draw=0, dataset="wards", *
     config = {"dataset": dataset, "backbone": "mlp", "steps": 200, "holdout": 0.2, "device": "cpu"}
     return RunOutcome(
         dataset, algorithm, domains, (test_domain,), draw, trial, given["status"], evaluations,
-        origin=Origin(config, given["seconds"], ENVIRONMENT), alone=given.get("alone", False),
+        origin=Origin(config, given["seconds"], ENVIRONMENT),
+        standalone=given.get("standalone", False),
     )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def chosen(outcomes, *names):
     Expected is every algorithm on each test domain that one was run on.
     """
     selectors = [SELECTORS.get(name)() for name in names or ("training-domain",)]
-    if all(outcome.alone for outcome in outcomes):
+    if all(outcome.standalone for outcome in outcomes):
         selectors = [LastStep()]
     return [aggregate(outcomes, selector, runs_to_compare(outcomes)) for selector in selectors]
 

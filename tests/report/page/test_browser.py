@@ -87,7 +87,7 @@ def file(made, tmp_path_factory):
 def close(made, tmp_path_factory):
     """Runs by themselves that differ by little: numbers on axes have more digits."""
     outcomes = made.grid(
-        {"erm": [0.5, 0.6], "coral": [0.4985, 0.6022]}, alone=True, shift=made.shift
+        {"erm": [0.5, 0.6], "coral": [0.4985, 0.6022]}, standalone=True, shift=made.shift
     )
     path = tmp_path_factory.mktemp("close") / "page.html"
     path.write_text(results_page(outcomes, made.chosen(outcomes), "erm"))

@@ -12,7 +12,7 @@ import pytest
 
 from shiftproof.report.page import Source, results_page
 from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.results import read_sweep
+from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.selection import SELECTORS
 
 LITE = Path(__file__).parents[3] / "results/lite.jsonl.gz"

@@ -8,16 +8,16 @@ import pytest
 from shiftproof.report.page.axes import Axis
 from shiftproof.report.page.curves import BOTTOM, LEFT, RIGHT, TOP, learning_curves
 from shiftproof.report.page.dot_plots import (
-    baseline_track,
-    cost_track,
+    baseline_plot,
+    cost_plot,
     critical_difference,
-    rank_track,
+    rank_plot,
 )
 from shiftproof.report.page.heat import heat_map
 from shiftproof.report.page.provenance import facts, hparams_table, settings_table
 from shiftproof.report.page.render import Source, page_values
 from shiftproof.report.page.shifts import output_shift_table
-from shiftproof.report.page.summary import lead, other_ways, sentence, title
+from shiftproof.report.page.summary import lead, other_selections, sentence, title
 from shiftproof.report.page.tables import averages_table, dataset_table
 from shiftproof.sweeps.results import Origin
 
@@ -51,7 +51,7 @@ def test_the_sentence_is_honest_about_chance_ties_and_one_trial(made):
 
 
 def test_of_one_algorithm_the_worst_and_the_best_domain_are_told(made):
-    outcomes = made.grid({"idm": [0.5, 0.75, 0.25]}, alone=True)
+    outcomes = made.grid({"idm": [0.5, 0.75, 0.25]}, standalone=True)
     text = sentence(made.chosen(outcomes)[0], "erm")
     # At the last step: 12.5 points below the best.
     assert "IDM is right on 37.5% of the samples" in text
@@ -109,11 +109,11 @@ def test_a_mean_over_fewer_test_domains_is_not_given(made):
 
 
 def test_runs_by_themselves_are_asked_for_no_domain_that_nobody_held_out(made):
-    outcomes = [made.run("erm", 1, 0.5, alone=True), made.run("idm", 1, 0.75, alone=True)]
+    outcomes = [made.run("erm", 1, 0.5, standalone=True), made.run("idm", 1, 0.75, standalone=True)]
     (results,) = made.chosen(outcomes)
     table = dataset_table(results, results.datasets[0])
     assert [column.title for column in table.columns] == ["north"]
-    assert all(not cell.holes for d in results.datasets for cell in d.cells.values())
+    assert all(not cell.missing for d in results.datasets for cell in d.cells.values())
     assert table.rows[0].cells[0].runs == "0,62.5,,200"
     assert "runs of seed 0" in table.notes[0]
 
@@ -148,38 +148,38 @@ def test_ranks_over_datasets_with_ties_and_what_lacks_one(made):
         for name, value in accuracies.items()
         if (dataset, name) != ("b", "sd")
     ]
-    track = rank_track(made.chosen(outcomes)[0])
-    numbers = {row.label: [cell.text for cell in row.cells] for row in track.rows}
+    plot = rank_plot(made.chosen(outcomes)[0])
+    numbers = {row.label: [cell.text for cell in row.cells] for row in plot.table.rows}
     # a: idm 1, erm and irm 2; b: erm and irm 1, idm 3.
     assert numbers == {
         "ERM": ["1.5", "1.5", "2"],
         "IRM": ["1.5", "1.5", "2"],
         "IDM": ["2.0", "2", "3"],
     }
-    assert any("1 algorithm without a number" in note for note in track.notes)
-    idm = track.rows[-1]
-    (dot,) = [mark for mark in idm.marks if mark.kind == "dot"]
+    assert any("1 algorithm without a number" in note for note in plot.table.notes)
+    idm = plot.marks[-1]
+    (dot,) = [mark for mark in idm if mark.kind == "dot"]
     assert dot.start == 50.0  # between rank 1 and rank 3
-    (span,) = [mark for mark in idm.marks if mark.kind == "span"]
+    (span,) = [mark for mark in idm if mark.kind == "span"]
     assert (span.start, span.end) == (0.0, 100.0)
-    assert any(f"{critical_difference(3, 2):.1f} apart" in note for note in track.notes)
+    assert any(f"{critical_difference(3, 2):.1f} apart" in note for note in plot.table.notes)
 
 
 def test_one_dataset_is_ranked_by_test_domain_and_without_a_test(made):
     outcomes = made.grid({"erm": [0.5, 0.6], "idm": [0.4, 0.7], "irm": [0.3, 0.3]})
-    track = rank_track(made.chosen(outcomes)[0])
-    assert "2 test domains" in track.title
-    assert not any("Nemenyi" in note for note in track.notes)
-    assert rank_track(made.chosen(made.grid({"erm": [0.5, 0.6], "idm": [0.4, 0.7]}))[0]) is None
+    plot = rank_plot(made.chosen(outcomes)[0])
+    assert "2 test domains" in plot.table.title
+    assert not any("Nemenyi" in note for note in plot.table.notes)
+    assert rank_plot(made.chosen(made.grid({"erm": [0.5, 0.6], "idm": [0.4, 0.7]}))[0]) is None
 
 
 def test_differences_to_the_baseline(made):
     outcomes = made.grid({"erm": [0.5, 0.5, 0.5], "idm": [0.6, 0.7, 0.8]})
-    track = baseline_track(made.chosen(outcomes)[0], "erm")
-    (row,) = track.rows
+    plot = baseline_plot(made.chosen(outcomes)[0], "erm")
+    (row,) = plot.table.rows
     assert [cell.text for cell in row.cells] == ["+20.0", "0.250", "0.250", "3"]
-    assert "With 3 pairs, p cannot be below 0.25." in track.notes[0]
-    assert baseline_track(made.chosen(outcomes)[0], "coral") is None
+    assert "With 3 pairs, p cannot be below 0.25." in plot.table.notes[0]
+    assert baseline_plot(made.chosen(outcomes)[0], "coral") is None
 
 
 def test_costs_are_ratios_of_runs_in_the_same_place(made):
@@ -187,13 +187,13 @@ def test_costs_are_ratios_of_runs_in_the_same_place(made):
         *(made.run("erm", at, 0.5, seconds=seconds) for at, seconds in enumerate((2.0, 4.0, 8.0))),
         *(made.run("idm", at, 0.5, seconds=seconds) for at, seconds in enumerate((3.0, 8.0, 32.0))),
     ]
-    track = cost_track(outcomes, "erm")
-    rows = {row.label: [cell.text for cell in row.cells] for row in track.rows}
+    plot = cost_plot(outcomes, "erm")
+    rows = {row.label: [cell.text for cell in row.cells] for row in plot.table.rows}
     # Ratios 1.5, 2 and 4; 8 seconds over 200 steps.
     assert rows == {"ERM": ["1.00", "20.00", "3"], "IDM": ["2.00", "40.00", "3"]}
-    alone = cost_track([o for o in outcomes if o.algorithm == "idm"], "erm")
-    assert [cell.text for cell in alone.rows[0].cells] == ["40.00", "3"]
-    assert cost_track([replace(o, origin=Origin()) for o in outcomes], "erm") is None
+    alone = cost_plot([o for o in outcomes if o.algorithm == "idm"], "erm")
+    assert [cell.text for cell in alone.table.rows[0].cells] == ["40.00", "3"]
+    assert cost_plot([replace(o, origin=Origin()) for o in outcomes], "erm") is None
 
 
 def test_curves_go_where_the_numbers_are_and_mark_the_reported_step(made):
@@ -207,7 +207,7 @@ def test_curves_go_where_the_numbers_are_and_mark_the_reported_step(made):
     x = [LEFT + (RIGHT - LEFT) * step / 200 for step in (1, 101, 200)]
     points = [tuple(map(float, part.split())) for part in first.lines[1].path[1:].split("L")]
     assert points == [pytest.approx(point, abs=0.06) for point in zip(x, y, strict=True)]
-    assert first.chosen == pytest.approx((x[1], y[1]), abs=0.06)
+    assert first.selected == pytest.approx((x[1], y[1]), abs=0.06)
     assert "test domain from 25.0% to 37.5%" in first.words
     assert "reported at step 101" in first.words
     cells = [cell.text for cell in panels.table.rows[0].cells]
@@ -258,9 +258,9 @@ def test_provenance_counts_runs_and_names_versions_failures_and_settings(made):
     assert hparams_table(outcomes) is None
 
 
-def test_other_ways_to_choose_are_told_beside(made):
+def test_other_selections_to_choose_are_told_beside(made):
     outcomes = made.grid({"erm": [0.5], "idm": [0.75]})
-    assert len(other_ways(made.chosen(outcomes, "training-domain", "oracle"))) == 1
+    assert len(other_selections(made.chosen(outcomes, "training-domain", "oracle"))) == 1
 
 
 def test_sections_without_values_are_absent(made):

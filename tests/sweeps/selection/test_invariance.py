@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.results import Evaluation, OutputShift, RunOutcome, evaluation_of
+from shiftproof.sweeps.results import Evaluation, OutputShift, RunOutcome
 from shiftproof.sweeps.selection import SELECTORS
+from shiftproof.sweeps.stored_run import evaluation_of
 
 DOMAINS = ("a", "b", "c")
 LOG2 = math.log(2)
@@ -92,7 +93,7 @@ def test_a_run_without_a_score_says_why():
             if position == 2
         )
         assert not cell.selections
-        return [hole.reason for hole in cell.holes]
+        return [run.reason for run in cell.missing]
 
     assert reasons(Evaluation(1, (None, None, 0.5), (0.5, 0.5, None))) == ["not evaluated"]
     good = step(1, (0.5, 0.5), 0.5)

@@ -1,8 +1,8 @@
-"""Colored MNIST: a colour that predicts the label better than the digit does, until it turns.
+"""Colored MNIST: a colour that predicts the label better than the digit does, but not everywhere.
 
-The label says whether a digit is below 5, and is wrong for one in four.  The colour agrees with
-this label for 90%, 80% and 10% of the samples in the three domains, which are named after that:
-on the last one, whoever trusts the colour fails.
+The label is whether a digit is below 5, and 25% of the labels are flipped.  The colour agrees with
+this label for 90%, 80% and 10% of the samples in the three domains, which are named after these
+shares.  On the last domain, a model that relies on the colour fails.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from shiftproof.data.base import (
     DATASETS,
     DatasetCard,
     DatasetSource,
-    Domain,
     DomainDataset,
     Progress,
     silent,
 )
 from shiftproof.data.datasets.mnist import LICENCE, Digits, load_mnist
+from shiftproof.data.domain import Domain
 
 AGREEMENT = {"90%": 0.9, "80%": 0.8, "10%": 0.1}
 LABEL_NOISE = 0.25
@@ -33,10 +33,10 @@ CLASSES = ("5-9", "0-4")
 
 
 def colour(name: str, digits: Digits, agreement: float, rng: np.random.Generator) -> Domain:
-    """Return a domain whose colours agree with the noisy labels at the rate ``agreement``.
+    """Return a domain whose colours agree with the noisy labels at the rate `agreement`.
 
-    y = 1[digit < 5] ⊕ Bernoulli(0.25), colour = y ⊕ Bernoulli(1 − agreement); the image moves
-    into channel ``colour`` of two: [n, h, w] → [n, 2, h, w].
+    y = 1[digit < 5] ⊕ Bernoulli(0.25), colour = y ⊕ Bernoulli(1 − agreement); the image goes into
+    channel `colour` of two: [n, h, w] → [n, 2, h, w].
     """
     n = len(digits.labels)
     noise = torch.from_numpy(rng.random(n) < LABEL_NOISE)
@@ -51,12 +51,12 @@ def colour(name: str, digits: Digits, agreement: float, rng: np.random.Generator
 @DATASETS.register("colored-mnist")
 @dataclass(frozen=True)
 class ColoredMNIST(DatasetSource):
-    """All 70,000 digits, shuffled and dealt to three domains in turn, as DomainBed does."""
+    """All 70,000 digits, shuffled and assigned to the three domains in turn, as in DomainBed."""
 
     side: int = hparam(28, choices=(28, 14), help="height and width; 14 takes every second pixel")
 
     card: ClassVar[DatasetCard] = DatasetCard(
-        summary="digits below 5 or not, coloured; the colour's meaning turns (concept shift)",
+        summary="digits below 5 or not, coloured; the colour's meaning reverses (concept shift)",
         counts={"90%": 23_334, "80%": 23_333, "10%": 23_333},
         classes=CLASSES,
         input_shape=(2, 28, 28),
@@ -83,11 +83,11 @@ class ColoredMNIST(DatasetSource):
 @DATASETS.register("colored-mnist-irm")
 @dataclass(frozen=True)
 class ColoredMNISTForIRM(DatasetSource):
-    """14×14 pixels, two training domains of 25,000, the reversed one of 10,000, and it in gray.
+    """14×14 pixels: two training domains of 25,000, a reversed one of 10,000, and the same in gray.
 
     The form of Arjovsky et al. (2019): the first 50,000 digits of MNIST's training set, shuffled,
-    become the training domains and the next 10,000 the reversed one.  ``gray`` holds those
-    10,000 with both channels filled, so that colour tells nothing.
+    become the training domains and the next 10,000 the reversed one.  `gray` holds those 10,000
+    with both channels filled, so that they have no colour.
     """
 
     per_domain: int = hparam(
@@ -107,7 +107,7 @@ class ColoredMNISTForIRM(DatasetSource):
     )
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the three domains and, as an extra, ``gray``."""
+        """Return the three domains and, as an extra, `gray`."""
         rng = np.random.default_rng(stream_seed(seed, "data"))
         small = load_mnist().thinned(14)
         order = rng.permutation(50_000)
@@ -127,5 +127,5 @@ class ColoredMNISTForIRM(DatasetSource):
 
 
 def _uncoloured(x: Tensor) -> Tensor:
-    """Fill both channels with the image: [n, 2, h, w] → the same."""
+    """Fill both channels with the image; the shape [n, 2, h, w] stays."""
     return x.amax(dim=1, keepdim=True).expand_as(x).contiguous()

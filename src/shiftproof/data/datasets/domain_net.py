@@ -1,21 +1,22 @@
-"""DomainNet: 345 things in six styles, more than half a million images."""
+"""DomainNet: 345 classes in six styles, more than half a million images."""
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from shiftproof.core.files import file_hash
+from shiftproof.core.text import counted
 from shiftproof.data.base import DATASETS, DatasetCard, Progress
 from shiftproof.data.datasets.image_benchmark import ImageBenchmark
 from shiftproof.data.images.files import LabelledPath
-from shiftproof.data.library.store import Found
+from shiftproof.data.library.base import Found
 from shiftproof.data.sources import Source
 
-# As the folders are called, and in their order.
+# The names of the folders, in their order.
 CLASSES = """
     The_Eiffel_Tower The_Great_Wall_of_China The_Mona_Lisa aircraft_carrier airplane alarm_clock
     ambulance angel animal_migration ant anvil apple arm asparagus axe backpack banana bandage barn
@@ -74,19 +75,19 @@ ARCHIVES = (
 class DomainNet(ImageBenchmark):
     """345 classes in six styles; 18 GB to download.
 
-    The protocol drops 9,435 listed duplicates and so comes to 586,575 images.  Here duplicates are
+    The protocol removes 9,435 listed duplicates, which leaves 586,575 images.  Here duplicates are
     found by content: of files with the same bytes in one class of one domain, the last by name is
-    kept, as the list seems to do.  The same picture under two classes is left alone, for nothing
-    says which is right.  So the images may differ from the published ones by a few, and the set
-    counts as complete if a domain has no more than the archives and at most one in a hundred fewer
-    than were published.
+    kept, as the list seems to do.  The same picture in two classes is kept in both, because the
+    right class is unknown.  So the images may differ from the published ones by a few, and the
+    dataset counts as complete if each domain has at least 99% of the published images and no more
+    than the archives.
 
-    Sizes and checksums of the archives are those a public mirror recorded in 2021.
+    Sizes and checksums of the archives were recorded by a public mirror in 2021.
     """
 
     name: ClassVar[str] = "domain-net"
     card: ClassVar[DatasetCard] = DatasetCard(
-        summary="345 things as clip art, infographics, paintings, scribbles, photographs, sketches",
+        summary="345 classes: clip art, infographics, paintings, scribbles, photographs, sketches",
         counts={domain: cleaned for domain, (cleaned, _) in COUNTS.items()},
         classes=tuple(CLASSES.split()),
         input_shape=(3, 224, 224),
@@ -95,7 +96,7 @@ class DomainNet(ImageBenchmark):
         eval_every=1000,
         publication="Peng et al. (2019), Moment Matching for Multi-Source Domain Adaptation",
         licence="fair use notice of its authors: for non-commercial research and education; the"
-        " pictures belong to their makers",
+        " pictures belong to their authors",
         sources=tuple(
             (Source(f"{SERVER}/{path}", path.rpartition("/")[2], md5=md5, size=size),)
             for path, md5, size in ARCHIVES
@@ -107,11 +108,11 @@ class DomainNet(ImageBenchmark):
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
-        """Find the images and drop duplicates."""
+        """Find the images and leave out duplicates."""
         samples, notes = super().collect(folders, progress)
         kept = without_duplicates(samples, progress)
         if dropped := len(samples) - len(kept):
-            notes.append(f"duplicates (same bytes, same class), left out: {dropped:,}")
+            notes.append(f"left out {counted(dropped, 'duplicate')} (same bytes, same class)")
         return Found(kept, notes)
 
 
@@ -122,17 +123,12 @@ def without_duplicates(samples: Sequence[LabelledPath], progress: Progress) -> l
         alike[sample.domain, sample.label, sample.path.stat().st_size].append(sample)
     kept: set[LabelledPath] = set()
     for done, group in enumerate(alike.values()):
-        progress("looking for duplicates", done, len(alike))
-        if len(group) > 1:  # a file of a size of its own need not be read
-            group = list({_digest(sample.path): sample for sample in _by_name(group)}.values())
+        progress("finding duplicates", done, len(alike))
+        if len(group) > 1:  # a file with a unique size has no duplicate
+            group = list({file_hash(sample.path): sample for sample in _by_name(group)}.values())
         kept.update(group)
     return [sample for sample in samples if sample in kept]
 
 
 def _by_name(samples: Sequence[LabelledPath]) -> list[LabelledPath]:
     return sorted(samples, key=lambda sample: (sample.path.name, str(sample.path)))
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

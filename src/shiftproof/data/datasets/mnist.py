@@ -1,4 +1,4 @@
-"""MNIST, shipped inside the package."""
+"""MNIST, shipped with the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from shiftproof.core.errors import DataError
 
 LICENCE = "CC BY-SA 3.0"
 DIGITS = 70_000
-TRAINING_DIGITS = 60_000
 SHA256 = "e9b40985d011bd5a36195bdeb447f26b7824f3acd02e51a1636098d784d5fe98"
 
 
@@ -27,7 +26,7 @@ class Digits(NamedTuple):
     labels: Tensor
 
     def thinned(self, side: int) -> Digits:
-        """Return the digits at ``side`` = 28 pixels, or at 14 by every second one."""
+        """Return the digits with `side` 28 pixels, or 14 by taking every second one."""
         step = 28 // side
         return Digits(self.images[:, ::step, ::step], self.labels)
 
@@ -39,7 +38,7 @@ class Digits(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load_mnist() -> Digits:
-    """Return all 70,000 digits; do not write to them, for the next caller gets the same tensors."""
+    """Return all 70,000 digits; do not change them, because all callers share the tensors."""
     asset = resources.files("shiftproof.data.datasets").joinpath("assets/mnist.xz").read_bytes()
     if hashlib.sha256(asset).hexdigest() != SHA256:
         raise DataError("the package's mnist.xz is damaged; reinstall shiftproof")

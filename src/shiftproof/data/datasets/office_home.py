@@ -1,4 +1,4 @@
-"""Office-Home: things of the office and the home, drawn, clipped, sold and photographed."""
+"""Office-Home: objects of office and home in art, clip art, product pictures and photographs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shiftproof.data.base import DATASETS, DatasetCard
 from shiftproof.data.datasets.image_benchmark import ImageBenchmark
 from shiftproof.data.sources import Source
 
-# As the folders are called, and in their order.
+# The names of the folders, in their order.
 CLASSES = """
     Alarm_Clock Backpack Batteries Bed Bike Bottle Bucket Calculator Calendar Candles Chair
     Clipboards Computer Couch Curtains Desk_Lamp Drill Eraser Exit_Sign Fan File_Cabinet Flipflops
@@ -26,12 +26,12 @@ class OfficeHome(ImageBenchmark):
     """65 classes in four domains: art, clip art, product pictures and photographs.
 
     The source is the archive of the DomainBed protocol, with the checksum that other users of that
-    file have published.  Numbers by class were not; a class must only not be empty.
+    file have published.  Counts by class are unknown; each class must have at least one image.
     """
 
     name: ClassVar[str] = "office-home"
     card: ClassVar[DatasetCard] = DatasetCard(
-        summary="65 things of office and home in art, clip art, shops and photographs",
+        summary="65 objects of office and home in art, clip art, product pictures and photographs",
         counts={"Art": 2427, "Clipart": 4365, "Product": 4439, "Real World": 4357},
         classes=tuple(CLASSES.split()),
         input_shape=(3, 224, 224),
@@ -41,7 +41,7 @@ class OfficeHome(ImageBenchmark):
         publication="Venkateswara et al. (2017), Deep Hashing Network for Unsupervised Domain"
         " Adaptation",
         licence="fair use notice of its authors: for non-commercial research and education; the"
-        " pictures belong to their makers",
+        " pictures belong to their authors",
         sources=(
             (
                 Source.google_drive(

@@ -1,4 +1,4 @@
-"""PACS: photographs, paintings, cartoons and sketches of the same seven things."""
+"""PACS: photographs, paintings, cartoons and sketches of the same seven classes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ COUNTS = {
 @DATASETS.register("pacs")
 @dataclass(frozen=True)
 class PACS(ImageBenchmark):
-    """Seven classes in four styles; the shift is in how things look, and in how often they occur.
+    """Seven classes in four styles; the style shifts, and so do the class frequencies.
 
     The first source is the archive of the DomainBed protocol, with the checksum that other users of
-    that file have published; the second is a copy on GitHub, known by its counts.
+    that file have published; the second is a copy on GitHub, verified by its counts.
     """
 
     name: ClassVar[str] = "pacs"
     card: ClassVar[DatasetCard] = DatasetCard(
-        summary="seven things as photographs, paintings, cartoons and sketches",
+        summary="seven classes as photographs, paintings, cartoons and sketches",
         counts={domain: sum(by_class) for domain, by_class in COUNTS.items()},
         classes=("dog", "elephant", "giraffe", "guitar", "horse", "house", "person"),
         input_shape=(3, 224, 224),

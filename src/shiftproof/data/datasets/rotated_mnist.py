@@ -17,24 +17,23 @@ from shiftproof.data.base import (
     DATASETS,
     DatasetCard,
     DatasetSource,
-    Domain,
     DomainDataset,
     Progress,
     silent,
 )
 from shiftproof.data.datasets.mnist import LICENCE, Digits, load_mnist
+from shiftproof.data.domain import Domain
 
 ANGLES = (0, 15, 30, 45, 60, 75)
 
 
 def rotate(images: Tensor, degrees: float) -> Tensor:
-    """Turn images [n, h, w] of uint8 counter-clockwise about their centre.
+    """Rotate images [n, h, w] of uint8 counter-clockwise about their centre.
 
-    A pixel takes the bilinear mean of the four pixels around the place it came from; beyond the
-    border there is black.
+    Pixels are interpolated bilinearly; beyond the border is black.
     """
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    # From each new pixel (x, y), with y downward, back to where it came from.
+    # Maps each new pixel (x, y), with y downward, to its source.
     back = torch.tensor([[cosine, -sine, 0.0], [sine, cosine, 0.0]])
     shape = [len(images), 1, *images.shape[1:]]
     grid = F.affine_grid(back.expand(len(images), 2, 3), shape, align_corners=False)
@@ -45,12 +44,12 @@ def rotate(images: Tensor, degrees: float) -> Tensor:
 @DATASETS.register("rotated-mnist")
 @dataclass(frozen=True)
 class RotatedMNIST(DatasetSource):
-    """All 70,000 digits, shuffled and dealt to six domains in turn; each has its angle."""
+    """All 70,000 digits, shuffled and assigned to six domains in turn, each with its angle."""
 
     side: int = hparam(28, choices=(28, 14), help="height and width; 14 takes every second pixel")
 
     card: ClassVar[DatasetCard] = DatasetCard(
-        summary="the ten digits, each domain turned by its own angle (covariate shift)",
+        summary="the ten digits, rotated by one angle in each domain (covariate shift)",
         counts={str(angle): 11_667 if angle < 60 else 11_666 for angle in ANGLES},
         classes=tuple("0123456789"),
         input_shape=(1, 28, 28),

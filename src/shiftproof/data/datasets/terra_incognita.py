@@ -1,4 +1,4 @@
-"""TerraIncognita: animals before four camera traps, day and night."""
+"""TerraIncognita: animals in front of four camera traps, day and night."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from shiftproof.data.datasets.image_benchmark import (
     DEEPEST,
     ImageBenchmark,
     find_by_folders,
-    images_in,
-    subfolders,
 )
 from shiftproof.data.images.files import LabelledPath
-from shiftproof.data.library.store import Found
+from shiftproof.data.images.walk import images_in, subfolders
+from shiftproof.data.library.base import Found
 from shiftproof.data.sources import Source
 
-# As the sources give them today, and as the DomainBed paper counts them.
+# Images in the archives of today, and in those of the DomainBed paper.
 COUNTS = {
     "location_100": (4_741, 4_879),
     "location_38": (9_736, 9_767),
@@ -34,22 +33,22 @@ SERVER = "https://storage.googleapis.com/public-datasets-lila/caltechcameratraps
 @DATASETS.register("terra-incognita")
 @dataclass(frozen=True)
 class TerraIncognita(ImageBenchmark):
-    """Nine animals and nothing at all, before the cameras at locations 100, 38, 43 and 46.
+    """Nine animals and empty images, from the cameras at locations 100, 38, 43 and 46.
 
-    How many images there are is not certain.  The DomainBed paper says 24,788, and users of its
-    early archive report 4,879, 9,767, 4,020 and 6,122 for the four locations, which is that sum.
-    With the archives that can be had now, users report 4,741, 9,736, 3,970 and 5,883: 24,330 in
-    all.  The card has the latter; a set between the two is complete.
+    The number of images is uncertain.  The DomainBed paper says 24,788, and users of its early
+    archive report 4,879, 9,767, 4,020 and 6,122 for the four locations, which has that sum.  With
+    the archives available now, users report 4,741, 9,736, 3,970 and 5,883: 24,330 in all.  The card
+    has the latter; a dataset between the two counts as complete.
 
-    Labels are taken as DomainBed's script takes them: an image stands under each of the ten classes
-    that one of its annotations names, so under two if it shows two.
+    Labels are read as in DomainBed's script: an image belongs to each of the ten classes that its
+    annotations name, so to two if it shows two.
 
-    Sizes and checksums of the archives are those that users of these files have published.
+    Users of the archives have published their sizes and checksums.
     """
 
     name: ClassVar[str] = "terra-incognita"
     card: ClassVar[DatasetCard] = DatasetCard(
-        summary="animals before four camera traps; 24,330 or 24,788 images, see the card",
+        summary="animals in front of four camera traps; 24,330 or 24,788 images, see the card",
         counts={domain: now for domain, (now, _) in COUNTS.items()},
         classes=(
             *("bird", "bobcat", "cat", "coyote", "dog"),
@@ -88,7 +87,7 @@ class TerraIncognita(ImageBenchmark):
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
-        """Find prepared folders (``location_38/bird/…``), or images with their annotations."""
+        """Find prepared folders (`location_38/bird/…`), or images with their annotations."""
         prepared = find_by_folders(folders, cls.card, progress)
         if prepared.samples:
             return prepared
@@ -106,9 +105,9 @@ class TerraIncognita(ImageBenchmark):
         ]
         notes = []
         if missing := len(wanted) - len(places):
-            notes.append(f"annotated images that are not there: {missing:,} of {len(wanted):,}")
+            notes.append(f"annotated images that are missing: {missing:,} of {len(wanted):,}")
         if twice := len(labelled) - len(wanted):
-            notes.append(f"images under two classes, for they show both: {twice:,}")
+            notes.append(f"images in two classes, because they show both: {twice:,}")
         return Found(samples, notes)
 
 
@@ -120,7 +119,7 @@ def _annotation_files(folder: Path, deeper: int = DEEPEST) -> Iterator[Path]:
 
 
 def _one_edition(files: Sequence[Path]) -> list[Path]:
-    """Choose the five files of the ECCV 2018 subset, or else the one of the whole collection."""
+    """Choose the five files of the ECCV 2018 subset, else the one of the whole collection."""
     subset = {file.name: file for file in files if file.stem.endswith("_annotations")}
     whole = [file for file in files if file.stem.startswith(("caltech_images", "caltech_camera"))]
     if subset:
@@ -129,13 +128,13 @@ def _one_edition(files: Sequence[Path]) -> list[Path]:
         found = ", ".join(str(file) for file in files[:3])
         raise DataError(
             "expected the annotations of Caltech Camera Traps (eccv_18_annotation_files/*.json, or"
-            f" one caltech_images_….json), and found {found}"
+            f" one caltech_images_….json), but found {found}"
         )
     return whole
 
 
 def _labels(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield (file name, location, class) of each annotation that belongs to the set."""
+    """Yield (file name, location, class) of each annotation that belongs to the dataset."""
     card = TerraIncognita.card
     try:
         content: dict[str, list[dict[str, Any]]] = json.loads(file.read_bytes())
@@ -153,16 +152,16 @@ def _labels(file: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _find(names: set[str], folders: Sequence[Path], progress: Progress) -> dict[str, Path]:
-    """Return where the images of these names lie; two of one name are an error."""
+    """Return the paths of the images with these names; two with one name are an error."""
     places: dict[str, Path] = {}
 
     def look(folder: Path, deeper: int) -> None:
-        progress("looking for images", len(places), len(names))
+        progress("finding images", len(places), len(names))
         for path in images_in(folder):
             if path.name not in names:
                 continue
             if path.name in places:
-                raise DataError(f"two images of one name: {places[path.name]} and {path}")
+                raise DataError(f"two images have the same name: {places[path.name]} and {path}")
             places[path.name] = path
         if deeper:
             for inner in subfolders(folder):

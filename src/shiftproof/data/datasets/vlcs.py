@@ -1,4 +1,4 @@
-"""VLCS: the same five things in four collections of photographs."""
+"""VLCS: the same five classes in four collections of photographs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNTS = {
 @DATASETS.register("vlcs")
 @dataclass(frozen=True)
 class VLCS(ImageBenchmark):
-    """Five classes in four collections, each with its own idea of what to photograph and label.
+    """Five classes in four collections, which differ in what they show and how they label it.
 
     The source is the archive of the DomainBed protocol, with the checksum that other users of that
     file have published.
@@ -28,7 +28,7 @@ class VLCS(ImageBenchmark):
 
     name: ClassVar[str] = "vlcs"
     card: ClassVar[DatasetCard] = DatasetCard(
-        summary="five things in four collections of photographs",
+        summary="five classes in four collections of photographs",
         counts={domain: sum(by_class) for domain, by_class in COUNTS.items()},
         classes=("bird", "car", "chair", "dog", "person"),
         input_shape=(3, 224, 224),
@@ -37,8 +37,8 @@ class VLCS(ImageBenchmark):
         eval_every=300,
         publication="Fang et al. (2013), Unbiased Metric Learning: On the Utilization of Multiple"
         " Datasets and Web Images for Softening Bias",
-        licence="none for the whole; its images come from Caltech-101, LabelMe, SUN09 and PASCAL"
-        " VOC 2007, each with terms of its own",
+        licence="none for the whole; the images come from Caltech-101, LabelMe, SUN09 and PASCAL"
+        " VOC 2007, each with its own terms",
         class_counts=COUNTS,
         sources=(
             (

@@ -1,4 +1,4 @@
-"""From the bytes of an image file to pixels; which format it is, its content says, not its name."""
+"""Decode the bytes of an image file; the content decides the format, not the file name."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from PIL import Image, ImageOps
 
 from shiftproof.core.errors import DataError
 
-# A picture of more pixels is taken for an attempt to fill the memory.  (Pillow warns from 89.5.)
+# A picture with more pixels is refused, so that it cannot fill the memory (Pillow warns at 89.5M).
 MOST_PIXELS = 89_000_000
-# What Pillow may take bytes for.  It knows more formats, of which EPS would run a program.
+# The formats that Pillow may decode.  It knows more, and EPS would run a program.
 FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "BMP", "GIF", "TIFF", "PPM")
-# What a file of an image folder must end in to be taken for an image.
+# A file of an image folder with one of these suffixes is an image.
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".avif", ".bmp", ".gif"),
     *(".tif", ".tiff", ".ppm", ".pgm", ".pnm"),
@@ -23,9 +23,9 @@ SUFFIXES = (
 
 
 def decode(data: bytes, where: Path | str) -> Image.Image:
-    """Return the picture in ``data`` as RGB, turned upright; an animation gives its first frame.
+    """Return the picture in `data` as RGB, turned upright; an animation gives its first frame.
 
-    Sixteen-bit grey is scaled to eight.  ``where`` is what an error calls it.
+    Sixteen-bit grey is scaled to eight bits.  `where` names the file in errors.
     """
     try:
         with Image.open(io.BytesIO(data), formats=known_formats()) as image:
@@ -43,7 +43,7 @@ def decode(data: bytes, where: Path | str) -> Image.Image:
 
 @functools.cache
 def known_formats() -> tuple[str, ...]:
-    """Return those of the formats that this Pillow was built with."""
+    """Return the formats that this build of Pillow can decode."""
     Image.init()
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
@@ -63,5 +63,5 @@ def _to_rgb(image: Image.Image, where: Path | str) -> Image.Image:
 
 def _plain(reason: str) -> str:
     if reason.startswith("cannot identify image file"):
-        return "of no known format"
+        return "unknown format"
     return reason[:120]

@@ -1,4 +1,4 @@
-"""Image files as inputs: read when they are needed, or kept in memory as pixels if they are few."""
+"""Image files as inputs: read when needed, or kept in memory as pixels if they are few."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from torch import Tensor
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.space import hparam
-from shiftproof.data.base import Domain, DomainDataset, LazyInputs, Progress, silent
+from shiftproof.core.text import counted, listed
+from shiftproof.data.base import DomainDataset, Progress, silent
+from shiftproof.data.domain import Domain, LazyInputs
 from shiftproof.data.images.decode import decode
 from shiftproof.data.images.index import ImageRecord, scan
 from shiftproof.data.images.transforms import evaluation_view, to_pixels, training_view
@@ -37,7 +39,7 @@ class ImageView:
 
 
 class LabelledPath(NamedTuple):
-    """An image file, and what its place or its row says of it."""
+    """An image file with its label and domain."""
 
     path: Path
     label: str
@@ -58,7 +60,7 @@ class ImageFiles(LazyInputs):
         return torch.stack([to_pixels(evaluation_view(self.picture(i), size)) for i in index])
 
     def draw(self, index: np.ndarray, seeds: np.ndarray) -> Tensor:
-        """Return random views, each a function of its seed; whole images without ``augment``."""
+        """Return random views, each drawn with its seed; whole images without `augment`."""
         if not self.view.augment:
             return self.read(index)
         size = self.view.image_size
@@ -75,33 +77,31 @@ class ImageFiles(LazyInputs):
             digest.update(bytes.fromhex(record.sha256))
         return digest.digest()
 
-    def without_chance(self) -> ImageFiles:
-        """Return the same files, whole also for training."""
+    def without_augmentation(self) -> ImageFiles:
+        """Return the same files, without random views."""
         return ImageFiles(self.records, replace(self.view, augment=False))
 
     @property
     def nbytes(self) -> int:
-        """What the decoded files take in memory."""
+        """The memory that the decoded images take."""
         return sum(record.width * record.height * 3 for record in self.records)
 
     def in_memory(self) -> ImageFiles:
-        """Return the same images, decoded once and for all."""
+        """Return the same images, decoded."""
         return DecodedImages(self)
 
     def picture(self, position: int) -> Image.Image:
-        """Return one image as it is."""
+        """Return one image, neither resized nor augmented."""
         path = self.records[position].path
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise DataError(
-                f"{path} could be read before and cannot now ({error.strerror})"
-            ) from error
+            raise DataError(f"{path} can no longer be read ({error.strerror})") from error
         return decode(data, path)
 
 
 class DecodedImages(ImageFiles):
-    """Image files whose pixels are in memory, one after the other in a single tensor."""
+    """Image files whose pixels are in memory, one after the other in a single array."""
 
     def __init__(self, files: ImageFiles) -> None:
         super().__init__(files.records, files.view)
@@ -113,7 +113,7 @@ class DecodedImages(ImageFiles):
             self._pixels[start:end] = np.asarray(picture).reshape(-1)
 
     def picture(self, position: int) -> Image.Image:
-        """Return one image as it is."""
+        """Return one image, neither resized nor augmented."""
         record = self.records[position]
         start, end = self._starts[position : position + 2]
         return Image.fromarray(self._pixels[start:end].reshape(record.height, record.width, 3))
@@ -132,15 +132,12 @@ def image_dataset(
     notes: Sequence[str] = (),
     progress: Progress = silent,
 ) -> DomainDataset:
-    """Return labelled image files as a dataset; domains and classes in the order of their names.
+    """Return labelled image files as a dataset; domains and classes are sorted by name.
 
-    Every file is looked at once, and an index remembers what was seen.  Files that cannot be read
-    are left out, which the notes say.  All domains share one list of classes.
+    Every file is read once, and an index stores the result.  Files that cannot be read are left out
+    with a note.  All domains share one list of classes.
     """
-    records = scan(
-        [sample.path for sample in samples],
-        lambda done, total: progress("looking at images", done, total),
-    )
+    records = scan([sample.path for sample in samples], progress)
     readable = [(s, r) for s, r in zip(samples, records, strict=True) if r.readable]
     broken = [(s, r) for s, r in zip(samples, records, strict=True) if not r.readable]
     domain_names = sorted({sample.domain for sample in samples})
@@ -152,7 +149,7 @@ def image_dataset(
         if not own:
             raise DataError(
                 f"domain {domain!r} of {name} has no image that can be read; remove the folder or"
-                " mend its files"
+                " replace its files"
             )
         labels = torch.tensor([position[sample.label] for sample, _ in own])
         domains.append(Domain(domain, ImageFiles([record for _, record in own], view), labels))
@@ -168,14 +165,14 @@ def image_dataset(
 
 
 def _unreadable(broken: Sequence[tuple[LabelledPath, ImageRecord]]) -> list[str]:
-    """Say of each domain how many images were left out."""
+    """Return a note for each domain with images that were left out."""
     counts = Counter(sample.domain for sample, _ in broken)
     notes = []
     for domain, count in counts.items():
         sample, record = next((s, r) for s, r in broken if s.domain == domain)
         notes.append(
-            f"domain {domain!r}: {count} image{'' if count == 1 else 's'} cannot be read and"
-            f" {'is' if count == 1 else 'are'} left out, the first {sample.path} ({record.error})"
+            f"domain {domain!r}: left out {counted(count, 'image')} that cannot be read, the first"
+            f" {sample.path} ({record.error})"
         )
     return notes
 
@@ -186,9 +183,8 @@ def _missing_classes(domains: Sequence[Domain], classes: Sequence[str]) -> list[
         present = set(domain.y.tolist())
         missing = [label for index, label in enumerate(classes) if index not in present]
         if missing:
-            shown = ", ".join(map(repr, missing[:5])) + (", …" if len(missing) > 5 else "")
             notes.append(
                 f"domain {domain.name!r} has no sample of {len(missing)} of {len(classes)} classes"
-                f" ({shown})"
+                f" ({listed(missing, most=5)})"
             )
     return notes

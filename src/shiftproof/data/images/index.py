@@ -1,9 +1,9 @@
-"""What is known of each image file: its hash, size and a thumbnail, remembered between commands.
+"""An index of image files: hash, size and thumbnail of each, kept between commands.
 
-To know whether an image can be read it must be decoded, which takes minutes to hours for a large
-set.  So what was learnt of a file is kept in one SQLite file of Shiftproof's folder and believed
-for as long as the file keeps its size and modification time.  The memory is a convenience: where
-it cannot be kept, everything is read again, and nothing else changes.
+Whether an image can be read shows only when it is decoded, which takes minutes to hours for a large
+set.  So the result is stored in one SQLite file in Shiftproof's cache folder and used as long as
+the file keeps its size and modification time.  The index is only a cache: if it cannot be written,
+every file is read again.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from typing import NamedTuple
 from PIL import Image
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.cache_dir import home
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.cache_dir import cache_dir
 from shiftproof.data.images.decode import decode
 
 INDEX = "index.sqlite"
 THUMBNAIL_SIDE = 24
-# A larger file is no picture that decoding would accept, and is not read into memory.
+# A larger file would not be accepted as an image, and is not read into memory.
 MOST_BYTES = 2**30
-# Files between two commits: what an interruption loses at most.
+# Files between two commits: an interruption loses at most this many.
 BATCH = 256
-# Written into the file, to tell ours from another program's.
+# Stored in the file, to tell our index from another program's database.
 APPLICATION = int.from_bytes(b"Shft", "big")
 SCHEMA_VERSION = 1
-# The version is in the name of the table, so that a process of another version, which may be at
-# work at the same time, finds no table rather than one whose columns mean something else.
+# The version is in the table's name, so that a process of another version, which may run at the
+# same time, finds no table rather than one whose columns have another meaning.
 TABLE = f"images_{SCHEMA_VERSION}"
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
 COLUMNS = "path BLOB PRIMARY KEY, size, mtime_ns, sha256, width, height, thumbnail"
@@ -46,10 +47,10 @@ SECONDS_TO_WAIT_FOR_OTHERS = 30.0
 class ImageRecord:
     """What is known of one image file.
 
-    ``width`` and ``height`` are those of the upright picture, ``thumbnail`` is the picture in
-    grey, squeezed to a square of ``THUMBNAIL_SIDE`` pixels a side, row by row, one byte each.  A
-    file that is no readable image has a one-line ``error`` and is otherwise blank, but for its
-    hash where its bytes could be read.
+    `width` and `height` are those of the upright picture; `thumbnail` is the picture in
+    grey, scaled to a square of `THUMBNAIL_SIDE` pixels a side, row by row, one byte each.  A file
+    that is not a readable image has a one-line `error`, its hash if its bytes could be read, and
+    nothing else.
     """
 
     path: Path
@@ -66,28 +67,25 @@ class ImageRecord:
 
 
 def scan(
-    paths: Sequence[Path],
-    progress: Callable[[int, int], None] | None = None,
-    workers: int | None = None,
+    paths: Sequence[Path], progress: Progress = silent, workers: int | None = None
 ) -> list[ImageRecord]:
-    """Return what is known of each file, in order; files that are new or have changed are decoded.
+    """Return a record of each file, in order; files that are new or have changed are decoded.
 
-    An unreadable one is a record with an error, never an exception.  ``progress`` is called with
-    the number of files done and of all.  ``workers`` is the number of threads that decode, by
-    default one a core; no more pictures than that are in memory at once.
+    A file that cannot be read gives a record with an error, never an exception.  `workers` is the
+    number of threads that decode, by default one a core; at most that many pictures are in memory
+    at once.
     """
     records: list[ImageRecord] = []
 
     def add(record: ImageRecord) -> None:
         records.append(record)
-        if progress is not None:
-            progress(len(records), len(paths))
+        progress("reading images", len(records), len(paths))
 
     pool = ThreadPoolExecutor(workers or os.cpu_count() or 1, "shiftproof-scan")
-    with contextlib.closing(_Memory(home() / INDEX)) as memory:
+    with contextlib.closing(_Index(cache_dir() / INDEX)) as index:
         try:
             for start in range(0, len(paths), BATCH):
-                _scan_batch(paths[start : start + BATCH], memory, pool, add)
+                _scan_batch(paths[start : start + BATCH], index, pool, add)
         finally:
             pool.shutdown(cancel_futures=True)
     return records
@@ -95,14 +93,14 @@ def scan(
 
 def thumbnail(image: Image.Image) -> bytes:
     """Return a picture as the small grey square of an `ImageRecord`."""
-    # Hamming's window rather than a plain box: the box takes whole pixels into one cell or the
-    # other, and a rescaled copy, whose pixels fall elsewhere, would differ by more than it should.
+    # A Hamming window rather than a box: the box assigns whole pixels to one cell or another, so
+    # the thumbnail of a rescaled copy would differ too much.
     side = (THUMBNAIL_SIDE, THUMBNAIL_SIDE)
     return image.convert("L").resize(side, Image.Resampling.HAMMING).tobytes()
 
 
 class _Version(NamedTuple):
-    """Which version of which file: the key to what is remembered."""
+    """A version of a file: the key of the index."""
 
     path: bytes  # as the system spells it; a name need not be valid text
     size: int
@@ -111,14 +109,14 @@ class _Version(NamedTuple):
 
 def _scan_batch(
     paths: Sequence[Path],
-    memory: _Memory,
+    index: _Index,
     pool: ThreadPoolExecutor,
     add: Callable[[ImageRecord], None],
 ) -> None:
     versions = list(pool.map(_version, paths))
-    known = memory.recall([version for version in versions if version is not None])
+    known = index.load([version for version in versions if version is not None])
     read = pool.map(_read, [p for p, v in zip(paths, versions, strict=True) if v not in known])
-    learnt: dict[_Version, ImageRecord] = {}
+    new: dict[_Version, ImageRecord] = {}
     try:
         for path, version in zip(paths, versions, strict=True):
             if version in known:
@@ -126,17 +124,17 @@ def _scan_batch(
                 continue
             record, now = next(read)
             if now is not None:
-                learnt[now] = record
+                new[now] = record
             add(record)
     finally:
-        memory.remember(learnt)
+        index.store(new)
 
 
 def _version(path: Path) -> _Version | None:
     try:
         return _version_of(path, path.stat())
     except (OSError, ValueError):  # ValueError: a name with a null character
-        return None  # reading it will find out what is wrong
+        return None  # reading it will tell what is wrong
 
 
 def _version_of(path: Path, status: os.stat_result) -> _Version:
@@ -144,12 +142,12 @@ def _version_of(path: Path, status: os.stat_result) -> _Version:
 
 
 def _read(path: Path) -> tuple[ImageRecord, _Version | None]:
-    """Decode a file; without a version, what was learnt holds for this moment only."""
+    """Decode a file; a record without a version is not stored."""
     try:
-        # Asked before it is opened: to open a pipe is to wait until somebody writes to it.
+        # Before opening it, because opening a pipe waits until someone writes to it.
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no ordinary file"
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
             return ImageRecord(path, error=kind), None
         if status.st_size > MOST_BYTES:
             return ImageRecord(path, error=f"{status.st_size:,} bytes are too many"), None
@@ -172,30 +170,30 @@ def _read(path: Path) -> tuple[ImageRecord, _Version | None]:
     return record, version if _version_of(path, after) == version else None
 
 
-_Remembered = tuple[str, int, int, bytes]
+_Stored = tuple[str, int, int, bytes]
 
 
-class _Memory:
-    """The SQLite file; every trouble with it ends in forgetting, never in an exception.
+class _Index:
+    """The SQLite file; if it fails, the index is not used, and no exception is raised.
 
-    Errors are not remembered: they are few, and what failed for want of memory or of a codec may
-    be read tomorrow.
+    Errors are not stored: they are few, and a file that failed for lack of memory or of a codec may
+    be readable later.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
-        with self._forgetting():
+        with self._ignoring_failures():
             self._connection = _open(path)
 
-    def recall(self, versions: Sequence[_Version]) -> dict[_Version | None, _Remembered]:
-        """Return what is remembered of exactly these versions."""
-        found: dict[_Version | None, _Remembered] = {}
+    def load(self, versions: Sequence[_Version]) -> dict[_Version | None, _Stored]:
+        """Return what is stored of exactly these versions."""
+        found: dict[_Version | None, _Stored] = {}
         if self._connection is None or not versions:
             return found
         wanted = set(versions)
         marks = ",".join("?" * len(versions))
-        with self._forgetting():
+        with self._ignoring_failures():
             rows = self._connection.execute(
                 f"SELECT * FROM {TABLE} WHERE path IN ({marks})",
                 [version.path for version in versions],
@@ -205,30 +203,30 @@ class _Memory:
                     found[version] = (sha256, width, height, thumbnail)
         return found
 
-    def remember(self, learnt: dict[_Version, ImageRecord]) -> None:
-        """Keep these for later, all or none."""
-        if self._connection is None or not learnt:
+    def store(self, records: dict[_Version, ImageRecord]) -> None:
+        """Store records, all or none."""
+        if self._connection is None or not records:
             return
-        with self._forgetting():
+        with self._ignoring_failures():
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(
                 f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
                     (*version, record.sha256, record.width, record.height, record.thumbnail)
-                    for version, record in learnt.items()
+                    for version, record in records.items()
                 ],
             )
             self._connection.execute("COMMIT")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     @contextlib.contextmanager
-    def _forgetting(self) -> Iterator[None]:
-        """Go on without memory if it fails; a file that is no index gives way to a new one."""
+    def _ignoring_failures(self) -> Iterator[None]:
+        """Go on without the index if it fails; replace a file that is not an index."""
         try:
             yield
         except (OSError, sqlite3.OperationalError):  # read-only, full, locked for too long
@@ -241,18 +239,18 @@ class _Memory:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Return a connection to an index of this version, made if need be."""
+    """Return a connection to an index of this version, created if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, SECONDS_TO_WAIT_FOR_OTHERS, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
-        # Locked while looked at, or two processes would both find it missing and make it.
+        # Locked first, or two processes could both find the table missing and create it.
         connection.execute("BEGIN IMMEDIATE")
         tables = [name for (name,) in connection.execute(TABLES)]
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
             if tables:
-                raise sqlite3.DatabaseError("another program's")
+                raise sqlite3.DatabaseError("another program's database")
             connection.execute(f"PRAGMA application_id={APPLICATION}")
         for other in set(tables) - {TABLE}:
             connection.execute(f'DROP TABLE "{other}"')
@@ -265,7 +263,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> None:
-    """Rename a file that is no index; what SQLite kept beside it would spoil the next one."""
+    """Rename a file that is not an index; SQLite's files beside it would damage the next one."""
     os.replace(path, path.with_name(path.name + ".damaged"))
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

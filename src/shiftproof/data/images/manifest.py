@@ -1,14 +1,16 @@
-"""An image manifest: a table that gives the path, label and domain of each image, one row each."""
+"""An image manifest: a table with the path, label and domain of one image in each row."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.tables.cell_types import text_of
-from shiftproof.data.tables.dataset import column_of, grouped
+from shiftproof.data.tables.dataset import column_of
+from shiftproof.data.tables.groups import grouped
 from shiftproof.data.tables.read_file import read_frame
 
 
@@ -23,8 +25,8 @@ def load_manifest(
 ) -> DomainDataset:
     """Return the images that a CSV or Parquet file lists.
 
-    ``image``, ``label`` and ``domain`` name its columns.  Relative paths start at the manifest's
-    own folder.
+    `image`, `label` and `domain` name its columns.  Relative paths start at the manifest's
+    folder.
     """
     frame = read_frame(manifest)
     images = frame[column_of(frame, manifest.name, "image", image)]
@@ -43,22 +45,22 @@ def load_manifest(
             continue
         samples.append(
             LabelledPath(
-                manifest.parent / str(value),  # an absolute path stays what it is
+                manifest.parent / str(value),  # an absolute path stays as it is
                 groups.classes[groups.label[row]],
                 groups.names[groups.domain[row]],
             )
         )
     if nameless:
         notes.append(
-            f"left out {len(nameless)} rows without a path in column {image!r}, the first row"
-            f" {nameless[0] + 1}"
+            f"left out {counted(len(nameless), 'row')} without a path in column {image!r}, the"
+            f" first in row {nameless[0] + 1}"
         )
     notes += _repeated(samples, manifest.name)
     missing = [sample.path for sample in samples if not sample.path.exists()]
     if samples and len(missing) == len(samples):
         raise DataError(
-            f"none of the {len(samples)} files that column {image!r} of {manifest.name} names is"
-            f" there (the first would be {missing[0]}); paths start at the manifest's folder"
+            f"none of the {len(samples)} files in column {image!r} of {manifest.name} exists (the"
+            f" first: {missing[0]}); relative paths start at the manifest's folder"
         )
     return image_dataset(
         manifest.stem, samples, view, classes=groups.classes, notes=notes, progress=progress
@@ -66,15 +68,15 @@ def load_manifest(
 
 
 def _repeated(samples: list[LabelledPath], manifest: str) -> list[str]:
-    """Note files that are listed more than once; under two labels they are an error."""
+    """Return a note on files listed more than once; a file with two labels is an error."""
     places: dict[Path, set[tuple[str, str]]] = {}
     for sample in samples:
         places.setdefault(sample.path, set()).add((sample.label, sample.domain))
     for path, found in places.items():
         if len({label for label, _ in found}) > 1:
             labels = " and ".join(sorted({label for label, _ in found}))
-            raise DataError(f"{manifest} gives {path} the labels {labels}; it can have only one")
+            raise DataError(f"{manifest} gives {path} the labels {labels}; keep one of them")
     twice = len(samples) - len(places)
     if twice == 0:
         return []
-    return [f"{twice} rows name a file that another row names too: copies may be held out"]
+    return [f"{counted(twice, 'repeated file')} in {manifest}: held-out parts may hold copies"]

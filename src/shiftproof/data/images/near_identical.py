@@ -1,6 +1,6 @@
-"""Near-identical pictures among many: compressed, rescaled, a little lighter or darker copies.
+"""Find near-identical pictures: compressed, rescaled, slightly lighter or darker copies.
 
-Pictures are known by their thumbnails (see `thumbnail`).
+Pictures are compared by their thumbnails (see `thumbnail`).
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Measured on 320 images of Office-Caltech10 and PACS, copies of them, and all pairs of the sets:
-# nearly all copies lie below both limits, and different pictures above one of them.
-# REACH: distance between thumbnails brought to mean zero and length one.
+# nearly all copies are below both limits, and different pictures above at least one.
+# REACH: distance between thumbnails normalised to mean zero and length one.
 REACH = 0.15
-# UNEXPLAINED: what a cubic tone curve, put on one thumbnail, leaves of the other's contrast.
+# UNEXPLAINED: the share of one thumbnail's contrast that a cubic tone curve of the other leaves.
 UNEXPLAINED = 0.10
-# Standard deviation, in grey levels, below which a thumbnail shows nothing to know it by.
+# Thumbnails with a lower standard deviation, in grey levels, are too plain to compare.
 FAINTEST = 3.0
 
 _Floats = NDArray[np.float32]
 _Bytes = NDArray[np.uint8]
 _Index = NDArray[np.intp]
-# The directions in which thumbnails vary most; a distance in these alone is never too long.
+# Number of principal directions; a distance within them is never larger than the full distance.
 _DIRECTIONS = 32
-# A cell of fewer is compared all with all, as is one that splitting would hardly make smaller.
+# A smaller cell is compared all with all, as is one that splitting would hardly make smaller.
 _SMALL_CELL = 512
 _WORTH_SPLITTING = 0.8
 # Comparisons held in memory at once: of short vectors, and of whole thumbnails.
@@ -36,7 +36,7 @@ _CHUNK = 1024
 def near_identical(thumbnails: Sequence[bytes]) -> list[tuple[int, int]]:
     """Return pairs of near-identical pictures: enough to connect all that belong together.
 
-    Memory grows with the number of pictures, and so, but for very dense places, does time.
+    Memory and, except where very many pictures are similar, time grow linearly with their number.
     """
     if not thumbnails:
         return []
@@ -60,7 +60,7 @@ def near_identical(thumbnails: Sequence[bytes]) -> list[tuple[int, int]]:
 
 
 def _in_blocks(function: Callable[[_Bytes], NDArray[Any]], pixels: _Bytes) -> NDArray[Any]:
-    """Apply a function of rows without holding all its intermediate values at once."""
+    """Apply a function of rows block by block, to bound the memory of intermediate values."""
     return np.concatenate([function(pixels[i : i + 8192]) for i in range(0, len(pixels), 8192)])
 
 
@@ -82,7 +82,7 @@ def _cells(points: _Floats) -> Iterator[_Index]:
     """Divide points into cells such that any two within reach share at least one.
 
     Every cut is at the median, with an overlap as wide as the reach: of two points within reach,
-    both are on one side of it, or one is in the overlap.
+    both are on one side of the cut, or one is in the overlap.
     """
     waiting = [np.arange(len(points))]
     margin = REACH / 2 + 1e-5  # and a little for rounding

@@ -1,10 +1,10 @@
-"""How an image file becomes an input: the DomainBed protocol's views, on torchvision's kernels.
+"""Image transforms of the DomainBed protocol, on torchvision's kernels.
 
-Both views give uint8 pixels; the network scales them, because what it expects goes with its
-weights.  The kernels are those of torchvision's v2 transforms; the chance is ours, because theirs
-comes from one generator for the whole process, and here any thread may make any image.
+Both views give uint8 pixels; the network normalises them, because the normalisation belongs to its
+weights.  The kernels are those of torchvision's v2 transforms.  The random numbers are ours,
+because torchvision's come from one generator per process, and here any thread may make any image.
 
-torchvision takes seconds to import and is imported by the first image.
+torchvision takes seconds to import, so the first image imports it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GREY = 0.1
 
 
 def evaluation_view(image: Image.Image, size: int) -> Image.Image:
-    """Return the whole image as ``size`` × ``size``, bilinear."""
+    """Return the whole image as `size` × `size`, bilinear."""
     from torchvision.transforms.v2 import functional as F  # type: ignore[import-untyped]
 
     resized: Image.Image = F.resize(image, [size, size])
@@ -32,11 +32,11 @@ def evaluation_view(image: Image.Image, size: int) -> Image.Image:
 
 
 def training_view(image: Image.Image, size: int, rng: np.random.Generator) -> Image.Image:
-    """Return a random view of the image, as ``size`` × ``size``.
+    """Return a random view of the image, as `size` × `size`.
 
-    A crop of 70–100% of the area at an aspect ratio from 3:4 to 4:3; mirrored half the time;
-    brightness, contrast, saturation by a factor in [0.7, 1.3] and hue by a turn in [−0.3, 0.3], in
-    random order; grey one time in ten.
+    A crop of 70–100% of the area at an aspect ratio from 3:4 to 4:3; a horizontal flip with
+    probability 0.5; brightness, contrast and saturation by factors in [0.7, 1.3] and hue by a shift
+    in [−0.3, 0.3], in random order; grey with probability 0.1.
     """
     from torchvision.transforms.v2 import functional as F
 
@@ -63,8 +63,8 @@ def training_view(image: Image.Image, size: int, rng: np.random.Generator) -> Im
 def random_crop(height: int, width: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
     """Draw (top, left, height, width) of a crop, by Inception's rule (Szegedy et al., 2015).
 
-    Area U(AREA) of the whole and aspect ratio exp U(log ASPECT), both independent; where ten draws
-    do not fit into the image, the largest middle part whose aspect ratio is allowed.
+    Area U(AREA) of the whole and aspect ratio exp U(log ASPECT), independently; if ten draws do not
+    fit into the image, the largest centred crop with an allowed aspect ratio.
     """
     for _ in range(10):
         area = height * width * rng.uniform(*AREA)

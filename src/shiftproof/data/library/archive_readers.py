@@ -1,4 +1,4 @@
-"""What is in an archive, read with suspicion: zip and tar, member by member, every byte counted."""
+"""Read untrusted zip and tar archives, member by member, with a limit on the bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import stat
 import struct
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,18 +17,22 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from rich.filesize import decimal
-
 from shiftproof.core.errors import DataError
+from shiftproof.data.library.archive_limits import (
+    AGAIN,
+    Limits,
+    Meter,
+    UnreadableArchive,
+    archive_errors,
+    damaged,
+)
 
 Keep = Callable[[PurePosixPath], bool]
 
 CHUNK = 1 << 16
 LONGEST_HEADER = 1 << 20
-BY_HAND = "if you trust it, unpack it yourself and import the folder"
-AGAIN = "download it again"
 
-# How a file begins, and what it is.  A tar has no such mark.
+# First bytes of each format; a tar has none.
 MAGIC = {
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",
@@ -64,67 +67,14 @@ TAR_KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What an archive may unpack to; far more than any known dataset needs.
-
-    ``total`` and ``member`` are bytes.  ``ratio`` bounds all bytes by the size of the archive, but
-    only from ``small`` bytes on: an honest little archive may hold blank images, and a bomb that
-    size does no harm.
-    """
-
-    total: int = 200 * 10**9
-    member: int = 8 * 10**9
-    members: int = 3_000_000
-    ratio: float = 200
-    small: int = 10**8
-
-
 def everything(path: PurePosixPath) -> bool:
     """Keep all of an archive."""
     return True
 
 
-class _Unreadable(Exception):
-    """An archive that cannot be read, with what is wrong and what to do."""
-
-    def __init__(self, reason: str, remedy: str) -> None:
-        super().__init__(f"{' '.join(reason.split())}; {remedy}")
-
-
-def damaged(reason: str) -> _Unreadable:
-    """Return the error of an archive whose bytes are wrong."""
-    return _Unreadable(f"it is damaged or cut short ({reason})", AGAIN)
-
-
-def too_big(archive: Path, limits: Limits) -> DataError:
-    """Return the error of an archive that unpacks to too much."""
-    return DataError(f"{archive} unpacks to more than {decimal(limits.total)}; {BY_HAND}")
-
-
-class _Meter:
-    """Counts the bytes that an archive turns into, and stops it before they are too many."""
-
-    def __init__(self, archive: Path, limits: Limits) -> None:
-        self._archive = archive
-        self._limits = limits
-        self._by_ratio = max(limits.ratio * archive.stat().st_size, limits.small)
-        self._count = 0
-
-    def add(self, count: int) -> None:
-        self._count += count
-        if self._count > self._limits.total:
-            raise too_big(self._archive, self._limits)
-        if self._count > self._by_ratio:
-            raise DataError(
-                f"{self._archive} unpacks to more than {self._limits.ratio:g} times its own size,"
-                f" as an archive made to fill disks does; {BY_HAND}"
-            )
-
-
 @contextmanager
 def opened_archive(archive: Path, limits: Limits) -> Iterator[ZipReader | TarReader]:
-    """Open an archive by what it is, not by its name; whatever is wrong with it is one line."""
+    """Open an archive by its content, not its name; any error is one line."""
     try:
         raw = open(archive, "rb")  # noqa: SIM115
     except OSError as error:
@@ -135,10 +85,10 @@ def opened_archive(archive: Path, limits: Limits) -> Iterator[ZipReader | TarRea
         kind = next((kind for magic, kind in MAGIC.items() if head.startswith(magic)), "tar")
         if kind == "tar" and not _is_tar(head):
             raise DataError(f"{archive} is neither a zip nor a tar archive; {AGAIN}")
-        meter = _Meter(archive, limits)
+        meter = Meter(archive, limits)
         try:
             if kind == "zip":
-                with _reading():
+                with archive_errors():
                     opened = zipfile.ZipFile(raw)
                     listed = _listed(raw)
                 if (len(opened.infolist()) - listed) % 2**16:
@@ -146,7 +96,7 @@ def opened_archive(archive: Path, limits: Limits) -> Iterator[ZipReader | TarRea
                 yield ZipReader(opened, meter)
             else:
                 yield TarReader(_Tape(DECOMPRESSED[kind](raw), meter), raw)
-        except _Unreadable as error:
+        except UnreadableArchive as error:
             raise DataError(f"{archive} cannot be unpacked: {error}") from error
 
 
@@ -159,9 +109,9 @@ def _is_tar(head: bytes) -> bool:
 
 
 def _listed(raw: IO[bytes]) -> int:
-    """Return how many members a zip claims at its end, which zipfile does not compare.
+    """Return the number of members stated at the end of a zip, which zipfile does not check.
 
-    Some programs write no more than the lowest 16 bits of the number, and zip64 has more.
+    Some programs write only the lowest 16 bits of the number; zip64 has more.
     """
     raw.seek(max(0, raw.seek(0, os.SEEK_END) - 2**16 - 100))
     tail = raw.read()
@@ -173,35 +123,9 @@ def _listed(raw: IO[bytes]) -> int:
     return int(count)
 
 
-@contextmanager
-def _reading() -> Iterator[None]:
-    """Turn what the libraries raise on broken archives into one exception.
-
-    They document only some of it: a hostile header reaches many a line that expects a sound one.
-    """
-    try:
-        yield
-    except NotImplementedError as error:
-        raise _Unreadable(f"it needs what is not supported here ({error})", BY_HAND) from error
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        struct.error,
-        EOFError,
-        OSError,
-        ArithmeticError,
-        LookupError,
-        RuntimeError,
-        ValueError,
-    ) as error:
-        raise damaged(str(error) or type(error).__name__) from error
-
-
 @dataclass(frozen=True)
 class Member:
-    """A name as the archive has it, what it names, how many bytes are promised, and the bytes."""
+    """A member of an archive: its name, kind, stated size, and a function that reads it."""
 
     name: str
     kind: str
@@ -210,49 +134,49 @@ class Member:
 
 
 class ZipReader:
-    """The members of a zip, as its list at the end has them."""
+    """The members of a zip, in the order of its directory."""
 
-    def __init__(self, opened: zipfile.ZipFile, meter: _Meter) -> None:
+    def __init__(self, opened: zipfile.ZipFile, meter: Meter) -> None:
         self._zip = opened
         self._meter = meter
         self._done = 0
 
     def members(self) -> Iterator[Member]:
-        """Yield what is in the archive; contents are to be read before the next."""
+        """Yield the members; read the contents of one before the next."""
         for info in self._zip.infolist():
             kind = ZIP_KINDS.get(stat.S_IFMT(info.external_attr >> 16), "file")
             if kind == "file" and info.filename.endswith("/"):
                 kind = "folder"
             if info.flag_bits & 0x41:
                 kind = "file under a password"
-            # zipfile cuts a name at a NUL; the original shows it.
+            # zipfile cuts a name at a NUL; the original has it.
             name = info.orig_filename if "\0" in info.orig_filename else info.filename
             yield Member(name, kind, info.file_size, partial(self._contents, info))
             self._done += info.compress_size
 
     def _contents(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        with _reading(), self._zip.open(info) as file:
+        with archive_errors(), self._zip.open(info) as file:
             while chunk := file.read(CHUNK):
                 self._meter.add(len(chunk))
                 yield chunk
 
     def promised(self, keep: Keep) -> int:
-        """Say how many bytes it claims to unpack to."""
+        """Return the stated number of bytes after unpacking."""
         kept = (info for info in self._zip.infolist() if keep(PurePosixPath(info.filename)))
         return sum(info.file_size for info in kept)
 
     def done(self) -> int:
-        """Say how many bytes of the archive have been read."""
+        """Return how many bytes of the archive have been read."""
         return self._done
 
 
 class _Tape:
-    """A decompressed tar: read forward only, every byte counted; all that tarfile asks of a file.
+    """A decompressed tar, read forward only, with a limit on the bytes, as a file for tarfile.
 
-    tarfile reads headers whole, so that one of gigabytes would fill the memory.
+    tarfile reads whole headers, so one of gigabytes would fill the memory.
     """
 
-    def __init__(self, stream: IO[bytes], meter: _Meter) -> None:
+    def __init__(self, stream: IO[bytes], meter: Meter) -> None:
         self._stream = stream
         self._meter = meter
         self._position = 0
@@ -261,7 +185,7 @@ class _Tape:
     def read(self, size: int) -> bytes:
         if size > LONGEST_HEADER:
             raise damaged(f"a header of {size} bytes")
-        with _reading():
+        with archive_errors():
             self.latest = self._stream.read(size)
         self._position += len(self.latest)
         self._meter.add(len(self.latest))
@@ -285,28 +209,28 @@ class TarReader:
         self._raw = raw
 
     def members(self) -> Iterator[Member]:
-        """Yield what is in the archive; contents are to be read before the next."""
+        """Yield the members; read the contents of one before the next."""
         tape: Any = self._tape
-        with _reading():
+        with archive_errors():
             tar = tarfile.TarFile(fileobj=tape, encoding="utf-8", errors="surrogateescape")
         while info := self._next(tar):
-            tar.members = []  # type: ignore[attr-defined]  # or all of them stay in memory
+            tar.members = []  # type: ignore[attr-defined]  # else all of them stay in memory
             kind = TAR_KINDS.get(info.type, "member of an unknown kind")
             if kind == "file" and info.isdir():
                 kind = "folder"
             if info.issparse():
                 kind = "file with holes"
             if info.size < 0:
-                raise damaged("a member of less than no bytes")
+                raise damaged("a member with a negative size")
             yield Member(_as_text(info.name), kind, info.size, partial(self._contents, info))
-        # tarfile takes any end for the end: a cut between two members, even a damaged header.
+        # tarfile accepts any end: a cut between two members, even a damaged header.
         if tape.latest != bytes(tarfile.BLOCKSIZE):
             raise damaged("its end is missing")
         while tape.read(CHUNK):
             pass  # the checksum of a compressed stream comes last
 
     def _next(self, tar: tarfile.TarFile) -> tarfile.TarInfo | None:
-        with _reading():
+        with archive_errors():
             return tar.next()
 
     def _contents(self, info: tarfile.TarInfo) -> Iterator[bytes]:
@@ -317,16 +241,16 @@ class TarReader:
             yield chunk
 
     def promised(self, keep: Keep) -> int:
-        """Say how many bytes it will unpack to: images do not shrink, so about its own size."""
+        """Estimate the bytes after unpacking: images do not compress, so about its own size."""
         return os.fstat(self._raw.fileno()).st_size if keep is everything else 0
 
     def done(self) -> int:
-        """Say how many bytes of the archive have been read."""
+        """Return how many bytes of the archive have been read."""
         return self._raw.tell()
 
 
 def _as_text(name: str) -> str:
-    """Read a name that is not UTF-8 as zip does: in code page 437, which knows every byte."""
+    """Decode a name that is not UTF-8 as zip does: in code page 437, which has every byte."""
     raw = name.encode("utf-8", "surrogateescape")
     try:
         return raw.decode()

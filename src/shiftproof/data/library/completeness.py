@@ -1,29 +1,24 @@
-"""How much of a published set is there: its images against the card's numbers."""
+"""How complete a dataset of the library is: its images against the card's numbers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from shiftproof.core.text import listed
 from shiftproof.data.base import DatasetCard
 from shiftproof.data.images.files import LabelledPath
-
-if TYPE_CHECKING:
-    from shiftproof.data.library.store import KeptSet
-
-# Images by domain, and in each by class in the order of the card's classes.
-Counts = Mapping[str, tuple[int, ...]]
+from shiftproof.data.library.base import Counts, LibraryDataset
 
 
 def count(samples: Sequence[LabelledPath], card: DatasetCard) -> Counts:
-    """Return how many images there are in each of the card's domains and classes."""
+    """Return the number of images in each of the card's domains and classes."""
     found = Counter((sample.domain, sample.label) for sample in samples)
     return {domain: tuple(found[domain, label] for label in card.classes) for domain in card.counts}
 
 
-def lacks(source: type[KeptSet], counts: Counts) -> list[str]:
-    """Say which domains and classes have fewer images than were published."""
+def shortages(source: type[LibraryDataset], counts: Counts) -> list[str]:
+    """Name the domains and classes with fewer images than published."""
     card = source.card
     short = []
     for domain, published in card.counts.items():
@@ -35,12 +30,12 @@ def lacks(source: type[KeptSet], counts: Counts) -> list[str]:
         if found < least:
             short.append(f"{domain} {found:,} of {published:,}")
         elif few:
-            short.append(f"{domain} {found:,} of {published:,}, but too few of {_listed(few)}")
+            short.append(f"{domain} {found:,} of {published:,}, but too few of {listed(few, 3)}")
     return short
 
 
-def surplus(source: type[KeptSet], counts: Counts) -> list[str]:
-    """Say which domains have more images than were ever published."""
+def surplus(source: type[LibraryDataset], counts: Counts) -> list[str]:
+    """Name the domains with more images than were ever published."""
     many = []
     for domain, published in source.card.counts.items():
         _, most = source.bounds.get(domain, (published, published))
@@ -49,38 +44,35 @@ def surplus(source: type[KeptSet], counts: Counts) -> list[str]:
     return many
 
 
-def expected(source: type[KeptSet], counts: Counts) -> dict[str, dict[str, int] | int]:
-    """Return how many images a domain, or each class in it, should have.
+def expected_counts(
+    source: type[LibraryDataset], counts: Counts
+) -> dict[str, dict[str, int] | int]:
+    """Return how many images each domain, or each class in it, should have.
 
-    Where no single number is certain, a domain that lies within its bounds is as it should be.
+    Where the exact number is uncertain, any number within the bounds is as expected.
     """
     card = source.card
-    should: dict[str, dict[str, int] | int] = {}
+    expected: dict[str, dict[str, int] | int] = {}
     for domain, published in card.counts.items():
         found = sum(counts[domain])
         least, most = source.bounds.get(domain, (published, published))
         if domain in card.class_counts:
-            should[domain] = dict(zip(card.classes, card.class_counts[domain], strict=True))
+            expected[domain] = dict(zip(card.classes, card.class_counts[domain], strict=True))
         else:
-            should[domain] = found if least <= found <= most else published
-    return should
+            expected[domain] = found if least <= found <= most else published
+    return expected
 
 
-def state_notes(source: type[KeptSet], counts: Counts) -> list[str]:
-    """Say in what a set differs from the published one, for whoever trains on it."""
+def completeness_notes(source: type[LibraryDataset], counts: Counts) -> list[str]:
+    """Return notes on how a local copy differs from the published dataset."""
     name = source.name
     total, published = sum(map(sum, counts.values())), sum(source.card.counts.values())
     notes = []
-    if short := lacks(source, counts):
+    if short := shortages(source, counts):
         notes.append(
-            f"{name} is incomplete: {total:,} of {published:,} images ({'; '.join(short)});"
-            f" shiftproof data import {name} PATH, or data pull {name}, brings the full set"
+            f"{name} is incomplete: {total:,} of {published:,} images ({'; '.join(short)}); run"
+            f" `shiftproof data pull {name}` or `shiftproof data import {name} PATH` for all of it"
         )
     if many := surplus(source, counts):
         notes.append(f"{name} has more images than were published: {'; '.join(many)}")
     return notes
-
-
-def _listed(names: Sequence[str], shown: int = 3) -> str:
-    more = len(names) - shown
-    return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")

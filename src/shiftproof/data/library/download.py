@@ -1,32 +1,24 @@
-"""Downloads that can be cut anywhere, by anything, and go on where they stopped.
+"""Downloads that resume after any interruption.
 
-A file grows as ``NAME.partial`` beside its target, with a note ``NAME.partial.json`` that says
-which version of it the server was sending.  Only a file that is whole and has the right checksum
-gets the target's name, so whatever has that name can be trusted.
+A file is downloaded to a partial file (see `PartialFile`).  Only a complete file with the right
+checksum gets the target's name.
 """
 
 from __future__ import annotations
 
-import errno
 import html
-import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from email.message import Message
+from contextlib import suppress
 from http.client import HTTPResponse
 from itertools import chain
 from pathlib import Path
-from typing import Any
 from urllib import request
-
-from filelock import FileLock
 
 from shiftproof import __version__
 from shiftproof.core.errors import DataError
+from shiftproof.data.library.partial_file import FileVersion, PartialFile, disk_errors
 from shiftproof.data.library.web import (
     Interrupted,
     Refused,
@@ -38,12 +30,13 @@ from shiftproof.data.library.web import (
 )
 from shiftproof.data.sources import Source
 
-Progress = Callable[[int, int | None], None]
+# Called with the number of bytes done, and that of all if known.
+ByteProgress = Callable[[int, int | None], None]
 
 BY_HAND = "download it in a browser, then run `shiftproof data import NAME PATH`"
 LONGEST_PAUSE = 60.0
 CHUNK = 1 << 16
-# Enough of a file's beginning to tell a web page by, and of a web page to find its title in.
+# Bytes that are enough to recognise a web page, and to find its title.
 BEGINNING, PAGE = 512, 1 << 16
 WORTH_RETRYING = (408, 429, *range(500, 600))
 PAGE_TAG = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head|body|meta)[\s>]", re.I)
@@ -51,33 +44,32 @@ TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.I | re.S)
 
 
 class _LinkFailed(DataError):
-    """A link that does not give the file; another one may."""
+    """A link that does not deliver the file; another one may."""
 
     def __init__(self, source: Source, reason: str) -> None:
         super().__init__(f"cannot download {source.filename} from {source.url}: {reason}")
         self.link = f"{source.url} ({reason})"
 
 
-def _silent(done: int, total: int | None) -> None:
-    pass
+def silent(done: int, total: int | None) -> None:
+    """Show no progress."""
 
 
 def fetch(
     source: Source,
     target: Path,
-    progress: Progress = _silent,
+    progress: ByteProgress = silent,
     timeout: float = 30,
     attempts: int = 4,
     pause: float = 1.0,
 ) -> None:
-    """Download ``source`` to ``target``, going on with what an earlier call has left.
+    """Download `source` to `target`; resume what an earlier call has left.
 
-    It gives up after ``attempts`` failures in a row that bring nothing new; between them it waits
-    ``pause`` seconds, then twice, then four times as long.  ``progress`` is told the bytes there
-    are and, if known, the bytes there will be.  A second process waits for the first, and then
-    finds the file there.
+    It gives up after `attempts` failures in a row without new bytes; between them it waits
+    `pause` seconds, then twice, then four times as long.  A second process waits for the first
+    and then finds the file.
     """
-    partial = _Partial(target)
+    partial = PartialFile(target)
     with partial.held():
         if _finished(source, target):
             return
@@ -94,33 +86,33 @@ def fetch(
                 if failures >= attempts:
                     raise _LinkFailed(source, f"{cut}, {failures} times in a row") from None
                 time.sleep(min(max(pause * 2 ** (failures - 1), cut.wait), LONGEST_PAUSE))
-        with _on_disk(partial.path):
+        with disk_errors(partial.path):
             flaw = source.flaw(partial.path)
         if flaw:
             partial.discard()
-            raise _LinkFailed(source, f"wrong bytes, now deleted: {flaw}")
+            raise _LinkFailed(source, f"wrong content, now deleted: {flaw}")
         partial.finish(target)
 
 
 def fetch_any(
     sources: Sequence[Source],
     folder: Path,
-    progress: Progress = _silent,
+    progress: ByteProgress = silent,
     timeout: float = 30,
     attempts: int = 4,
     pause: float = 1.0,
     by_hand: str = BY_HAND,
 ) -> Path:
-    """Download the first of ``sources`` that works into ``folder`` and return its path.
+    """Download the first of `sources` that works into `folder` and return its path.
 
-    A link with a half-finished download goes first, lest another one overwrite what there is.
-    If none works, the error names each with its reason, and ends with ``by_hand``.
+    A link with an unfinished download is tried first, so that no other overwrites it.  If none
+    works, the error names each with its reason and ends with `by_hand`.
     """
     for source in sources:
         if _finished(source, folder / source.filename):
             return folder / source.filename
     failures = []
-    for source in sorted(sources, key=lambda s: _Partial(folder / s.filename).begun(s) is None):
+    for source in sorted(sources, key=lambda s: PartialFile(folder / s.filename).begun(s) is None):
         target = folder / source.filename
         try:
             fetch(source, target, progress, timeout, attempts, pause)
@@ -133,17 +125,17 @@ def fetch_any(
 
 def _finished(source: Source, target: Path) -> bool:
     if target.is_dir():
-        raise DataError(f"{target} is a folder where a file should go; move it away")
-    with _on_disk(target):
+        raise DataError(f"{target} is a folder, but a file is to be written there; move it")
+    with disk_errors(target):
         return target.exists() and not source.flaw(target)
 
 
-def _advance(source: Source, partial: _Partial, progress: Progress, timeout: float) -> None:
-    """Bring the partial file to its end with one request, or raise what prevents it."""
+def _advance(source: Source, partial: PartialFile, progress: ByteProgress, timeout: float) -> None:
+    """Complete the partial file with one request, or raise what prevents it."""
     begun = partial.begun(source)
     start = partial.size if begun else 0
     if begun and begun.total == start:
-        return  # the process ended after the last byte, before the renaming
+        return  # a process ended after the last byte, before renaming the file
     headers = {"User-Agent": f"shiftproof/{__version__}", "Accept-Encoding": "identity"}
     if begun:
         headers["Range"] = f"bytes={start}-"
@@ -169,22 +161,22 @@ def _advance(source: Source, partial: _Partial, progress: Progress, timeout: flo
         else:
             raise Refused(in_words(answer.status))
         if source.size and total is not None and total != source.size:
-            raise Refused(f"it offers {total} bytes instead of {source.size}")
+            raise Refused(f"the file has {total} bytes instead of {source.size}")
         if total is None:
             total = source.size or (begun.total if begun and start else None)
-        fresh = None if start else _Version.of(source, answer.headers, total)
+        fresh = None if start else FileVersion.of(source, answer.headers, total)
         _receive(source, partial, answer, fresh, total, progress)
 
 
 def _receive(
     source: Source,
-    partial: _Partial,
+    partial: PartialFile,
     answer: HTTPResponse,
-    fresh: _Version | None,
+    fresh: FileVersion | None,
     total: int | None,
-    progress: Progress,
+    progress: ByteProgress,
 ) -> None:
-    """Append the body to the partial file, which begins anew if ``fresh`` is given."""
+    """Append the body to the partial file, which starts over if `fresh` is given."""
     chunks = _body(answer)
     beginning = _gather(chunks, BEGINNING) if fresh else b""
     _refuse_web_page(source, answer, beginning, chunks)
@@ -201,7 +193,7 @@ def _receive(
             progress(done, total)
     if total is not None and done > total:
         partial.discard()
-        raise Refused(f"it sends more than the {total} bytes expected")
+        raise Refused(f"the server sends more than the expected {total} bytes")
     if total is not None and done < total:
         raise Interrupted(f"the connection was cut at {done} of {total} bytes")
 
@@ -209,7 +201,7 @@ def _receive(
 def _body(answer: HTTPResponse) -> Iterator[bytes]:
     while True:
         with network():
-            # Not read(): what has come before a connection breaks would be lost with the error.
+            # Not read(): if the connection breaks, it would lose the bytes received before.
             chunk = answer.read1(CHUNK)
         if not chunk:
             return
@@ -226,7 +218,7 @@ def _gather(chunks: Iterator[bytes], size: int) -> bytes:
 def _refuse_web_page(
     source: Source, answer: HTTPResponse, beginning: bytes, rest: Iterator[bytes]
 ) -> None:
-    """Stop at a page that asks for consent, a login or patience, which comes with status 200."""
+    """Refuse a web page that asks for consent or a login, which comes with status 200."""
     if source.filename.lower().endswith((".html", ".htm")):
         return
     if answer.headers.get_content_type() != "text/html" and not PAGE_TAG.match(beginning):
@@ -237,122 +229,4 @@ def _refuse_web_page(
     title = TITLE.search(page)
     words = html.unescape(title[1].decode("utf-8", "replace")) if title else ""
     words = " ".join("".join(c if c.isprintable() else " " for c in words).split())[:80]
-    raise Refused("it answers with a web page instead of the file" + (words and f": {words!r}"))
-
-
-@dataclass(frozen=True)
-class _Version:
-    """Which version of a file, in the server's words, is being downloaded from where."""
-
-    url: str
-    etag: str
-    modified: str
-    total: int | None
-
-    @classmethod
-    def of(cls, source: Source, headers: Message, total: int | None) -> _Version:
-        return cls(source.url, headers.get("ETag", ""), headers.get("Last-Modified", ""), total)
-
-    @property
-    def validator(self) -> str:
-        """What ``If-Range`` may carry; a weak tag promises nothing about bytes."""
-        return "" if self.etag.startswith("W/") else self.etag or self.modified
-
-    def agrees(self, headers: Message, total: int | None) -> bool:
-        """Whether an answer is about this version; some servers do not know ``If-Range``."""
-        pairs = ((self.etag, headers.get("ETag")), (self.modified, headers.get("Last-Modified")))
-        known = next(((old, new) for old, new in pairs if old and new), None)
-        return (known is None or known[0] == known[1]) and (
-            self.total is None or total is None or self.total == total
-        )
-
-
-class _Partial:
-    """The file that grows beside a target, the note beside that, and the lock on both."""
-
-    def __init__(self, target: Path) -> None:
-        self.path = target.with_name(target.name + ".partial")
-        self._note = target.with_name(target.name + ".partial.json")
-        self._lock = target.with_name(target.name + ".lock")
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other processes out; the lock goes with the process, however it ends."""
-        lock = FileLock(self._lock)
-        with _on_disk(self._lock):
-            self._lock.parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
-
-    @property
-    def size(self) -> int:
-        """The bytes there are."""
-        return self.path.stat().st_size if self.path.is_file() else 0
-
-    def begun(self, source: Source) -> _Version | None:
-        """Return what is half downloaded, if ``source`` can safely add the rest to it.
-
-        Without a word from the server to tell versions apart, only a checksum makes it safe.
-        """
-        try:
-            note = json.loads(self._note.read_bytes())
-            url, etag, modified = (str(note[name]) for name in ("url", "etag", "modified"))
-            total = None if note["total"] is None else int(note["total"])
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-        version = _Version(url, etag, modified, total)
-        safe = version.url == source.url and (version.validator or source.sha256 or source.md5)
-        beyond = total is not None and self.size > total
-        return version if safe and not beyond and self.size else None
-
-    def begin(self, version: _Version) -> None:
-        """Start from nothing; at no moment does a note stand beside bytes of another version."""
-        self.discard()
-        with _on_disk(self.path):
-            self._note.write_text(json.dumps(asdict(version)))
-
-    @contextmanager
-    def appending(self) -> Iterator[Callable[[bytes], Any]]:
-        """Give a function that adds bytes."""
-        with _on_disk(self.path):
-            file = open(self.path, "ab")  # noqa: SIM115
-
-        def append(data: bytes) -> None:
-            with _on_disk(self.path):
-                file.write(data)
-
-        try:
-            yield append
-        finally:
-            with _on_disk(self.path):
-                file.close()
-
-    def discard(self) -> None:
-        """Delete the bytes, and before them the note."""
-        with _on_disk(self.path):
-            self._note.unlink(missing_ok=True)
-            self.path.unlink(missing_ok=True)
-
-    def finish(self, target: Path) -> None:
-        """Give the file its name, once it is safely on the disk."""
-        with _on_disk(target):
-            with open(self.path, "rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(self.path, target)
-            self._note.unlink(missing_ok=True)
-
-
-@contextmanager
-def _on_disk(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DataError(
-                f"no space left for {path}; make some and run this again:"
-                " what has been downloaded so far is kept"
-            ) from error
-        raise DataError(f"cannot read or write {path}: {error.strerror or error}") from error
+    raise Refused("the server sends a web page instead of the file" + (words and f": {words!r}"))

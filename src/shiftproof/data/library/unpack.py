@@ -1,11 +1,10 @@
-"""Unpacking archives that nobody has looked into: all of it, safely, or nothing.
+"""Unpack an untrusted archive completely and safely, or not at all.
 
-Everything is written into a new folder beside the target, which gets the target's name at the
-end.  In that folder files and folders are only ever created, and no link ever: so no member can
-reach outside or overwrite another one, whatever the file system thinks of case, accents or dots.
-That is why names that differ in case only are not refused everywhere: where they are two files
-both are kept (there are datasets with an ``a.jpg`` beside an ``a.JPG``), and where they would be
-one, creating the second fails.
+Everything is written to a new folder beside the target, which is renamed to the target at the end.
+In that folder, files and folders are only created, and links never are.  So no member can reach
+outside or overwrite another one, however the file system treats case, accents or dots in names.
+Names that differ in case only (some datasets have an `a.jpg` and an `a.JPG`) are both kept
+where the file system tells them apart; elsewhere, creating the second one fails.
 """
 
 from __future__ import annotations
@@ -23,27 +22,19 @@ from typing import IO, TypeVar
 from rich.filesize import decimal
 
 from shiftproof.core.errors import DataError
+from shiftproof.data.library.archive_limits import AGAIN, BY_HAND, Limits, damaged, too_big
 from shiftproof.data.library.archive_readers import (
-    AGAIN,
-    BY_HAND,
     Keep,
-    Limits,
     Member,
     TarReader,
     ZipReader,
-    damaged,
     everything,
     opened_archive,
-    too_big,
 )
-from shiftproof.data.library.download import Progress
+from shiftproof.data.library.download import ByteProgress, silent
 
 Made = TypeVar("Made")
 DEEPEST = 64
-
-
-def _silent(done: int, total: int | None) -> None:
-    pass
 
 
 def extract(
@@ -51,14 +42,14 @@ def extract(
     target: Path,
     *,
     limits: Limits = Limits(),  # noqa: B008
-    progress: Progress = _silent,
+    progress: ByteProgress = silent,
     keep: Keep = everything,
 ) -> int:
-    """Unpack a zip or tar (plain, gzip, bzip2 or xz) into ``target``; return the number of files.
+    """Unpack a zip or tar (plain, gzip, bzip2 or xz) into `target`; return the number of files.
 
-    ``target`` must be empty or not exist.  ``keep`` is asked about each file and folder, by its
-    path within the archive; what macOS adds is left out unasked.  ``progress`` is told the bytes
-    of the archive read so far, and its size.  However this ends but well, nothing stays.
+    `target` must be empty or not exist.  `keep` decides about each file and folder, by its path
+    in the archive; files that macOS adds are always left out.  `progress` is called with the
+    bytes of the archive read so far, and its size.  After any failure, nothing is left behind.
     """
     with _new_folder(archive, target) as folder, opened_archive(archive, limits) as reader:
         _check_space(archive, folder, reader.promised(keep), limits)
@@ -67,16 +58,16 @@ def extract(
 
 @contextmanager
 def _new_folder(archive: Path, target: Path) -> Iterator[Path]:
-    """Give a folder that becomes ``target`` if all goes well, and else has never been."""
+    """Give a folder that becomes `target` on success, and is deleted on failure."""
     aside = target.with_name(target.name + ".partial")
-    with _on_disk(archive, target):
+    with _disk_errors(archive, target):
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise DataError(f"{target} is not an empty folder, into which alone {archive} can go")
-        shutil.rmtree(aside, ignore_errors=True)  # what a killed process has left
+            raise DataError(f"{target} must be an empty folder to unpack {archive} into")
+        shutil.rmtree(aside, ignore_errors=True)  # left by a killed process
         aside.mkdir(parents=True)
     try:
         yield aside
-        with _on_disk(archive, target):
+        with _disk_errors(archive, target):
             getattr(os, "sync", lambda: None)()
             if target.exists():
                 target.rmdir()
@@ -93,7 +84,7 @@ def _check_space(archive: Path, folder: Path, needed: int, limits: Limits) -> No
     if needed > free:
         raise DataError(
             f"{archive} needs {decimal(needed)} in {folder.parent}, where {decimal(free)} are free:"
-            f" {decimal(needed - free)} are missing; make space or choose another disk"
+            f" {decimal(needed - free)} are missing; free some space or choose another disk"
         )
 
 
@@ -102,10 +93,10 @@ def _write(
     root: Path,
     reader: ZipReader | TarReader,
     limits: Limits,
-    progress: Progress,
+    progress: ByteProgress,
     keep: Keep,
 ) -> int:
-    """Write the members below ``root`` and return the number of files."""
+    """Write the members below `root` and return the number of files."""
     size = archive.stat().st_size
     folders = {PurePosixPath()}
     members = files = 0
@@ -139,14 +130,14 @@ def _safe_path(archive: Path, member: Member) -> PurePosixPath:
         "has a name with a backslash": "\\" in member.name,
         "has an absolute path": path.is_absolute(),
         "has a path with a drive letter": any(re.match(r"[A-Za-z]:", part) for part in path.parts),
-        # Some systems drop dots and spaces at the end of a name.
+        # Some systems remove dots and spaces at the end of a name.
         "has a path that leads out of its folder": any(not p.strip(". ") for p in path.parts),
         f"is more than {DEEPEST} folders deep": len(path.parts) > DEEPEST,
     }
     for reason, applies in reasons.items():
         if applies:
             raise DataError(
-                f"{archive} is not unpacked, for its member {_shown(member.name)} {reason};"
+                f"{archive} is not unpacked because its member {_shown(member.name)} {reason};"
                 f" {BY_HAND}"
             )
     return path
@@ -157,7 +148,7 @@ def _shown(name: str) -> str:
 
 
 def _is_junk(path: PurePosixPath) -> bool:
-    """Tell what macOS adds to archives and to folders."""
+    """Whether macOS added a file to the archive."""
     return any(p in ("__MACOSX", ".DS_Store") or p.startswith("._") for p in path.parts)
 
 
@@ -173,7 +164,7 @@ def _make_folders(
 def _write_file(archive: Path, path: Path, member: Member, limits: Limits) -> None:
     if member.size > limits.member:
         raise DataError(
-            f"{archive} has a member of {decimal(member.size)}, {_shown(member.name)}, and at most"
+            f"{archive} has a member of {decimal(member.size)}, {_shown(member.name)}, but at most"
             f" {decimal(limits.member)} are allowed; {BY_HAND}"
         )
     file = _create(archive, path, _new_file)
@@ -183,37 +174,37 @@ def _write_file(archive: Path, path: Path, member: Member, limits: Limits) -> No
             written += len(chunk)
             if written > member.size:
                 break
-            with _on_disk(archive, path):
+            with _disk_errors(archive, path):
                 file.write(chunk)
     finally:
-        with _on_disk(archive, path):
+        with _disk_errors(archive, path):
             file.close()
     if written != member.size:
-        raise damaged(f"{_shown(member.name)} is not of {member.size} bytes")
+        raise damaged(f"{_shown(member.name)} does not have {member.size} bytes")
 
 
 def _new_file(path: Path) -> IO[bytes]:
-    # Whatever modes the archive asks for: nothing in it can be run.
+    # Ignores the modes in the archive, so that no file is executable.
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o644))
 
 
 def _create(archive: Path, path: Path, make: Callable[[Path], Made]) -> Made:
-    """Make something where nothing may be yet, for all that is there comes from this archive."""
-    with _on_disk(archive, path):
+    """Create a file or folder; if it exists, the archive holds it twice."""
+    with _disk_errors(archive, path):
         try:
             return make(path)
         except FileExistsError:
             raise DataError(
-                f"{archive} is not unpacked, for it holds {_shown(path.name)} twice, as a file and"
-                f" as a folder, or in two spellings that are one to this disk; {BY_HAND}"
+                f"{archive} is not unpacked because it holds {_shown(path.name)} twice, as a file"
+                f" and as a folder, or in two spellings that this disk cannot tell apart; {BY_HAND}"
             ) from None
 
 
 @contextmanager
-def _on_disk(archive: Path, path: Path) -> Iterator[None]:
+def _disk_errors(archive: Path, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        why = "the disk is full; make space" if full else error.strerror or str(error)
+        why = "the disk is full; free some space" if full else error.strerror or str(error)
         raise DataError(f"cannot unpack {archive} to {_shown(str(path))}: {why}") from error

@@ -1,4 +1,4 @@
-"""Speaking HTTP with servers that misbehave: only to http and https, every trouble named."""
+"""HTTP and HTTPS requests, with a clear reason for every failure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FOLLOWED = ("http", "https")
 
 
 class Refused(Exception):
-    """An answer that asking again would not change."""
+    """A failure that another attempt would not change."""
 
 
 class Interrupted(Exception):
-    """Something that may well work a little later."""
+    """A failure that may pass."""
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
         super().__init__(reason)
@@ -34,7 +34,7 @@ class Interrupted(Exception):
 
 
 class _Redirects(request.HTTPRedirectHandler):
-    """Follows to http and https only; urllib would also go to ftp."""
+    """Follow redirects to http and https only; urllib would also follow ftp."""
 
     def redirect_request(
         self, req: request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -45,14 +45,14 @@ class _Redirects(request.HTTPRedirectHandler):
 
 
 class _Answers(request.HTTPErrorProcessor):
-    """Returns every answer but a redirect, whatever its status."""
+    """Return every answer but a redirect, whatever its status."""
 
     def http_response(self, request: request.Request, response: HTTPResponse) -> Any:
         if response.status not in REDIRECTS:
             return response
         try:
             return super().http_response(request, response)
-        except ValueError:  # a place that is no address; urllib leaves the connection open
+        except ValueError:  # not a valid address; urllib leaves the connection open
             response.close()
             raise
 
@@ -60,7 +60,7 @@ class _Answers(request.HTTPErrorProcessor):
 
 
 def opener() -> request.OpenerDirector:
-    """Return an opener that knows nothing but http and https, through proxies if there are."""
+    """Return an opener for http and https only, through proxies if there are any."""
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler(),
@@ -77,7 +77,7 @@ def opener() -> request.OpenerDirector:
 
 @contextmanager
 def network() -> Iterator[None]:
-    """Sort what can go wrong on the way into what may pass and what will not."""
+    """Turn network errors into `Interrupted` if they may pass, else `Refused`."""
     try:
         yield
     except HTTPError as error:
@@ -90,9 +90,9 @@ def network() -> Iterator[None]:
         if isinstance(cause, TimeoutError):
             raise Interrupted("the server does not answer in time") from None
         if isinstance(cause, socket.gaierror):
-            raise Interrupted("the server's name cannot be looked up") from None
+            raise Interrupted("the server's name cannot be resolved") from None
         if isinstance(cause, ConnectionRefusedError):
-            raise Interrupted("the server accepts no connection") from None
+            raise Interrupted("the server refuses the connection") from None
         if isinstance(cause, ConnectionError | HTTPException):
             raise Interrupted("the connection was cut") from None
         kind = Interrupted if isinstance(cause, OSError) else Refused
@@ -102,18 +102,18 @@ def network() -> Iterator[None]:
 def _redirect_trouble(error: HTTPError) -> str:
     scheme = urlsplit(error.url or "").scheme
     if scheme not in FOLLOWED:
-        return f"it redirects to {scheme}:, and only http and https are followed"
-    return "it redirects in circles" if error.headers.get("Location") else in_words(error.code)
+        return f"it redirects to {scheme}:, but only http and https are allowed"
+    return "it redirects in a loop" if error.headers.get("Location") else in_words(error.code)
 
 
 def in_words(code: int) -> str:
-    """Return what a status says, as the end of a sentence."""
+    """Describe a status, as the end of a sentence."""
     known = code in HTTPStatus._value2member_map_
     return f"it answers {code}" + (f" {HTTPStatus(code).phrase}" if known else "")
 
 
 def content_range(headers: Message) -> tuple[int | None, int | None]:
-    """Return the first byte and the size of the whole file, as far as ``Content-Range`` tells."""
+    """Return the first byte and the size of the whole file, if `Content-Range` gives them."""
     given = re.fullmatch(
         r"bytes\s+(?:(\d{1,18})-\d{1,18}|\*)/(?:(\d{1,18})|\*)",
         headers.get("Content-Range", "").strip(),

@@ -1,27 +1,27 @@
-"""The cells of a table, one column at a time: which values they hold, as text or as numbers."""
+"""The values of a table's columns: whether they are numbers or text, and which are missing."""
 
 from __future__ import annotations
 
 import numbers
 import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.text import counted, quoted
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# Texts that stand for no value, whatever their case.
+# Texts that stand for a missing value, in upper or lower case.
 MISSING = frozenset(["", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "?"])
-# Texts that do so in a column of numbers; among other texts they may well be a category.
+# Texts that do so in a column of numbers; among other texts they may be a category.
 MISSING_AMONG_NUMBERS = frozenset(["none", "-", ".", "missing"])
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 INFINITE = r"[+-]?(?i:inf|infinity)"
-# 007 is a name, not seven.
+# 007 is an identifier, not the number seven.
 ZERO_PADDED = r"[+-]?0[0-9].*"
 FLAGS = {"false": 0.0, "true": 1.0}
 
@@ -35,9 +35,9 @@ SeenKind = Literal["number", "category", "date", "empty", "other"]
 
 
 def text_of(value: object) -> str | None:
-    """Return a cell as text, or None if it stands for no value.
+    """Return a cell as text, or None if it stands for a missing value.
 
-    Runs of white space count as one space, and a number has one spelling.
+    Runs of white space become one space, and equal numbers get the same text.
 
     >>> [text_of(value) for value in (1.0, "1.0", " north  wing", "007", True, "?")]
     ['1', '1', 'north wing', '007', 'True', None]
@@ -62,12 +62,12 @@ def text_of(value: object) -> str | None:
 
 
 def texts(series: pd.Series) -> tuple[np.ndarray, list[str]]:
-    """Return the different texts of a column, and which of them each row has (−1: none)."""
+    """Return which text each row of a column has (−1: none), and the distinct texts."""
     import pandas as pd
 
     codes, seen = pd.factorize(series)
     found: dict[str, int] = {}
-    # The last entry, which the code −1 picks, is that of a missing value.
+    # The last entry, at the code −1, is that of a missing value.
     position = np.full(len(seen) + 1, -1)
     for code, value in enumerate(seen):
         if (text := text_of(value)) is not None:
@@ -76,10 +76,10 @@ def texts(series: pd.Series) -> tuple[np.ndarray, list[str]]:
 
 
 def values(series: pd.Series, where: str) -> np.ndarray:
-    """Return a column of numbers as float64, missing ones as NaN; ``where`` is for errors.
+    """Return a column of numbers as float64, missing ones as NaN; `where` is for errors.
 
-    An infinite number is an error: it is left by a computation that failed, so that neither it
-    nor the mean of the others says what the value was.
+    An infinite number is an error: it comes from a computation that failed, so neither it nor the
+    mean of the other values can replace the true value.
     """
     if _holds_numbers(series.dtype):
         found: np.ndarray = series.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -93,7 +93,7 @@ def values(series: pd.Series, where: str) -> np.ndarray:
                 parsed[code] = float(name)
             elif name.lower() not in MISSING_AMONG_NUMBERS:
                 row = int(np.flatnonzero(codes == code)[0]) + 1
-                raise DataError(f"{where} holds {shortened(name)} in row {row}, not a number")
+                raise DataError(f"{where} holds {quoted(name)} in row {row}, not a number")
         found = parsed[codes]
     infinite = np.flatnonzero(np.isinf(found))
     if len(infinite):
@@ -107,7 +107,7 @@ def values(series: pd.Series, where: str) -> np.ndarray:
 def kind_of(series: pd.Series) -> SeenKind:
     """Return what a column holds.
 
-    Text is a category, even where it spells numbers, unless it is all true and false (numbers 1
+    Text is a category, even if it spells numbers, unless all of it is true and false (numbers 1
     and 0) or dates.
     """
     import pandas as pd
@@ -149,26 +149,10 @@ def _holds_numbers(dtype: Any) -> bool:
 
 
 def named(frame: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the frame with its columns named by one line of text each, all different."""
+    """Return the frame with a distinct one-line name for each column."""
     names = [" ".join(str(name).split()) for name in frame.columns]
     names = [name or f"unnamed {position}" for position, name in enumerate(names, 1)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise DataError(f"{table} has two columns named {shortened(twice[0])}; rename one")
+        raise DataError(f"{table} has two columns named {quoted(twice[0])}; rename one")
     return frame.set_axis(names, axis=1)
-
-
-def shortened(text: str) -> str:
-    """Return text in quotes, on one line, and not too long for a message."""
-    return repr(text if len(text) <= 60 else text[:59] + "…")
-
-
-def listed(names: Sequence[str], most: int = 20) -> str:
-    """Return names as a list for a message; of very many, the first."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(shortened, names[:most])) + more
-
-
-def counted(count: int, thing: str) -> str:
-    """Return a number of things: ``1 row``, ``2 rows``."""
-    return f"{count} {thing}" + ("" if count == 1 else "s")

@@ -1,8 +1,8 @@
-"""The columns of a table, and how they are made ready for a network.
+"""The columns of a table: encoding cells as numbers, then imputing, scaling, one-hot encoding.
 
-A table is kept raw, one number a cell, so that nothing is learnt before it is known which samples
-are trained on: numbers as they are, categories by their position among the column's values,
-missing values as NaN.  `Columns` says which is which, and learns the rest.
+Tables are stored raw, one number a cell: numbers as they are, categories as their position among
+the column's values, missing values as NaN.  What must be learnt from data (medians, means, scales,
+which categories occur) is learnt later, from the training samples only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,16 +18,17 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.base import FittedPreparation, Preparation
-from shiftproof.data.tables.cell_types import counted, listed, named, shortened, texts, values
+from shiftproof.core.text import counted, listed, quoted
+from shiftproof.data.preparation import FittedPreparation, Preparation
+from shiftproof.data.tables.cell_types import named, texts, values
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# The code of a category that the table the columns were made from does not hold.
+# The code of a category that is not among the column's values.
 _UNKNOWN = -1.0
-# Standardised values are kept within ± this many standard deviations: what lies so far off tells
-# no more than that, and a network in float32 stays finite.
+# Standardised values are clipped to ± this many standard deviations, so that float32 networks stay
+# finite.
 FARTHEST = 1e6
 
 Kind = Literal["number", "category"]
@@ -35,10 +36,10 @@ Kind = Literal["number", "category"]
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, its kind and, of a category, the values it may have.
+    """One column: its name, its kind and, for a category, its possible values.
 
-    The values are sorted as text: so the order of those that are trained on does not depend on
-    which others there are.
+    The values are sorted as text, so the order of those in the training samples does not depend on
+    the others.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Scaled:
-    """A column of numbers: missing ones are ``median``, then (x − ``mean``) / ``std``."""
+    """A column of numbers: missing values become `median`, then (x − `mean`) / `std`."""
 
     column: int
     median: float
@@ -56,14 +57,14 @@ class Scaled:
     std: float
 
     def names(self, column: Column) -> list[str]:
-        """Return the names of what it makes."""
+        """Return the names of the features."""
         return [column.name]
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """Standardise [n] to [n, 1]."""
         x = np.where(np.isnan(x), self.median, x)
-        # Halved, so that the difference of two very large numbers is still a number; dividing by
-        # a very small one may leave the range, which the bound then mends.
+        # Halved, so that the difference of two very large numbers does not overflow; dividing by a
+        # very small number may, and the result is then clipped.
         with np.errstate(over="ignore"):
             scaled = (x / 2 - self.mean / 2) / (self.std / 2)
         bounded: np.ndarray = scaled.clip(-FARTHEST, FARTHEST)[:, None]
@@ -72,17 +73,17 @@ class Scaled:
 
 @dataclass(frozen=True)
 class OneHot:
-    """A column of categories, as 1 in the place of the one it is and 0 elsewhere."""
+    """A column of categories, one-hot encoded."""
 
     column: int
     codes: tuple[int, ...]
 
     def names(self, column: Column) -> list[str]:
-        """Return the names of what it makes."""
+        """Return the names of the features."""
         return [f"{column.name}={column.values[code]}" for code in self.codes]
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Spread [n] to [n, categories]; any other category, or none, is all zeros."""
+        """Encode [n] as [n, categories]; an unknown or missing category is all zeros."""
         hot: np.ndarray = x[:, None] == np.array(self.codes)
         return hot
 
@@ -94,7 +95,7 @@ class IsMissing:
     column: int
 
     def names(self, column: Column) -> list[str]:
-        """Return the names of what it makes."""
+        """Return the names of the features."""
         return [f"{column.name} is missing"]
 
     def apply(self, x: np.ndarray) -> np.ndarray:
@@ -109,11 +110,11 @@ _PARTS: dict[str, type[Part]] = {"scaled": Scaled, "one-hot": OneHot, "is-missin
 
 @dataclass(frozen=True)
 class Columns(Preparation):
-    """What the columns of a table hold, and how they are made ready for a network.
+    """What the columns of a table hold, and how they become features.
 
-    ``missing_indicators`` adds, for each column with missing values among the training samples,
-    one that says so.  It is off by default: a whole column that a hospital does not measure tells
-    the hospital, not the patient, and that is what a model must not learn.
+    `missing_indicators` adds a feature for each column with missing values among the training
+    samples, which marks them.  It is off by default: a value that one hospital never measures
+    identifies the hospital, not the patient, which a model should not learn.
     """
 
     columns: tuple[Column, ...]
@@ -123,21 +124,21 @@ class Columns(Preparation):
         """Return a table's cells as numbers, [rows, columns] of float64.
 
         The table may have more columns.  A category that is not among the column's values is
-        unknown, which differs from missing.  Float64 keeps whole numbers apart up to 2⁵³, and
-        values that float32 would call infinite.  ``table`` is what an error calls it.
+        unknown, which differs from missing.  Float64 represents whole numbers up to 2⁵³ exactly,
+        and values that overflow float32.  `table` is its name in errors.
         """
         frame = named(frame, table)
         absent = [column.name for column in self.columns if column.name not in frame]
         if absent:
             raise DataError(
-                f"{table} lacks columns that are needed: {listed(absent)}; add them, empty where"
-                " nothing is known"
+                f"{table} lacks columns that are needed: {listed(absent)}; add them, with empty"
+                " cells where the value is unknown"
             )
         x = np.empty((len(frame), len(self.columns)))
         for position, column in enumerate(self.columns):
             series = frame[column.name]
             if column.kind == "number":
-                x[:, position] = values(series, f"column {shortened(column.name)} of {table}")
+                x[:, position] = values(series, f"column {quoted(column.name)} of {table}")
             else:
                 known = {value: float(code) for code, value in enumerate(column.values)}
                 codes, names = texts(series)
@@ -145,11 +146,11 @@ class Columns(Preparation):
         return torch.from_numpy(x)
 
     def fit(self, x: Tensor) -> FittedColumns:
-        """Learn from the samples that a run trains on: [n, columns], as `encode` gives them.
+        """Fit to the training samples `x` [n, columns], as `encode` returns them.
 
-        Of a column of numbers, the median, mean and standard deviation of the values that are
-        there; so its scale does not depend on how many are missing.  Of a category, which of its
-        values occur.  A column without two different values among these samples is left out.
+        A column of numbers gets the median, mean and standard deviation of its values that are not
+        missing, so its scale does not depend on how many are missing.  A category keeps the values
+        that occur.  A column without two distinct values among these samples is left out.
         """
         cells = self._cells(x)
         if np.isinf(cells).any():
@@ -172,7 +173,7 @@ class Columns(Preparation):
                 parts.append(IsMissing(position))
         if not parts:
             raise DataError(
-                f"none of the {counted(len(self.columns), 'column')} has two different values among"
+                f"none of the {counted(len(self.columns), 'column')} has two distinct values among"
                 f" the {counted(len(cells), 'training sample')}: there is nothing to learn from"
             )
         notes = [
@@ -181,6 +182,10 @@ class Columns(Preparation):
             if names
         ]
         return FittedColumns(self, tuple(parts), tuple(notes))
+
+    def from_json(self, value: Mapping[str, Any]) -> FittedColumns:
+        """Rebuild fitted columns."""
+        return FittedColumns.from_json(value)
 
     def digest(self) -> bytes:
         """Return a hash of the columns and how they are treated."""
@@ -202,16 +207,16 @@ class FittedColumns(FittedPreparation):
 
     columns: Columns
     parts: tuple[Part, ...]
-    notes: tuple[str, ...] = field(default=(), compare=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The names of what `apply` returns, in order."""
+        """The names of the features that `apply` returns, in order."""
         made = [part.names(self.columns.columns[part.column]) for part in self.parts]
         return tuple(name for names in made for name in names)
 
     def apply(self, x: Tensor) -> Tensor:
-        """Return cells [n, columns] as the network takes them, [n, features]; all are finite."""
+        """Return cells [n, columns] as features [n, features] of float32, all finite."""
         cells = self.columns._cells(x)
         ready = np.empty((len(cells), len(self.feature_names)), dtype=np.float32)
         start = 0
@@ -227,11 +232,12 @@ class FittedColumns(FittedPreparation):
         return {
             **asdict(self.columns),
             "parts": [{"kind": kinds[type(part)], **asdict(part)} for part in self.parts],
+            "notes": list(self.notes),
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FittedColumns:
-        """Rebuild fitted columns, to the last bit."""
+        """Rebuild fitted columns exactly; version 0.1 wrote no notes."""
         columns = tuple(
             Column(column["name"], column["kind"], tuple(column["values"]))
             for column in value["columns"]
@@ -244,14 +250,15 @@ class FittedColumns(FittedPreparation):
                 if key != "kind"
             }
             parts.append(_PARTS[part["kind"]](**given))
-        return cls(Columns(columns, value["missing_indicators"]), tuple(parts))
+        made = Columns(columns, value["missing_indicators"])
+        return cls(made, tuple(parts), tuple(value.get("notes", ())))
 
 
 def _statistics(there: np.ndarray) -> tuple[float, float, float]:
-    """Return median, mean and standard deviation; no sum or square on the way overflows."""
+    """Return median, mean and standard deviation, without overflow in any sum or square."""
     exponent = int(np.frexp(np.abs(there).max())[1]) - 1
     small = np.ldexp(there, -exponent)  # within ±2, by a power of two: exact
     found = (np.median(small), small.mean(), small.std())
     median, mean, std = (float(np.ldexp(value, exponent)) for value in found)
-    # Numbers at the very bottom of the range may differ by less than the range can tell.
+    # The deviation of numbers near the smallest float may round to 0.
     return median, mean, max(std, float(np.finfo(np.float64).tiny))

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.text import counted
 from shiftproof.data.tables.cell_types import (
     INFINITE,
     MISSING,
     MISSING_AMONG_NUMBERS,
     NUMBER,
     ZERO_PADDED,
-    counted,
     named,
 )
 
@@ -38,9 +38,9 @@ def read_frame(path: Path) -> pd.DataFrame:
     """Read a table: CSV, perhaps gzipped, or Parquet; the content says which.
 
     CSV is in UTF-8 and separated by commas, semicolons (then a comma in a number is its decimal
-    point) or tabs.  White space around values does not count.  A column in which every value is a
+    point) or tabs.  White space around values is ignored.  A column in which every value is a
     number becomes numbers, unless they are zero-padded or too large for 64 bits, as identifiers
-    are; any other is text.
+    are; any other column is text.
     """
     try:
         with open(path, "rb") as file:
@@ -54,11 +54,11 @@ def read_frame(path: Path) -> pd.DataFrame:
             with open(path, "rb") as file:
                 frame = _read_csv(file, path.name)
     except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file") from error
+        raise DataError(f"{path}: no such file") from error
     except IsADirectoryError as error:
         raise DataError(f"{path} is a folder, not a table") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is damaged or cut short; get it again") from error
+        raise DataError(f"{path} is damaged or incomplete; copy or download it again") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror or error})") from error
     if frame.empty:
@@ -72,7 +72,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
     try:
         table = pq.read_table(path)
-        # What pandas kept as the index of rows is no column, unless it was given a name.
+        # The index that pandas stored is not a column, unless it was given a name.
         names = [name for name in table.column_names if not name.startswith("__index_level_")]
         twice = len(set(names)) < len(names)
         frame = (table if twice else table.select(names)).to_pandas(
@@ -105,7 +105,7 @@ def _read_csv(file: Iterable[bytes], name: str) -> pd.DataFrame:
 
 
 def _decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield the lines of a file; what is not text in UTF-8 is an error that names its line."""
+    """Yield the lines of a file; an error names the first line that is not text in UTF-8."""
     for number, line in enumerate(file, 1):
         if number == 1:
             for first, what in _FIRST_BYTES.items():
@@ -123,7 +123,7 @@ def _decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def _delimiter(head: list[str]) -> str:
-    """Return what separates the fields: what splits the first two rows alike, into the most."""
+    """Return the delimiter that splits the first two rows into equally many, and most, fields."""
 
     def fields(delimiter: str) -> tuple[bool, int]:
         rows = csv.reader(head, delimiter=delimiter, skipinitialspace=True)
@@ -133,11 +133,11 @@ def _delimiter(head: list[str]) -> str:
             return False, 0
         return len(set(counts)) == 1 and counts[0] > 1, max(counts, default=0)
 
-    return max(",;\t", key=fields)  # of equals, the first
+    return max(",;\t", key=fields)  # the first of equals
 
 
 def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[str]]:
-    """Yield the header and the rows, all of as many fields; blank lines do not count."""
+    """Yield the header and the rows, all with as many fields; blank lines are skipped."""
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     width = 0
     while True:
@@ -154,23 +154,23 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[s
         if len(row) != width:
             raise DataError(
                 f"{name}, line {start}: {counted(len(row), 'field')} where the header has {width};"
-                " mend the line (a value that holds the separator must be in quotes)"
+                " correct the line (a value that contains the separator must be in quotes)"
             )
         yield row
 
 
 def _reason(error: str) -> str:
     if "end of data" in error:
-        return "a quote is opened and never closed"
+        return "a quote is never closed"
     if "new-line character" in error:
-        return "a bare carriage return; save the file with line ends of today"
+        return "a bare carriage return; save the file with LF or CRLF line endings"
     if "field limit" in error:
-        return f"a field of more than {csv.field_size_limit()} letters; is a quote never closed?"
+        return f"a field of more than {csv.field_size_limit()} characters; a quote may be open"
     return error
 
 
 def _typed(text: Any, delimiter: str) -> pd.Series:
-    """Return a column of text as numbers if all of it are, else as text; missing ones as such."""
+    """Return a column of text as numbers if all its values are, else as text; both with NaN."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc  # type: ignore[import-untyped]

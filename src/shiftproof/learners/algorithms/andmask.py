@@ -19,9 +19,9 @@ from shiftproof.penalties.masks import and_mask, masked_mean
 class ANDMask(ERM):
     """Descend the mean gradient where domains agree: M ⊙ ḡ / mean(M), M = [|Σᵢ sign gⁱ| / m ≥ τ].
 
-    With gⁱ the gradient of domain i's risk by one parameter tensor and ḡ = (1/m) Σᵢ gⁱ, an entry
-    is kept if at least a share (1 + τ) / 2 of the m domains pull it the same way
-    (`penalties.masks`).  The masked gradient goes to Adam.
+    gⁱ is the gradient of domain i's risk by one parameter tensor and ḡ = (1/m) Σᵢ gⁱ.  An entry is
+    kept if its sign is the same in at least a share (1 + τ) / 2 of the m domains
+    (`penalties.masks`).  Adam takes the masked gradient.
 
     Paper: Parascandolo et al. (2021), *Learning explanations that are hard to vary*.
     """
@@ -31,10 +31,10 @@ class ANDMask(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """The agreement asked for."""
+        """The agreement required."""
 
         tau: float = hparam(
-            1.0, Float(0.5, 1), within=(0, 1), help="τ, least agreement of the gradients' signs"
+            1.0, Float(0.5, 1), within=(0, 1), help="τ, minimum agreement of gradient signs"
         )
 
     hparams: Hparams

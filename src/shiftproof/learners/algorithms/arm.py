@@ -18,16 +18,16 @@ from shiftproof.learners.algorithms.erm import ERM
 
 @ALGORITHMS.register("arm")
 class ARM(ERM):
-    """Show the featurizer a context of the domain: ℓ(ψ(φ([x, cⁱ])), y), cⁱ = (1/b) Σⱼ g(xⁱⱼ).
+    """Give the featurizer a context of the domain: ℓ(ψ(φ([x, cⁱ])), y), cⁱ = (1/b) Σⱼ g(xⁱⱼ).
 
-    The context network g learns along with φ and ψ.  An image [c, h, w] gains its context as
-    one more channel [1, h, w]; any other input gains one of its own shape, along the first axis.
-    A batch to be predicted counts as one unknown domain; so a prediction depends on the batch
-    around it.
+    The context network g is trained with φ and ψ.  The context of an image [c, h, w] is one more
+    channel [1, h, w]; the context of any other input has the input's shape and is appended along
+    the first axis.  A batch to predict is treated as one unknown domain, so a prediction depends
+    on the other samples of its batch.
 
-    In DomainBed g is left out of the optimiser, and its batch norm mixes the domains' statistics;
-    ``match_upstream`` does both.  By default g is trained and has no normalisation, which would
-    either mix domains or take from a sample what tells its domain: its level and scale.
+    DomainBed leaves g out of the optimiser, and its batch norm mixes the domains' statistics;
+    `match_upstream` does the same.  By default g is trained, without normalisation: that would mix
+    domains, or remove the level and scale by which they differ.
 
     Paper: Zhang et al. (2021), *Adaptive Risk Minimization: Learning to Adapt to Domain Shift*.
     """
@@ -39,7 +39,7 @@ class ARM(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """Smaller batches of large images, and the switch to DomainBed's context network."""
+        """Smaller batches of large images, and the choice of DomainBed's context network."""
 
         batch_size: int = hparam(
             64,
@@ -50,7 +50,7 @@ class ARM(ERM):
         )
         context_width: int = hparam(64, within=(1, 1e6), help="channels of the context network")
         match_upstream: bool = hparam(
-            False, help="leave the context network untrained and batch-normalised, as DomainBed"
+            False, help="as DomainBed: context network untrained, with batch norm"
         )
 
     hparams: Hparams
@@ -77,15 +77,14 @@ class ARM(ERM):
         return super().features(Batch(self.with_context(batch.x), batch.y))
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return the logits of x [batch, …], taken as one unknown domain: [batch, c]."""
+        """Return the logits [batch, c] of x [batch, …], treated as one unknown domain."""
         logits: Tensor = self.head(self.featurizer(self.with_context(x.unsqueeze(0)).squeeze(0)))
         return logits
 
     def with_context(self, x: Tensor) -> Tensor:
-        """Return x [domains, batch, *input] beside its domain's context, along the input's axis 0.
+        """Append its domain's context to x [domains, batch, *input], along the input's axis 0.
 
-        The context is the mean over the domain's batch of what the context network says of each
-        sample.
+        The context is the mean of the context network's outputs over the domain's batch.
         """
         each = self.context(x.flatten(0, 1))
         context = each.view(*x.shape[:2], *each.shape[1:]).mean(dim=1, keepdim=True)
@@ -98,7 +97,7 @@ def context_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def context_network(input_shape: tuple[int, ...], width: int, *, batch_norm: bool) -> nn.Module:
-    """Return g: three layers of a width (5×5 convolutions for an image), with ReLU between."""
+    """Return g: three layers (5×5 convolutions for images) of one width, with ReLU between."""
     image = len(input_shape) == 3
 
     def layer(inputs: int, outputs: int) -> nn.Module:

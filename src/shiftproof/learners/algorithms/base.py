@@ -1,8 +1,7 @@
 """The contract of an algorithm: an objective on one batch from each domain, and its state.
 
-A new one subclasses `ERM`, declares its ``Hparams`` and
-overrides `Algorithm.objective`; one that does more than a descent step on an objective
-overrides `Algorithm.update`.
+A new algorithm subclasses `ERM`, declares its `Hparams` and overrides `objective`; one whose update
+is more than a gradient step on an objective overrides `update`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Family = Literal[
 
 
 class Losses(NamedTuple):
-    """The loss to descend, and the parts of it worth recording, all 0-dimensional tensors."""
+    """The loss to minimise, and its parts to record, all 0-dimensional tensors."""
 
     total: Tensor
     parts: dict[str, Tensor]
@@ -39,26 +38,27 @@ class Losses(NamedTuple):
 class Algorithm(nn.Module, ABC):
     """A featurizer and a head, and the rule that trains them.
 
-    ``generator`` is the only source of chance an algorithm may use, apart from dropout.  All that
-    evolves is in `training_state`: k steps, save, load, k steps equal 2k steps bit for bit.
+    `generator` is the only source of randomness that an algorithm may use, apart from dropout.
+    Everything that changes is in `training_state`: k steps, save, load and k more steps equal 2k
+    steps bit for bit.
 
-    ``updates`` counts the steps taken; at those in ``optimizer_restarts`` Adam starts afresh, as
-    the published codes do when a penalty switches on.  ``late_starts`` are steps at which a part
-    begins without that.
+    `updates` is the number of steps taken.  At the steps in `optimizer_restarts` Adam restarts, as
+    in the published code when a penalty takes effect.  At the steps in `late_starts` a part of the
+    loss takes effect without a restart.
     """
 
     family: ClassVar[Family]
     paper: ClassVar[str]
-    # The modules that `predict` uses: all that a trained model must keep.
+    # The modules that `predict` uses; a trained model keeps only these.
     predicts_with: ClassVar[tuple[str, ...]] = ("featurizer", "head")
     # Whether it is meant for batches of whole domains; a sweep of all algorithms leaves it out.
     full_batches: ClassVar[bool] = False
-    # Whether a prediction depends on the batch around it, which counts as one unknown domain.
+    # Whether a prediction depends on its batch, which is treated as one unknown domain.
     predicts_by_batch: ClassVar[bool] = False
 
     @dataclass(frozen=True)
     class Hparams:
-        """What every algorithm is given; the loop reads ``batch_size``."""
+        """The hyper-parameters of every algorithm; the training loop reads `batch_size`."""
 
         lr: float = hparam(
             1e-3,
@@ -108,19 +108,19 @@ class Algorithm(nn.Module, ABC):
 
     @abstractmethod
     def objective(self, batch: Batch) -> Losses:
-        """Return the loss of one batch; x [domains, batch, …], y [domains, batch]."""
+        """Return the loss of one batch: x [domains, batch, …], y [domains, batch]."""
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take one step and return what it measured, as tensors: nothing waits for the device."""
+        """Take one step and return what it measured, as tensors, without waiting for the device."""
         if self.updates in self.optimizer_restarts:
-            self.reset_optimizer()  # its moments do not fit a loss that jumps
+            self.reset_optimizer()  # the old moments do not fit the new loss
         losses = self.objective(batch)
         self.descend(losses.total)
         self.updates += 1
         return losses.measured()
 
     def descend(self, loss: Tensor, optimizer: str = "main") -> None:
-        """Take one step of the named optimiser along the gradient of ``loss``."""
+        """Take one step of the named optimiser on `loss`."""
         self.optimizers[optimizer].zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizers[optimizer].step()
@@ -141,15 +141,15 @@ class Algorithm(nn.Module, ABC):
         for module in self.head.modules():
             if isinstance(module, nn.Linear):
                 return module.in_features
-        raise InvalidValue(f"the head needs a linear layer, and this has none: {self.head}")
+        raise InvalidValue(f"the head needs a linear layer, but has none: {self.head}")
 
     @classmethod
     def network_task(cls, task: Task) -> Task:
-        """Return the task that featurizer and head are built for; an override may widen inputs."""
+        """Return the task to build featurizer and head for; overrides may add inputs."""
         return task
 
     def reset_optimizer(self) -> None:
-        """Start Adam afresh on featurizer and head; its moments are forgotten."""
+        """Restart Adam on featurizer and head, without its moments."""
         self.optimizers["main"] = torch.optim.Adam(
             [*self.featurizer.parameters(), *self.head.parameters()],
             lr=self.hparams.lr,
@@ -157,7 +157,7 @@ class Algorithm(nn.Module, ABC):
         )
 
     def training_state(self) -> dict[str, Any]:
-        """Return everything that evolves, as nested dicts of tensors and plain values."""
+        """Return everything that changes, as nested dicts of tensors and plain values."""
         return {
             "updates": self.updates,
             "modules": self.state_dict(),
@@ -166,7 +166,7 @@ class Algorithm(nn.Module, ABC):
         }
 
     def load_training_state(self, state: dict[str, Any]) -> None:
-        """Take up where `training_state` was called."""
+        """Restore what `training_state` returned."""
         self.updates = state["updates"]
         self.load_state_dict(state["modules"])
         for name, optimizer in self.optimizers.items():
@@ -180,5 +180,5 @@ class Algorithm(nn.Module, ABC):
 
 
 ALGORITHMS: Registry[type[Algorithm]] = Registry(
-    "algorithm", package="shiftproof.learners.algorithms"
+    "algorithm", package="shiftproof.learners.algorithms", plugins="shiftproof.algorithms"
 )

@@ -1,4 +1,4 @@
-"""CDANN: representations from which no discriminator that knows the class can tell the domain."""
+"""CDANN: DANN with a discriminator that is given the class."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from shiftproof.penalties.adversarial import class_balancing_weights
 
 @ALGORITHMS.register("cdann")
 class CDANN(DANN):
-    """Fool a discriminator that knows the class: DANN's L_E − λ L_D, with L_D on z = φ(x) + e_y.
+    """Fool a discriminator that is given the class: DANN's L_E − λ L_D, with L_D on z = φ(x) + e_y.
 
-    e_y [k] is a learned embedding of the label, trained with the discriminator, and L_D weighs
-    every class the same: Σⱼ ℓ(δ(zⱼ), dⱼ) / (c n_yⱼ) for n_y samples of class y among c classes.
-    The representations then match conditionally on the label, which DANN does not ask for.
+    e_y [k] is an embedding of the label, trained with the discriminator, and L_D gives every class
+    the same weight: Σⱼ ℓ(δ(zⱼ), dⱼ) / (c n_yⱼ) for n_y samples of class y among c classes.  The
+    representations then match conditionally on the label; DANN does not require that.
 
     Paper: Li et al. (2018), *Deep Domain Generalization via Conditional Invariant Adversarial
     Networks*.
@@ -34,10 +34,10 @@ class CDANN(DANN):
         self.optimizers["discriminator"].add_param_group({"params": [self.class_embeddings.weight]})
 
     def discriminator_inputs(self, representations: Tensor, labels: Tensor) -> Tensor:
-        """Return what δ sees [domains, batch, k]: representation plus embedding of the class."""
+        """Return the inputs of δ [domains, batch, k]: representation plus class embedding."""
         embedded: Tensor = self.class_embeddings(labels)
         return representations + embedded
 
     def mean_domain_risk(self, risk: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean of ℓ(δ(z), d) [domains, batch], every class weighing the same."""
+        """Return the mean of ℓ(δ(z), d) [domains, batch], with every class of the same weight."""
         return (class_balancing_weights(labels, self.task.num_classes) * risk).sum()

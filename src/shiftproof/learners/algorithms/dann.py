@@ -1,4 +1,4 @@
-"""DANN: representations from which no discriminator can tell the domain."""
+"""DANN: representations from which a discriminator cannot tell the domain."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from shiftproof.penalties.adversarial import input_gradient_penalty
 class DANN(ERM):
     """Fool a domain discriminator δ on z = φ(x): minimise L_E − λ min_δ L_D over φ and ψ.
 
-    With d the domain of a sample, L_D = mean ℓ(δ(z), d) + ρ mean ‖∂ℓ/∂z‖².  One
-    update descends either L_D by δ or L_E − λ L_D by φ and ψ: the players take turns, and δ gets s
-    turns for each one of φ and ψ.  Both are trained by Adam with β = (β₁, 0.9).
+    With d the domain of a sample, L_D = mean ℓ(δ(z), d) + ρ mean ‖∂ℓ/∂z‖².  Updates alternate: s
+    updates of δ on L_D, then one of φ and ψ on L_E − λ L_D.  Both use Adam with β = (β₁, 0.9).
 
     Paper: Ganin et al. (2016), *Domain-Adversarial Training of Neural Networks*.
     """
@@ -34,16 +33,16 @@ class DANN(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """λ, ρ, s, and what drives the discriminator."""
+        """λ, ρ, s, and the discriminator's network and optimiser."""
 
         adversarial_weight: float = hparam(
-            1.0, Float(-2, 2, base=10), within=(0, 1e15), help="λ, strength of the adversary"
+            1.0, Float(-2, 2, base=10), within=(0, 1e15), help="λ, weight of the adversarial loss"
         )
         discriminator_steps: int = hparam(
-            1, Int(0, 3, base=2), within=(1, 1e9), help="s, its turns for each of the network's"
+            1, Int(0, 3, base=2), within=(1, 1e9), help="s, its updates per update of the network"
         )
         discriminator_gradient_penalty: float = hparam(
-            0.0, Float(-2, 1, base=10), within=(0, 1e15), help="ρ, penalty on its input gradients"
+            0.0, Float(-2, 1, base=10), within=(0, 1e15), help="ρ, weight of its gradient penalty"
         )
         discriminator_lr: float = hparam(
             1e-3,
@@ -53,19 +52,31 @@ class DANN(ERM):
             help="learning rate of the discriminator's Adam",
         )
         discriminator_weight_decay: float = hparam(
-            0.0, Float(-6, -2, base=10), within=(0, 1e3), help="weight decay of that Adam"
+            0.0,
+            Float(-6, -2, base=10),
+            within=(0, 1e3),
+            help="weight decay of the discriminator's Adam",
         )
         adam_beta1: float = hparam(
-            0.5, Choice((0.0, 0.5)), within=(0, 0.999999), help="β₁, momentum of both Adams"
+            0.5, Choice((0.0, 0.5)), within=(0, 0.999999), help="β₁ of both Adams"
         )
         discriminator_width: int = hparam(
-            256, Int(6, 10, base=2), within=(1, 1e6), help="units in its hidden layers"
+            256,
+            Int(6, 10, base=2),
+            within=(1, 1e6),
+            help="units in the discriminator's hidden layers",
         )
         discriminator_depth: int = hparam(
-            3, Choice((3, 4, 5)), within=(2, 100), help="number of its linear layers"
+            3,
+            Choice((3, 4, 5)),
+            within=(2, 100),
+            help="number of the discriminator's linear layers",
         )
         discriminator_dropout: float = hparam(
-            0.0, Choice((0.0, 0.1, 0.5)), within=(0, 0.99), help="dropout in its hidden layers"
+            0.0,
+            Choice((0.0, 0.1, 0.5)),
+            within=(0, 0.99),
+            help="dropout in the discriminator's hidden layers",
         )
 
     hparams: Hparams
@@ -86,20 +97,20 @@ class DANN(ERM):
         )
 
     def reset_optimizer(self) -> None:
-        """Start the network's Adam afresh."""
+        """Restart the network's Adam."""
         network = [*self.featurizer.parameters(), *self.head.parameters()]
         self.optimizers["main"] = self._adam(network, self.hparams.lr, self.hparams.weight_decay)
 
     def objective(self, batch: Batch) -> Losses:
-        """Return L_E − λ L_D, for the network."""
-        representations = self.features(batch)
-        risk = per_sample_risk(self.head(representations), batch.y).mean()
-        adversary = self.discriminator_loss(representations, batch.y)
+        """Return L_E − λ L_D, the loss of the network."""
+        outputs = self.outputs(batch)
+        risk = outputs.losses.mean()
+        adversary = self.discriminator_loss(outputs.representations, batch.y)
         total = risk - self.hparams.adversarial_weight * adversary
         return Losses(total, {"risk": risk, "discriminator_loss": adversary})
 
     def discriminator_objective(self, batch: Batch) -> Losses:
-        """Return L_D, for the discriminator; the featurizer gets no gradient."""
+        """Return L_D, the loss of the discriminator; the featurizer gets no gradient."""
         with torch.no_grad():
             representations = self.features(batch)
         adversary = self.discriminator_loss(representations, batch.y)
@@ -117,7 +128,7 @@ class DANN(ERM):
         return loss + penalty_weight * input_gradient_penalty(risk, inputs)
 
     def discriminator_inputs(self, representations: Tensor, labels: Tensor) -> Tensor:
-        """Return what δ sees [domains, batch, k]: the representations."""
+        """Return the inputs of δ [domains, batch, k]: the representations."""
         return representations
 
     def mean_domain_risk(self, risk: Tensor, labels: Tensor) -> Tensor:
@@ -125,13 +136,13 @@ class DANN(ERM):
         return risk.mean()
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take the step of the player whose turn it is."""
+        """Update the discriminator or the network, in turns."""
         steps = self.hparams.discriminator_steps
         if (self.updates + 1) % (steps + 1) < steps:
-            player, losses = "discriminator", self.discriminator_objective(batch)
+            optimizer, losses = "discriminator", self.discriminator_objective(batch)
         else:
-            player, losses = "main", self.objective(batch)
-        self.descend(losses.total, player)
+            optimizer, losses = "main", self.objective(batch)
+        self.descend(losses.total, optimizer)
         self.updates += 1
         return losses.measured()
 

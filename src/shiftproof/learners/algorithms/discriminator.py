@@ -1,4 +1,4 @@
-"""The network that tells domains apart, which the adversarial algorithms train against."""
+"""The network that classifies domains, against which the adversarial algorithms train."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 
 class Discriminator(nn.Module):
-    """A perceptron of ``depth`` linear layers, ``width`` units in each but the last, ReLU between.
+    """A perceptron of `depth` linear layers, `width` units in each but the last, ReLU between.
 
-    Dropout follows each ReLU.  Starting weights and biases are U(−1/√n, 1/√n) for n inputs of a
-    layer, torch's own rule, but drawn from ``generator``.
+    Dropout follows each ReLU.  Initial weights and biases are U(−1/√n, 1/√n) for a layer of n
+    inputs: torch's rule, but drawn from `generator`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Discriminator(nn.Module):
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    # Born without weights, so that torch's global generator is left alone.
+    # Created without weights, so that torch's global generator does not advance.
     layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs), generator)

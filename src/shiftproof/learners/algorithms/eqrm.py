@@ -9,7 +9,6 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
 from shiftproof.penalties.quantile import kernel_quantile
 
 
@@ -17,9 +16,9 @@ from shiftproof.penalties.quantile import kernel_quantile
 class EQRM(ERM):
     """Minimise the α-quantile of the domains' risks: F⁻¹(α), for F smooth through L₁ … Lₘ.
 
-    F is a kernel density estimate (`penalties.quantile`): with probability α, a
-    new domain of the same kind has a risk below the loss.  Before step ``burn_in_steps`` the loss
-    is the mean risk; there Adam starts afresh, at the rate ``burnt_in_lr``.
+    F is a kernel density estimate (`penalties.quantile`): with probability α, a new domain of the
+    same kind has a risk below the loss.  Until step `burn_in_steps` the loss is the mean risk; then
+    Adam restarts, with learning rate `burnt_in_lr`.
 
     Paper: Eastwood et al. (2022), *Probable Domain Generalization via Quantile Risk Minimization*.
     """
@@ -39,10 +38,10 @@ class EQRM(ERM):
             Int(2.5, 3.5, base=10),
             within=(0, 1e12),
             unit="steps",
-            help="steps on the mean risk before",
+            help="first steps, on the mean risk",
         )
         burnt_in_lr: float = hparam(
-            1e-6, Float(-7, -5, base=10), within=(1e-12, 1e3), help="learning rate thereafter"
+            1e-6, Float(-7, -5, base=10), within=(1e-12, 1e3), help="learning rate after them"
         )
 
     hparams: Hparams
@@ -53,18 +52,18 @@ class EQRM(ERM):
 
     @property
     def burnt_in(self) -> bool:
-        """Whether this step descends the quantile."""
+        """Whether this step minimises the quantile."""
         return self.updates >= self.hparams.burn_in_steps
 
     def objective(self, batch: Batch) -> Losses:
         """Return the mean of the domains' risks, or, once burnt in, their quantile."""
-        risks = per_sample_risk(self.head(self.features(batch)), batch.y).mean(dim=1)
+        risks = self.outputs(batch).risks
         risk = risks.mean()
         total = kernel_quantile(risks, self.hparams.quantile) if self.burnt_in else risk
         return Losses(total, {"risk": risk})
 
     def reset_optimizer(self) -> None:
-        """Start Adam afresh, at the rate of this stage."""
+        """Restart Adam, at the learning rate of this stage."""
         super().reset_optimizer()
         if self.burnt_in:
             for group in self.optimizers["main"].param_groups:

@@ -1,12 +1,24 @@
-"""ERM: empirical risk minimisation, the baseline of everything."""
+"""ERM: empirical risk minimisation, the baseline, and the forward pass that others build on."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
+
+from torch import Tensor
 
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Algorithm, Family, Losses
 from shiftproof.models.risk import per_sample_risk
+
+
+class Outputs(NamedTuple):
+    """What the network makes of a batch; losses and penalties are functions of it."""
+
+    representations: Tensor  # R = φ(x) [domains, batch, k]
+    logits: Tensor  # ψ(R) [domains, batch, c]
+    labels: Tensor  # [domains, batch]
+    losses: Tensor  # ℓ [domains, batch]
+    risks: Tensor  # Lᵢ [domains], the mean loss in each domain
 
 
 @ALGORITHMS.register("erm")
@@ -21,5 +33,11 @@ class ERM(Algorithm):
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_E."""
-        risk = per_sample_risk(self.head(self.features(batch)), batch.y).mean()
-        return Losses(risk, {})
+        return Losses(self.outputs(batch).losses.mean(), {})
+
+    def outputs(self, batch: Batch) -> Outputs:
+        """Pass a batch through the network once."""
+        representations = self.features(batch)
+        logits = self.head(representations)
+        losses = per_sample_risk(logits, batch.y)
+        return Outputs(representations, logits, batch.y, losses, losses.mean(dim=1))

@@ -1,4 +1,4 @@
-"""Fish: walk through the domains one by one, then go part of the way."""
+"""Fish: step through the domains one by one, then keep part of the way."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from shiftproof.models.risk import per_sample_risk
 class Fish(ERM):
     """Align domains' gradients by θ ← θ + ε (θ̃ − θ), θ̃ reached by one Adam step on each domain.
 
-    To first order this ascends the inner products ⟨gⁱ, gʲ⟩ of the domains' gradients while it
-    descends their mean risk.  The inner Adam keeps its moments from update to update, though its
-    weights start from θ each time, as in the published code.
+    To first order this maximises the inner products ⟨gⁱ, gʲ⟩ of the domains' gradients while it
+    minimises their mean risk.  As in the published code, the inner Adam keeps its moments from one
+    update to the next, although its weights start from θ each time.
 
     Paper: Shi et al. (2022), *Gradient Matching for Domain Generalization*.
     """
@@ -30,16 +30,16 @@ class Fish(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """How far to go."""
+        """ε."""
 
         meta_lr: float = hparam(
-            0.5, Choice((0.05, 0.1, 0.5)), within=(0, 1), help="ε, share of the inner walk kept"
+            0.5, Choice((0.05, 0.1, 0.5)), within=(0, 1), help="ε, share of the inner steps to keep"
         )
 
     hparams: Hparams
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take one Adam step per domain, in their order, then return part of the way."""
+        """Take one Adam step per domain, in order, then go back part of the way."""
         groups = self.optimizers["main"].param_groups
         weights = [p for p in groups[0]["params"] if p.requires_grad]
         starts = [weight.detach().clone() for weight in weights]

@@ -12,15 +12,14 @@ from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
 
 
 @ALGORITHMS.register("groupdro")
 class GroupDRO(ERM):
-    """Minimise the worst domain's risk by weighing domains: Σᵢ qᵢ Lᵢ, with qᵢ ← qᵢ exp(η Lᵢ) / Σ.
+    """Minimise the worst domain's risk by weighting domains: Σᵢ qᵢ Lᵢ, qᵢ ← qᵢ exp(η Lᵢ) / Σ.
 
-    The weights q [domains] start equal, move before each step (exponentiated gradient ascent on
-    the simplex) and count as constants in it.
+    The weights q [domains] start equal.  Each step updates them first (exponentiated gradient
+    ascent on the simplex) and then treats them as constants.
 
     Paper: Sagawa et al. (2020), *Distributionally Robust Neural Networks for Group Shifts*.
     """
@@ -44,8 +43,8 @@ class GroupDRO(ERM):
         self.register_buffer("q", torch.full([self.task.num_domains], 1 / self.task.num_domains))
 
     def objective(self, batch: Batch) -> Losses:
-        """Move the weights, and return the risk under them."""
-        risks = per_sample_risk(self.head(self.features(batch)), batch.y).mean(dim=1)
+        """Update the weights, and return the weighted risk."""
+        risks = self.outputs(batch).risks
         # In logarithms, so that no risk is too large for the exponential.
         self.q = torch.softmax(self.q.log() + self.hparams.eta * risks.detach(), dim=0)
         return Losses(self.q @ risks, {"risk": risks.mean(), "worst_risk": risks.max()})

@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from torch import Tensor
+
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Family, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
+from shiftproof.learners.algorithms.erm import ERM, Outputs
 from shiftproof.penalties.variance import variance_within_domains
 
 
 @ALGORITHMS.register("ib-erm")
 class IBERM(ERM):
-    """Keep representations Rⁱ low in entropy, through their variance: L_E + λ (1/m) Σᵢ Var(Rⁱ).
+    """Keep representations Rⁱ low in entropy by their variance: L_E + λ (1/m) Σᵢ Var(Rⁱ).
 
-    Var is the variance over domain i's minibatch, averaged over dimensions.  The bottleneck acts
-    from step ``bottleneck_anneal_steps`` on, where Adam starts afresh.
+    Var is the variance over domain i's minibatch, averaged over dimensions.  The bottleneck takes
+    effect at step `bottleneck_anneal_steps`, where Adam restarts.
 
     Paper: Ahuja et al. (2021), *Invariance Principle Meets Information Bottleneck for
     Out-of-Distribution Generalization*.
@@ -32,32 +33,35 @@ class IBERM(ERM):
         """λ and when it takes effect."""
 
         bottleneck_weight: float = hparam(
-            1e2, Float(-1, 5, base=10), within=(0, 1e15), help="strength of the bottleneck"
+            1e2, Float(-1, 5, base=10), within=(0, 1e15), help="λ, weight of the bottleneck"
         )
         bottleneck_anneal_steps: int = hparam(
             500,
             Int(0, 4, base=10),
             within=(0, 1e12),
             unit="steps",
-            help="steps without a bottleneck before",
+            help="first steps, without bottleneck",
         )
 
     hparams: Hparams
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.optimizer_restarts = frozenset({self.hparams.bottleneck_anneal_steps})
+        self.optimizer_restarts |= {self.hparams.bottleneck_anneal_steps}
 
     def objective(self, batch: Batch) -> Losses:
         """Return the mean risk plus the weighted variance of the representations."""
-        representations = self.features(batch)
-        risk = per_sample_risk(self.head(representations), batch.y).mean()
-        bottleneck = variance_within_domains(representations.flatten(2))
+        outputs = self.outputs(batch)
+        risk, bottleneck = outputs.losses.mean(), self.bottleneck(outputs)
         total = risk + self.bottleneck_weight * bottleneck
         return Losses(total, {"risk": risk, "bottleneck": bottleneck})
 
+    def bottleneck(self, outputs: Outputs) -> Tensor:
+        """Return the variance of the representations."""
+        return variance_within_domains(outputs.representations.flatten(2))
+
     @property
     def bottleneck_weight(self) -> float:
-        """λ of this step."""
+        """λ at this step."""
         h = self.hparams
         return h.bottleneck_weight if self.updates >= h.bottleneck_anneal_steps else 0.0

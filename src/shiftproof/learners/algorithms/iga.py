@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from shiftproof.core.space import Float, hparam
-from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms.erm import Outputs
+from shiftproof.learners.algorithms.penalised_risk import PenalisedRisk
 from shiftproof.penalties.variance import gradient_spread
 
 
 @ALGORITHMS.register("iga")
-class IGA(ERM):
+class IGA(PenalisedRisk):
     """Align the domains' expected gradients gᵢ = ∇Lᵢ: L_E + λ Σᵢ ‖gᵢ − ḡ‖².
 
     The gradients are those of the whole network (featurizer and head), and ḡ is their mean.
@@ -26,19 +27,15 @@ class IGA(ERM):
     paper = "Koyama and Yamaguchi (2020)"
 
     @dataclass(frozen=True)
-    class Hparams(ERM.Hparams):
+    class Hparams(PenalisedRisk.Hparams):
         """λ."""
 
         penalty_weight: float = hparam(
-            1e3, Float(1, 5, base=10), within=(0, 1e15), help="λ, strength of the alignment"
+            1e3, Float(1, 5, base=10), within=(0, 1e15), help="λ, weight of the alignment"
         )
 
     hparams: Hparams
 
-    def objective(self, batch: Batch) -> Losses:
-        """Return the mean risk plus the weighted spread of the domains' gradients."""
-        risks = per_sample_risk(self.head(self.features(batch)), batch.y).mean(dim=1)
-        risk = risks.mean()
-        penalty = gradient_spread(risks, self.parameters())
-        total = risk + self.hparams.penalty_weight * penalty
-        return Losses(total, {"risk": risk, "penalty": penalty})
+    def penalty(self, outputs: Outputs) -> Tensor:
+        """Return the spread of the domains' gradients."""
+        return gradient_spread(outputs.risks, self.parameters())

@@ -11,7 +11,6 @@ from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.matching.gradients import head_gradients
 from shiftproof.matching.moving import MovingAverage
-from shiftproof.models.risk import per_sample_risk
 from shiftproof.penalties.variance import gradient_spread, variance_across_domains
 
 
@@ -19,13 +18,12 @@ from shiftproof.penalties.variance import gradient_spread, variance_across_domai
 class IGAFishr(ERM):
     """Align mean gᵢ and variance vᵢ of gradients: L_E + λ₁ Σᵢ ‖gᵢ − ḡ‖² + λ₂ Σᵢ ‖vᵢ − v̄‖² / (mP).
 
-    gᵢ is the gradient of domain i's risk by the whole network, as in
-    `IGA`, and vᵢ the averaged variance of its per-sample head
-    gradients, as in `Fishr`; each keeps its own schedule, so
-    that λ₁ = 0 leaves Fishr and λ₂ = 0 (without an end of the warm-up) IGA.
+    gᵢ is the gradient of domain i's risk by the whole network, as in `iga`, and vᵢ the averaged
+    variance of its per-sample head gradients, as in `fishr`.  Each keeps its own schedule: with
+    λ₁ = 0 this is Fishr, and with λ₂ = 0 and a warm-up that never ends it is IGA.
 
-    It is the strongest rival of per-sample matching in the paper's ablation of PDM, which gives
-    no search space for it: those of IGA and Fishr are joined.
+    It is the best alternative to PDM in the paper's ablation, which gives no search space for it;
+    those of IGA and Fishr are joined.
 
     Paper: Dong et al. (2024), *How Does Distribution Matching Help Domain Generalization: An
     Information-theoretic Analysis*; Koyama and Yamaguchi (2020); Rame et al. (2022).
@@ -39,17 +37,13 @@ class IGAFishr(ERM):
         """λ₁ of the expectations; λ₂, its start and the memory γ of the variances."""
 
         expectation_weight: float = hparam(
-            1e3, Float(1, 5, base=10), within=(0, 1e15), help="λ₁, strength for expectations"
+            1e3, Float(1, 5, base=10), within=(0, 1e15), help="λ₁, weight of the expectations"
         )
         variance_weight: float = hparam(
-            1e3, Float(1, 4, base=10), within=(0, 1e15), help="λ₂, strength for variances"
+            1e3, Float(1, 4, base=10), within=(0, 1e15), help="λ₂, weight of the variances"
         )
         variance_anneal_steps: int = hparam(
-            1500,
-            Int(0, 5000),
-            within=(0, 1e12),
-            unit="steps",
-            help="steps before variances are matched",
+            1500, Int(0, 5000), within=(0, 1e12), unit="steps", help="first steps, without λ₂"
         )
         variance_ema: float = hparam(
             0.95, Float(0.9, 0.99), within=(0, 0.999999), help="γ, memory of the variances"
@@ -65,10 +59,8 @@ class IGAFishr(ERM):
     def objective(self, batch: Batch) -> Losses:
         """Return the mean risk plus both weighted penalties."""
         h = self.hparams
-        representations = self.features(batch)
-        logits = self.head(representations)
-        risks = per_sample_risk(logits, batch.y).mean(dim=1)
-        gradients = head_gradients(self.head, representations, batch.y, logits)
+        representations, logits, labels, _, risks = self.outputs(batch)
+        gradients = head_gradients(self.head, representations, labels, logits)
         variances = gradients.var(dim=1, correction=0)  # [domains, P]
         expectation_penalty = gradient_spread(risks, self.parameters())
         variance_penalty = variance_across_domains(self.average_variance(variances))

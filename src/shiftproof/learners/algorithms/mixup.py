@@ -16,12 +16,12 @@ from shiftproof.penalties.mixing import beta_weights, mix, ring_pairs
 class Mixup(ERM):
     """Train between domains: w ℓ(f(x), yⁱ) + (1 − w) ℓ(f(x), yʲ) at x = w xⁱ + (1 − w) xʲ.
 
-    Each step chains the m domains into a random ring, mixes every minibatch with its neighbour's,
-    sample by sample, and draws one w ~ Beta(α, α) for each of the m pairs (i, j).  The loss is the
-    mean over pairs and samples.
+    Each step orders the m domains in a random ring, mixes the minibatch of each with that of the
+    next, sample by sample, and draws one w ~ Beta(α, α) for each of the m pairs (i, j).  The loss
+    is the mean over pairs and samples.
 
-    Paper: Yan et al. (2020), *Improve Unsupervised Domain Adaptation with Mixup Training*; in the
-    form that DomainBed gives it for domain generalization.
+    Paper: Yan et al. (2020), *Improve Unsupervised Domain Adaptation with Mixup Training*; in
+    DomainBed's form for domain generalization.
     """
 
     family = "augmentation"
@@ -29,19 +29,19 @@ class Mixup(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """The shape of the weights' distribution."""
+        """α, the shape of the distribution of w."""
 
         alpha: float = hparam(
             0.2,
             Float(-1, 1, base=10),
             within=(1e-3, 1e3),
-            help="α of Beta(α, α); small: nearly one domain or the other, large: half and half",
+            help="α of Beta(α, α); small: mostly one of the two samples, large: half of each",
         )
 
     hparams: Hparams
 
     def objective(self, batch: Batch) -> Losses:
-        """Return the risk on the mixtures, each weighed between its two labels."""
+        """Return the risk on the mixtures, weighted between their two labels."""
         domains = len(batch.y)
         first, second = (side.to(batch.y.device) for side in ring_pairs(domains, self.generator))
         weight = beta_weights(self.hparams.alpha, domains, self.generator).to(batch.x)

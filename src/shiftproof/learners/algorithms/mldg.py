@@ -1,4 +1,4 @@
-"""MLDG: learn such that a step on one domain also helps another."""
+"""MLDG: train so that a step on one domain also helps another."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from shiftproof.models.risk import per_sample_risk
 class MLDG(ERM):
     """Make a step on one domain lower the risk of another: (1/m) Σ Fᵢ(θ) + β Fⱼ(θ − α ∇Fᵢ(θ)).
 
-    Fᵢ is the risk of domain i, α the learning rate.  Each step deals the m domains anew into n
-    meta-test domains and m − n others; each other domain i meets a meta-test domain j, in turn.
+    Fᵢ is the risk of domain i, α the learning rate.  Each step splits the m domains at random into
+    n meta-test domains and m − n others; each other domain i is paired with a meta-test domain j.
 
-    The gradient is exact: ∇Fᵢ + β (I − α ∇²Fᵢ) ∇Fⱼ(θ − α ∇Fᵢ).
-    Upstream drops the Hessian ∇²Fᵢ and takes the inner step by a fresh Adam.
-    Upstream makes no update if n ≥ m; here at most m − 1 domains are meta-test.
+    The gradient is exact: ∇Fᵢ + β (I − α ∇²Fᵢ) ∇Fⱼ(θ − α ∇Fᵢ).  The published code drops the
+    Hessian ∇²Fᵢ, takes the inner step with a new Adam, and makes no update if n ≥ m; here at most
+    m − 1 domains are meta-test.
 
     Paper: Li et al. (2018), *Learning to Generalize: Meta-Learning for Domain Generalization*.
     """
@@ -42,7 +42,7 @@ class MLDG(ERM):
             1.0, Float(-1, 1, base=10), within=(0, 1e15), help="β, weight of the meta-test risk"
         )
         meta_test_domains: int = hparam(
-            2, Choice((1, 2)), within=(1, 1e9), help="n, at most one less than there are domains"
+            2, Choice((1, 2)), within=(1, 1e9), help="n, at most the number of domains − 1"
         )
 
     hparams: Hparams
@@ -76,12 +76,12 @@ class MLDG(ERM):
         }
 
     def pairs(self, num_domains: int) -> Iterator[tuple[int, int]]:
-        """Deal the domains: yield each meta-train domain with its meta-test domain.
+        """Split the domains: yield each meta-train domain with its meta-test domain.
 
-        A single domain, which DomainBed does not train on at all, is its own meta-test domain.
+        A single domain is its own meta-test domain; DomainBed does not train on one at all.
         """
         if num_domains == 1:
             return iter([(0, 0)])
-        dealt = torch.randperm(num_domains, generator=self.generator).tolist()
+        shuffled = torch.randperm(num_domains, generator=self.generator).tolist()
         held_out = min(self.hparams.meta_test_domains, num_domains - 1)
-        return zip(dealt[held_out:], cycle(dealt[:held_out]), strict=False)
+        return zip(shuffled[held_out:], cycle(shuffled[:held_out]), strict=False)

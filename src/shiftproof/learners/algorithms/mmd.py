@@ -13,8 +13,8 @@ from shiftproof.penalties.mmd import mmd
 class MMD(CORAL):
     """Match representations Rⁱ in the space of Gaussian kernels: L_E + λ E_{i<j} MMD²(Rⁱ, Rʲ).
 
-    Seven widths are summed (`penalties.mmd`).  Of the paper's method this is the
-    matching term alone, without autoencoder and adversarial prior, as in DomainBed.
+    The kernel is a sum over seven widths (`penalties.mmd`).  As in DomainBed, this is the matching
+    term of the paper's method alone, without the autoencoder and the adversarial prior.
 
     Paper: Li et al. (2018), *Domain Generalization with Adversarial Feature Learning*.
     """

@@ -1,8 +1,9 @@
-"""MTL: marginal transfer learning, a predictor that also sees a summary of the domain."""
+"""MTL: marginal transfer learning, a predictor that also takes a summary of the domain."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,20 +19,21 @@ from shiftproof.models.risk import per_sample_risk
 
 @ALGORITHMS.register("mtl")
 class MTL(ERM):
-    """Show the head an embedding eⁱ of the domain: Σᵢ (1/b) Σⱼ ℓ(ψ([φ(xⁱⱼ), eⁱ]), yⁱⱼ).
+    """Give the head an embedding eⁱ of the domain: Σᵢ (1/b) Σⱼ ℓ(ψ([φ(xⁱⱼ), eⁱ]), yⁱⱼ).
 
     The embedding [k] of domain i is a moving average of its mean features,
 
         eⁱ ← α (1/b) Σⱼ φ(xⁱⱼ) + (1 − α) eⁱ,   e⁰ = 0,
 
-    whose newest term carries a gradient.  A batch to be predicted counts as one unknown domain,
-    with its own mean features for an embedding; so a prediction depends on the batch around it.
+    of which only the newest term carries a gradient.  A batch to predict is treated as one unknown
+    domain whose embedding is its mean features, so a prediction depends on the other samples of
+    its batch.
 
     The head built for k features is replaced by one whose first layer takes 2k.  The loss is a
     sum over domains, as published.
 
-    DomainBed overwrites the embedding with standard normal noise; ``match_upstream`` does so too
-    (for predictions with the same noise each time, so that they can be repeated).
+    DomainBed overwrites the embedding with standard normal noise; `match_upstream` does the same
+    (predictions use the same noise each time, so that they can be repeated).
 
     Paper: Blanchard et al. (2021), *Domain Generalization by Marginal Transfer Learning*.
     """
@@ -42,7 +44,7 @@ class MTL(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """α, and the switch to DomainBed's noise."""
+        """α, and the choice of DomainBed's noise."""
 
         ema: float = hparam(
             0.99,
@@ -50,49 +52,42 @@ class MTL(ERM):
             within=(1e-6, 1),
             help="α, weight of the newest batch in a domain's embedding",
         )
-        match_upstream: bool = hparam(
-            False, help="put noise in the embedding's place, as DomainBed does"
-        )
+        match_upstream: bool = hparam(False, help="as DomainBed: noise in place of the embedding")
 
     hparams: Hparams
 
     def __init__(
-        self,
-        task: Task,
-        featurizer: nn.Module,
-        head: nn.Module,
-        hparams: Hparams,
-        generator: torch.Generator,
+        self, task: Task, featurizer: nn.Module, head: nn.Module, *args: Any, **kwargs: Any
     ) -> None:
-        super().__init__(task, featurizer, with_doubled_input(head), hparams, generator)
-        self.embeddings = MovingAverage(1 - hparams.ema)
+        super().__init__(task, featurizer, with_doubled_input(head), *args, **kwargs)
+        self.embeddings = MovingAverage(1 - self.hparams.ema)
 
     def objective(self, batch: Batch) -> Losses:
-        """Return the sum of the domains' risks, and move their embeddings."""
+        """Return the sum of the domains' risks, and update their embeddings."""
         features = self.features(batch)
         embeddings = self.embeddings(features.mean(dim=1)).unsqueeze(1)
         logits = self.head(self._joined(features, embeddings, self.generator))
         return Losses(per_sample_risk(logits, batch.y).mean(dim=1).sum(), {})
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return the logits of x [batch, …], taken as one unknown domain: [batch, c]."""
+        """Return the logits [batch, c] of x [batch, …], treated as one unknown domain."""
         features = self.featurizer(x)
         noise = torch.Generator().manual_seed(0)
         logits: Tensor = self.head(self._joined(features, features.mean(dim=0), noise))
         return logits
 
     def _joined(self, features: Tensor, embedding: Tensor, noise: torch.Generator) -> Tensor:
-        """Return features [..., k] beside their domain's embedding: [..., 2k]."""
+        """Append the domain's embedding to features [..., k]: [..., 2k]."""
         if self.hparams.match_upstream:
             embedding = torch.randn(features.shape, generator=noise, dtype=features.dtype)
         return torch.cat([features, embedding.to(features.device).expand_as(features)], dim=-1)
 
 
 def with_doubled_input(head: nn.Module) -> nn.Module:
-    """Return a head whose first layer is a new one that takes twice as many features."""
+    """Return a head with a new first layer that takes twice as many features."""
     if isinstance(head, nn.Linear):
         bias = head.bias is not None
         return nn.Linear(2 * head.in_features, head.out_features, bias).to(head.weight)
     if isinstance(head, nn.Sequential) and len(head) and isinstance(head[0], nn.Linear):
         return nn.Sequential(with_doubled_input(head[0]), *head[1:])
-    raise InvalidValue(f"mtl needs a head that begins with a linear layer, not {head}")
+    raise InvalidValue(f"mtl needs a head whose first layer is linear, not {head}")

@@ -17,12 +17,11 @@ from shiftproof.penalties.self_challenge import label_score, spared_features, sp
 
 @ALGORITHMS.register("rsc")
 class RSC(ERM):
-    """Mute the features a prediction leans on: (1/n) Σⱼ ℓ(ψ(Mⱼ ⊙ rⱼ), yⱼ), M by ∂(label logit)/∂r.
+    """Mute the most used features: (1/n) Σⱼ ℓ(ψ(Mⱼ ⊙ rⱼ), yⱼ), with M by ∂(label logit)/∂r.
 
-    For r = φ(x) [k] with label y, the share p of its features with the largest gradient of the
-    logit ψ(r)_y is muted; and that only for the share q of the batch whose probability of y
-    suffers most from it.  The other samples keep all features
-    (`penalties.self_challenge`).
+    Of r = φ(x) [k] with label y, the share p of features with the largest gradient of the logit
+    ψ(r)_y is set to 0, but only for the share q of the batch whose probability of y falls most by
+    it.  The other samples keep all features (`penalties.self_challenge`).
 
     Paper: Huang et al. (2020), *Self-Challenging Improves Cross-Domain Generalization*.
     """
@@ -32,26 +31,26 @@ class RSC(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """How much to mute."""
+        """p and q."""
 
         feature_drop: float = hparam(
-            1 / 3, Float(0, 0.5), within=(0, 1), help="p, share of a sample's features muted"
+            1 / 3, Float(0, 0.5), within=(0, 1), help="p, share of a sample's features to mute"
         )
         batch_drop: float = hparam(
-            1 / 3, Float(0, 0.5), within=(0, 1), help="q, share of the batch that is challenged"
+            1 / 3, Float(0, 0.5), within=(0, 1), help="q, share of the batch to mute features of"
         )
 
     hparams: Hparams
 
     def objective(self, batch: Batch) -> Losses:
-        """Return the risk on muted representations."""
+        """Return the risk with features muted."""
         representations = self.features(batch)
         mask = self.challenge(representations.detach(), batch.y)
         risk = per_sample_risk(self.head(representations * mask), batch.y).mean()
         return Losses(risk, {})
 
     def challenge(self, representations: Tensor, labels: Tensor) -> Tensor:
-        """Return M [domains, batch, k], true where a feature stays.
+        """Return M [domains, batch, k], true where a feature is kept.
 
         representations [domains, batch, k], detached; labels [domains, batch].
         """

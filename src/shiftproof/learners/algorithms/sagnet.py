@@ -19,20 +19,20 @@ from shiftproof.penalties.style import mix_style, swap_content, uniform_risk
 
 @ALGORITHMS.register("sagnet")
 class SagNet(ERM):
-    """Classify by content, blind to style: min ℓ(ψ(mixed style)), then φ fools the style head s.
+    """Classify by content, not style: min ℓ(ψ(mixed style)), then φ fools the style head s.
 
-    With style and content of features as in `penalties.style`, and partners drawn
-    from the whole batch, each step takes three:
+    Style and content of features are those of `penalties.style`, and partners are drawn from the
+    whole batch.  Each update has three parts:
 
-    1. content: φ and ψ descend the risk of ψ on features in a style mixed with a partner's;
-    2. style: s descends its risk on features that keep their style but have a partner's content;
-    3. adversary: φ descends λ times the cross-entropy from "any class alike" to what s predicts
-       there, so that style tells nothing of the class.
+    1. content: φ and ψ minimise the risk of ψ on features whose style is mixed with a partner's;
+    2. style: s minimises its risk on features with their own style and a partner's content;
+    3. adversary: φ minimises λ times the cross-entropy from the uniform distribution to what s
+       predicts there, so that style says nothing about the class.
 
-    Steps 1 and 3 share φ's Adam.  Predictions are those of ψ on plain features.
+    Parts 1 and 3 share φ's Adam.  Predictions are those of ψ on unchanged features.
 
-    Paper: Nam et al. (2021), *Reducing Domain Gap by Reducing Style Bias*; with the style taken
-    from the features, as DomainBed does.
+    Paper: Nam et al. (2021), *Reducing Domain Gap by Reducing Style Bias*; as in DomainBed, with
+    the style taken from the features.
     """
 
     family = "augmentation"
@@ -40,10 +40,10 @@ class SagNet(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """The adversary's strength."""
+        """λ."""
 
         adversarial_weight: float = hparam(
-            0.1, Float(-2, 1, base=10), within=(0, 1e15), help="λ, strength of the adversary"
+            0.1, Float(-2, 1, base=10), within=(0, 1e15), help="λ, weight of the adversarial loss"
         )
 
     hparams: Hparams
@@ -58,14 +58,14 @@ class SagNet(ERM):
         )
 
     def objective(self, batch: Batch) -> Losses:
-        """Return the risk of the content head on features of mixed style."""
+        """Return the risk of the content head on features with mixed style."""
         features = self.features(batch).flatten(0, 1)
         weight = torch.rand(len(features), generator=self.generator).to(features)
         mixed = mix_style(features, self._partners(features), weight)
         return Losses(per_sample_risk(self.head(mixed), batch.y.flatten()).mean(), {})
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take the three steps and return what each measured."""
+        """Take the three parts of an update and return what each measured."""
         measured = super().update(batch)
         features = self.features(batch).flatten(0, 1)
 
@@ -75,7 +75,7 @@ class SagNet(ERM):
 
         stylised = swap_content(features, self._partners(features))
         adversarial_risk = uniform_risk(self.style_head(stylised)).mean()
-        # The content head is not in this graph, so its Adam finds no gradient and leaves it alone.
+        # The content head is not in this graph: it has no gradient, and Adam skips it.
         self.descend(self.hparams.adversarial_weight * adversarial_risk)
         return {
             **measured,
@@ -88,7 +88,7 @@ class SagNet(ERM):
 
 
 def newly_initialised(module: nn.Module) -> nn.Module:
-    """Return a copy with starting weights of its own."""
+    """Return a copy with new initial weights."""
     fresh = copy.deepcopy(module)
     for layer in fresh.modules():
         reset = getattr(layer, "reset_parameters", None)

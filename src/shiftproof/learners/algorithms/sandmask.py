@@ -14,12 +14,12 @@ from shiftproof.penalties.masks import sand_mask
 
 @ALGORITHMS.register("sandmask")
 class SANDMask(ANDMask):
-    """Descend the mean gradient weighed by agreement: M ⊙ ḡ / mean(M), M = tanh(k (a − τ) / σ²)₊.
+    """Descend the mean gradient, weighted by agreement: M ⊙ ḡ / mean(M), M = tanh(k (a − τ) / σ²)₊.
 
-    With gⁱ the gradient of domain i's risk by one parameter tensor, a = |Σᵢ sign gⁱ| / m is the
+    gⁱ is the gradient of domain i's risk by one parameter tensor, a = |Σᵢ sign gⁱ| / m the
     agreement of signs and σ² the variance of an entry over domains, so M lies in [0, 1]
-    (`penalties.masks`).  At τ = 1, the protocol's default, a − τ is never positive
-    and nothing is learned; the published code does the same.
+    (`penalties.masks`).  At τ = 1, the protocol's default, a − τ is never positive and nothing is
+    learned; the published code does the same.
 
     Paper: Shahtalebi et al. (2021), *SAND-mask: An Enhanced Gradient Masking Strategy for the
     Discovery of Invariances in Domain Generalization*.
@@ -30,13 +30,16 @@ class SANDMask(ANDMask):
 
     @dataclass(frozen=True)
     class Hparams(ANDMask.Hparams):
-        """The agreement asked for, and how sharply."""
+        """The agreement required, and how sharply."""
 
         tau: float = hparam(
-            1.0, Float(0, 1), within=(0, 1), help="τ, agreement of signs where the mask starts"
+            1.0,
+            Float(0, 1),
+            within=(0, 1),
+            help="τ, agreement of signs above which the mask is positive",
         )
         k: float = hparam(
-            10.0, Float(-3, 5, base=10), within=(1e-12, 1e12), help="how sharply the mask rises"
+            10.0, Float(-3, 5, base=10), within=(1e-12, 1e12), help="steepness of the mask"
         )
 
     hparams: Hparams

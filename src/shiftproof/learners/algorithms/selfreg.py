@@ -21,16 +21,16 @@ MIXING_ALPHA = 0.5
 
 @ALGORITHMS.register("selfreg")
 class SelfReg(ERM):
-    """Draw samples of one class together: L_E + min(L_E, 1) · [w D₁ + (1 − w) D₂].
+    """Pull samples of one class together: L_E + min(L_E, 1) · [w D₁ + (1 − w) D₂].
 
     D₁ is the mean squared distance of a sample's logits, and (times 0.3) of its features, to those
-    of a random sample of its class; D₂ the distance to a mixture of two, in proportions w and
+    of a random sample of its class; D₂ is the distance to a mixture of two, in proportions w and
     1 − w with w ~ Beta(½, ½).  The partner's features pass through a projection first.  Partners
-    come from any domain; the factor min(L_E, 1) carries no gradient.  Formulas and symbols are in
-    `penalties.self_contrast`.
+    are drawn from all domains; the factor min(L_E, 1) carries no gradient.  See
+    `penalties.self_contrast` for the formulas.
 
-    DomainBed leaves the projection out of its optimiser, at its starting weights;
-    ``match_upstream`` does so too.
+    DomainBed leaves the projection out of its optimiser, at its initial weights; `match_upstream`
+    does the same.
 
     Paper: Kim et al. (2021), *SelfReg: Self-supervised Contrastive Regularization for Domain
     Generalization*.
@@ -41,11 +41,9 @@ class SelfReg(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """The switch to DomainBed's projection."""
+        """The choice of DomainBed's projection."""
 
-        match_upstream: bool = hparam(
-            False, help="leave the projection untrained, as DomainBed does"
-        )
+        match_upstream: bool = hparam(False, help="as DomainBed: projection untrained")
 
     hparams: Hparams
 

@@ -1,4 +1,4 @@
-"""Axes: where numbers lie, and which of them are written."""
+"""Axes: the positions of numbers, and the ticks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from matplotlib.ticker import MaxNLocator
 from shiftproof.report.page.values import Tick
 
 MINUS = "\N{MINUS SIGN}"
-# A label this close to an end of its axis, in percent, would stick out of it.
+# Closer to an end of the axis than this, in percent, a centred label would not fit.
 _NEAR_AN_END = 6.0
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Numbers from ``low`` to ``high``, of which ``ticks`` are written."""
+    """Numbers from ``low`` to ``high``, with ``ticks``."""
 
     low: float
     high: float
@@ -36,22 +36,22 @@ class Axis:
 
     @classmethod
     def around(cls, values: Iterable[float], count: int, within: tuple[float, float]) -> Axis:
-        """Return an axis that ends on round numbers, and not beyond what is possible."""
+        """Return an axis that ends on round numbers, within the possible ones."""
         inner = cls.over(values, count)
         ticks = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(inner.low, inner.high)
         kept = [float(t) for t in ticks if within[0] <= t <= within[1]]
         return cls(min(kept[0], inner.low), max(kept[-1], inner.high), tuple(kept))
 
     def share(self, value: float) -> float:
-        """Return where a value lies, from 0 to 1."""
+        """Return the position of a value, from 0 to 1."""
         return (value - self.low) / (self.high - self.low)
 
     def percent(self, value: float) -> float:
-        """Return where a value lies, from 0 to 100, with one digit."""
+        """Return the position of a value, from 0 to 100, with one digit."""
         return round(100 * min(max(self.share(value), 0.0), 1.0), 1)
 
     def percent_ticks(self, sign: str = "") -> list[Tick]:
-        """Return the written numbers along a track; those at its ends do not stick out."""
+        """Return the ticks; the labels at both ends stay within the axis."""
         ticks = []
         for value in self.ticks:
             place = self.percent(value)
@@ -72,7 +72,7 @@ def short(value: float) -> str:
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """Return a difference with its sign; what rounds to nothing has none.
+    """Return a difference with its sign; what rounds to zero has none.
 
     >>> [signed(v) for v in (1.25, -0.34, -0.04)]
     ['+1.2', '−0.3', '0.0']

@@ -1,22 +1,22 @@
-"""Which numbers may stand side by side: those over the same test domains.
+"""Which numbers can be compared: those over the same test domains.
 
-A mean over fewer domains than the others' is no number to compare, so it is not given.
+A mean over fewer domains than the others' is not shown.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from shiftproof.sweeps.aggregate import DIVERGED, DatasetResults, Estimate, SelectionResults
+from shiftproof.sweeps.aggregate import DatasetResults, Estimate, SelectionResults, mean_of_columns
 
 
 def shown_domains(dataset: DatasetResults) -> list[int]:
-    """Return the test domains that runs were made for, or planned for."""
+    """Return the test domains that have runs, or should have."""
     return [
         position
         for position in range(len(dataset.domains))
         if any(
-            (cell := dataset.cells[algorithm, position]).selections or cell.holes
+            (cell := dataset.cells[algorithm, position]).selections or cell.missing
             for algorithm in dataset.algorithms
         )
     ]
@@ -29,10 +29,9 @@ def covers(dataset: DatasetResults, algorithm: str) -> bool:
 
 
 def complete(dataset: DatasetResults, algorithm: str) -> bool:
-    """Whether the same holds in every trial, and no run is yet to come."""
+    """Whether the same holds in every trial, and no run is missing."""
     cells = [dataset.cells[algorithm, at] for at in shown_domains(dataset)]
-    yet_to_come = any(hole.reason != DIVERGED for cell in cells for hole in cell.holes)
-    return not yet_to_come and all(len(c.selections) == len(c.trials) for c in cells)
+    return all(len(c.selections) == len(c.trials) and not c.incomplete for c in cells)
 
 
 def average(dataset: DatasetResults, algorithm: str) -> Estimate | None:
@@ -42,9 +41,7 @@ def average(dataset: DatasetResults, algorithm: str) -> Estimate | None:
 
 def overall(results: SelectionResults, algorithm: str) -> float | None:
     """Return the mean over datasets in percent, or None if one has no number."""
-    found = [average(dataset, algorithm) for dataset in results.datasets]
-    means = [each.mean for each in found if each is not None]
-    return sum(means) / len(means) if means and len(means) == len(found) else None
+    return mean_of_columns([average(dataset, algorithm) for dataset in results.datasets])
 
 
 def overall_by_trial(results: SelectionResults, algorithm: str) -> dict[int, float]:

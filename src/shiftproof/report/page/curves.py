@@ -1,4 +1,4 @@
-"""Learning curves: accuracy over the steps of the runs that were chosen."""
+"""Learning curves: accuracy over the steps of the selected runs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from shiftproof.core.text import counted
 from shiftproof.report.page.axes import Axis, short
 from shiftproof.report.page.comparable import best_first, shown_domains
-from shiftproof.report.page.values import Cell, Column, Line, Panel, Panels, Row, Table, Tick
-from shiftproof.report.page.words import counted, listed, way
-from shiftproof.report.tables import NOTHING
+from shiftproof.report.page.values import Line, Panel, Panels, Tick
+from shiftproof.report.page.words import selector_name
+from shiftproof.report.table import NOTHING, Column, Row, Table
+from shiftproof.report.words import joined
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
-from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title, domain_titles
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection.base import mean_if_all
 
@@ -57,7 +59,7 @@ def learning_curves(results: SelectionResults, baseline: str | None) -> list[Pan
     for dataset in results.datasets:
         names = [n for n in best_first(results) if any(c.selections for c in dataset.row(n))]
         shown = names if len(names) <= MOST_DRAWN else _some_of(names, baseline)
-        drawn = list(_chosen(dataset, shown))
+        drawn = list(_selected(dataset, shown))
         if any(len(points) > 1 for each in drawn for points in each.curves.values()):
             found.append(_panels(results, dataset, drawn, len(names)))
     return found
@@ -71,7 +73,7 @@ def _some_of(names: Sequence[str], baseline: str | None) -> list[str]:
     return first
 
 
-def _chosen(dataset: DatasetResults, names: Sequence[str]) -> Iterator[_Drawn]:
+def _selected(dataset: DatasetResults, names: Sequence[str]) -> Iterator[_Drawn]:
     titles = domain_titles(dataset.dataset, dataset.domains)
     for name in names:
         for at in shown_domains(dataset):
@@ -112,11 +114,12 @@ def _panels(
     shown = list(dict.fromkeys(algorithm_title(each.algorithm) for each in drawn))
     trial = min(dataset.trials)
     notes = [
-        f"Accuracy (%) over steps; {way(results)}; {'seed' if dataset.alone else 'trial'} {trial}."
+        f"Accuracy (%) over steps; {selector_name(results)};"
+        f" {'seed' if dataset.standalone else 'trial'} {trial}."
         " The ring marks the step that the tables report."
     ]
     if len(shown) < there:
-        notes.append(f"Drawn are {listed(shown)}, of {counted(there, 'algorithm')}.")
+        notes.append(f"Drawn are {joined(shown)}, of {counted(there, 'algorithm')}.")
     kinds = list(dict.fromkeys(kind for each in drawn for kind in each.curves))
     return Panels(
         dataset_title(dataset.dataset),
@@ -144,9 +147,9 @@ def _panel(each: _Drawn, frame: Frame) -> Panel:
         path = "M" + "L".join(f"{a:g} {b:g}" for a, b in points)
         lines.append(Line(_class(kind), path))
     test = dict(each.curves.get("test", []))
-    chosen = frame.place(each.step, test[each.step]) if each.step in test else None
+    selected = frame.place(each.step, test[each.step]) if each.step in test else None
     title = f"{algorithm_title(each.algorithm)} · {each.test_domain}"
-    return Panel(title, _in_words(each), lines, chosen)
+    return Panel(title, _in_words(each), lines, selected)
 
 
 def _in_words(each: _Drawn) -> str:
@@ -168,31 +171,30 @@ def _values(dataset: DatasetResults, drawn: Sequence[_Drawn]) -> Table:
     for each in drawn:
         at_step = {kind: dict(points).get(each.step) for kind, points in each.curves.items()}
         last = each.curves.get("test", [(0, None)])[-1][1]
-        seed = [] if each.run.alone else [Cell(str(each.run.hparams_seed))]
         cells = [
-            Cell(each.test_domain),
-            *seed,
-            Cell(f"{each.step}"),
-            *(_cell(at_step.get(kind)) for kind in kinds),
-            _cell(at_step.get("test")),
-            _cell(last),
+            each.test_domain,
+            *([] if each.run.standalone else [str(each.run.hparams_seed)]),
+            f"{each.step}",
+            *(_percent(at_step.get(kind)) for kind in (*kinds, "test")),
+            _percent(last),
         ]
-        rows.append(Row(algorithm_title(each.algorithm), cells))
-    seeds = [] if dataset.alone else [Column("Hyper-parameter seed", 0)]
+        rows.append(Row.of(algorithm_title(each.algorithm), *cells))
+    seeds = [] if dataset.standalone else [Column("Hyper-parameter seed")]
     names = {"validation": "Validation", "training": "Training"}
     columns = [
-        Column("Test domain", 0, words=True),
+        Column("Test domain", words=True),
         *seeds,
-        Column("Reported step", 0),
-        *(Column(names[kind]) for kind in kinds),
-        Column("Test"),
-        Column("Test at the last step"),
+        Column("Reported step"),
+        *(Column(names[kind], 1) for kind in kinds),
+        Column("Test", 1),
+        Column("Test at the last step", 1),
     ]
-    return Table(f"{dataset_title(dataset.dataset)}: the runs drawn, accuracy in %", columns, rows)
+    title = f"{dataset_title(dataset.dataset)}: the runs drawn, accuracy in %"
+    return Table(title, tuple(columns), tuple(rows))
 
 
-def _cell(value: float | None) -> Cell:
-    return Cell(NOTHING if value is None else f"{value:.1f}")
+def _percent(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.1f}"
 
 
 def _class(kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Ranks, differences to the baseline and costs: tables whose rows carry a picture each."""
+"""Ranks, differences to the baseline and costs: tables whose rows have a picture each."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from statistics import fmean, median
 import numpy as np
 from scipy.stats import studentized_range  # type: ignore[import-untyped]
 
+from shiftproof.core.text import counted
 from shiftproof.report.page.axes import Axis, signed
 from shiftproof.report.page.comparable import average, shown_domains
-from shiftproof.report.page.values import Cell, Column, Mark, Track, TrackRow
-from shiftproof.report.page.words import counted, what_the_numbers_are
+from shiftproof.report.page.values import DotPlot, Mark
+from shiftproof.report.page.words import what_the_numbers_are
+from shiftproof.report.table import Column, Row, Table
 from shiftproof.sweeps.aggregate import SelectionResults
-from shiftproof.sweeps.domainbed.logs import algorithm_title
+from shiftproof.sweeps.domainbed.names import algorithm_title
 from shiftproof.sweeps.ranking import competition_ranks
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.significance import DRAWS, MOST_ENUMERATED, compare_with_baseline
@@ -23,7 +25,7 @@ LEVEL = 0.05
 Accuracies = dict[str, dict[tuple[str, int], float]]
 
 
-def rank_track(results: SelectionResults) -> Track | None:
+def rank_plot(results: SelectionResults) -> DotPlot | None:
     """Return the ranks of each algorithm over datasets or, of one dataset, over test domains.
 
     Ranks of two say no more than their difference.
@@ -57,34 +59,28 @@ def rank_track(results: SelectionResults) -> Track | None:
             f"Two mean ranks differ by more than chance (Nemenyi test, {LEVEL:.0%}, datasets taken"
             f" as independent) only if they are {least:.1f} apart."
         )
-    rows = [
-        TrackRow(
-            algorithm_title(name),
-            [
-                *band,
-                Mark("span", axis.percent(min(ranks[name])), axis.percent(max(ranks[name]))),
-                *(Mark("tick", axis.percent(rank)) for rank in sorted(set(ranks[name]))),
-                Mark("dot", axis.percent(fmean(ranks[name]))),
-            ],
-            [
-                Cell(f"{fmean(ranks[name]):.1f}"),
-                Cell(f"{median(ranks[name]):g}"),
-                Cell(f"{max(ranks[name])}"),
-            ],
-        )
+    marks = [
+        [
+            *band,
+            Mark("span", axis.percent(min(ranks[name])), axis.percent(max(ranks[name]))),
+            *(Mark("tick", axis.percent(rank)) for rank in sorted(set(ranks[name]))),
+            Mark("dot", axis.percent(fmean(ranks[name]))),
+        ]
         for name in whole
     ]
-    columns = [Column(title, -1) for title in ("Mean", "Median", "Worst")]
-    return Track(
+    rows = [
+        Row.of(algorithm_title(name), f"{fmean(r):.1f}", f"{median(r):g}", f"{max(r)}")
+        for name in whole
+        for r in [ranks[name]]
+    ]
+    table = Table(
         f"Ranks over {counted(len(units), unit)}",
-        "rank",
-        axis.percent_ticks(),
-        columns,
-        rows,
-        notes,
-        key,
+        tuple(Column(title, -1) for title in ("Mean", "Median", "Worst")),
+        tuple(rows),
+        notes=tuple(notes),
         by=0,
     )
+    return DotPlot(table, "rank", axis.percent_ticks(), marks, key)
 
 
 def critical_difference(algorithms: int, datasets: int) -> float:
@@ -109,7 +105,7 @@ def ranks_within(
     return ranks
 
 
-def baseline_track(results: SelectionResults, baseline: str | None, seed: int = 0) -> Track | None:
+def baseline_plot(results: SelectionResults, baseline: str | None, seed: int = 0) -> DotPlot | None:
     """Return the mean difference of each algorithm to the baseline, with a test."""
     if baseline not in results.algorithms:
         return None
@@ -126,45 +122,45 @@ def baseline_track(results: SelectionResults, baseline: str | None, seed: int = 
     values = [value for pair in quartiles.values() for value in pair]
     axis = Axis.over([0.0, *values, *(100 * each.difference for each in found)], margin=0.02)
     title = algorithm_title(baseline)
+    marks = [
+        [
+            Mark("zero", axis.percent(0.0)),
+            Mark("span", *(axis.percent(q) for q in quartiles[each.algorithm])),
+            Mark("dot", axis.percent(100 * each.difference)),
+        ]
+        for each in found
+    ]
     rows = [
-        TrackRow(
+        Row.of(
             algorithm_title(each.algorithm),
-            [
-                Mark("zero", axis.percent(0.0)),
-                Mark("span", *(axis.percent(q) for q in quartiles[each.algorithm])),
-                Mark("dot", axis.percent(100 * each.difference)),
-            ],
-            [
-                Cell(signed(100 * each.difference)),
-                Cell(f"{each.p_value:.3f}"),
-                Cell(f"{each.corrected:.3f}"),
-                Cell(f"{each.pairs}"),
-            ],
+            signed(100 * each.difference),
+            f"{each.p_value:.3f}",
+            f"{each.corrected:.3f}",
+            f"{each.pairs}",
         )
         for each in found
     ]
     pairs = max(each.pairs for each in found)
     few = f" With {counted(pairs, 'pair')}, p cannot be below {2 ** (1 - pairs):.2g}."
-    notes = [
+    note = (
         f"Mean difference to {title} in points, paired by dataset, test domain and trial; p of a"
         f" two-sided sign-flip test (exact up to {MOST_ENUMERATED} pairs, else {DRAWS:,} random"
         f" signs, seed {seed}), and corrected for {counted(len(found), 'algorithm')} (Holm). Pairs"
         " of one dataset share training data: read a small p with care."
         f"{few if pairs <= 6 else ''} {what_the_numbers_are(results, results.datasets)}"
-    ]
-    return Track(
+    )
+    table = Table(
         f"Difference to {title}",
-        "points",
-        axis.percent_ticks(),
-        [Column("Points"), Column("p", -1), Column("p\u00a0(Holm)", -1), Column("Pairs", 0)],
-        rows,
-        notes,
-        [("dot", "mean difference"), ("span", "half of the pairs (quartiles)")],
+        (Column("Points", 1), Column("p", -1), Column("p\u00a0(Holm)", -1), Column("Pairs")),
+        tuple(rows),
+        notes=(note,),
         by=0,
     )
+    key = [("dot", "mean difference"), ("span", "half of the pairs (quartiles)")]
+    return DotPlot(table, "points", axis.percent_ticks(), marks, key)
 
 
-def cost_track(outcomes: Sequence[RunOutcome], baseline: str | None) -> Track | None:
+def cost_plot(outcomes: Sequence[RunOutcome], baseline: str | None) -> DotPlot | None:
     """Return the time of a step as recorded, beside that of the baseline's run in the same place.
 
     Runs of one place have the same data, network and, within a draw, mostly the same batch size, so
@@ -188,21 +184,23 @@ def cost_track(outcomes: Sequence[RunOutcome], baseline: str | None) -> Track | 
     quartiles = {n: [float(q) for q in np.quantile(v, (0.25, 0.5, 0.75))] for n, v in shown.items()}
     axis = Axis.over([0.0, *(1.02 * value for row in quartiles.values() for value in row)])
     zero = [Mark("zero", axis.percent(1.0))] if relative else []
+    ordered = sorted(quartiles.items(), key=lambda row: row[1][1])
+    marks = [
+        [
+            *zero,
+            Mark("span", axis.percent(low), axis.percent(high)),
+            Mark("dot", axis.percent(middle)),
+        ]
+        for _, (low, middle, high) in ordered
+    ]
     rows = [
-        TrackRow(
+        Row.of(
             algorithm_title(name),
-            [
-                *zero,
-                Mark("span", axis.percent(low), axis.percent(high)),
-                Mark("dot", axis.percent(middle)),
-            ],
-            [
-                *([Cell(f"{middle:.2f}")] if relative else []),
-                Cell(f"{median(steps[name].values()):.2f}"),
-                Cell(f"{len(steps[name])}"),
-            ],
+            *([f"{middle:.2f}"] if relative else []),
+            f"{median(steps[name].values()):.2f}",
+            f"{len(steps[name])}",
         )
-        for name, (low, middle, high) in sorted(quartiles.items(), key=lambda row: row[1][1])
+        for name, (_, middle, _) in ordered
     ]
     against = f"×\u00a0{algorithm_title(baseline)}" if relative and baseline else ""
     how = (
@@ -211,19 +209,19 @@ def cost_track(outcomes: Sequence[RunOutcome], baseline: str | None) -> Track | 
         if relative and baseline
         else "Median over runs."
     )
-    return Track(
+    note = (
+        f"{how} Wall-clock time as the runs recorded it, evaluations included, divided by steps; it"
+        " depends on the machine and on what else ran there."
+    )
+    table = Table(
         "Time of a step",
-        against or "ms",
-        axis.percent_ticks(),
-        [*([Column(against, -1)] if relative else []), Column("ms", -1), Column("Runs", 0)],
-        rows,
-        [
-            f"{how} Wall-clock time as the runs recorded it, evaluations included, divided by"
-            " steps; it depends on the machine and on what else ran there."
-        ],
-        [("dot", "median"), ("span", "half of the runs (quartiles)")],
+        (*([Column(against, -1)] if relative else []), Column("ms", -1), Column("Runs")),
+        tuple(rows),
+        notes=(note,),
         by=0,
     )
+    key = [("dot", "median"), ("span", "half of the runs (quartiles)")]
+    return DotPlot(table, against or "ms", axis.percent_ticks(), marks, key)
 
 
 def _lists(steps: Mapping[str, Mapping[tuple[object, ...], float]]) -> dict[str, list[float]]:

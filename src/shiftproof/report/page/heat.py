@@ -9,9 +9,9 @@ from shiftproof.report.page.comparable import best_first, shown_domains
 from shiftproof.report.page.tables import runs_of
 from shiftproof.report.page.values import HeatCell, HeatMap
 from shiftproof.report.page.words import what_the_numbers_are
-from shiftproof.report.tables import NOTHING
+from shiftproof.report.table import NOTHING
 from shiftproof.sweeps.aggregate import SelectionResults
-from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title, domain_titles
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 
 # In points of accuracy: where one colour ends and the next begins.
 LIMITS = (0.5, 2.0, 5.0, 10.0)
@@ -30,8 +30,8 @@ def level(difference: float) -> int:
 def heat_map(results: SelectionResults, baseline: str | None) -> HeatMap | None:
     """Return differences by test domain to the baseline, or to the mean of all if there is none.
 
-    The baseline's own row has its accuracies.  With one algorithm, or one test domain, there is
-    nothing to see that a table does not show.
+    The baseline's own row has its accuracies.  With one algorithm, or one test domain, the
+    table says it all.
     """
     places = [(d, at) for d in results.datasets for at in shown_domains(d)]
     names = best_first(results)

@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from shiftproof import __version__
-from shiftproof.report.page.values import Cell, Column, Fact, Row, Table
-from shiftproof.report.page.words import counted, error_bars, listed, way
-from shiftproof.report.tables import NOTHING, describe_holes, number_ranges
-from shiftproof.sweeps.aggregate import DIVERGED, SelectionResults
-from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title
+from shiftproof.core.text import counted
+from shiftproof.report.missing_runs import describe_missing
+from shiftproof.report.page.values import Fact
+from shiftproof.report.page.words import error_bars, selector_name
+from shiftproof.report.table import NOTHING, Column, Row, Table
+from shiftproof.report.words import joined, number_ranges
+from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome
 
 MOST_LINES = 12
@@ -41,7 +44,7 @@ def facts(
     command: str,
     sweeps: Sequence[Mapping[str, object]] = (),
 ) -> list[Fact]:
-    """Return what is known of how the numbers came about."""
+    """Return what is known about how the numbers were made."""
     found = [Fact("Runs", _statuses(outcomes)), Fact("Read from", list(sources), code=True)]
     if sweeps:
         lines = [", ".join(f"{k} {v}" for k, v in settings.items()) for settings in sweeps]
@@ -50,17 +53,17 @@ def facts(
         found.append(Fact("Made with", versions))
     found.append(Fact("Seeds", _seeds(outcomes)))
     if all_results:
-        found.append(Fact("Chosen by", [way(results) for results in all_results]))
+        found.append(Fact("Chosen by", [selector_name(results) for results in all_results]))
         datasets = [d for results in all_results for d in results.datasets]
         found.append(Fact("Error bars", [_sentence(error_bars(datasets))]))
     failures = [f"{_titled(run)}: {run.origin.failure}" for run in outcomes if run.origin.failure]
     if failures:
         found.append(Fact("Failed", _some(failures)))
     for results in all_results:
-        holes = [h for d in results.datasets for c in d.cells.values() for h in c.holes]
-        holes.sort(key=lambda hole: hole.reason == DIVERGED)
-        if holes:
-            found.append(Fact(f"Not used ({way(results)})", _some(describe_holes(holes))))
+        missing = [m for d in results.datasets for c in d.cells.values() for m in c.missing]
+        if missing:
+            lines = _some(describe_missing(missing))
+            found.append(Fact(f"Not used ({selector_name(results)})", lines))
     made = [command] if command else []
     found.append(Fact("This page", [*made, f"shiftproof {__version__}"], code=True))
     return found
@@ -80,28 +83,28 @@ def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
     if not names:
         return None
     rows = [
-        Row(
+        Row.of(
             dataset_title(dataset),
-            [Cell(_values([c[name] for c in configs if name in c])) for name in names],
+            *(_values([c[name] for c in configs if name in c]) for name in names),
         )
         for dataset, configs in by_dataset.items()
     ]
-    columns = [Column(SETTINGS[name], 0, words=name in WORDS) for name in names]
-    return Table("Settings", columns, rows, corner="Dataset")
+    columns = [Column(SETTINGS[name], words=name in WORDS) for name in names]
+    return Table("Settings", tuple(columns), tuple(rows), heads=("Dataset",))
 
 
 def hparams_table(outcomes: Sequence[RunOutcome]) -> Table | None:
-    """Return the hyper-parameters of runs by themselves, which nobody has drawn."""
-    rows: dict[str, list[Cell]] = {}
+    """Return the hyper-parameters of standalone runs, which were given and not drawn."""
+    rows: dict[str, Row] = {}
     for outcome in outcomes:
         hparams = outcome.origin.config.get("hparams")
-        if outcome.alone and hparams:
+        if outcome.standalone and hparams:
             text = ", ".join(f"{name} {_values([value])}" for name, value in hparams.items())
-            rows.setdefault(algorithm_title(outcome.algorithm), [Cell(text)])
+            name = algorithm_title(outcome.algorithm)
+            rows.setdefault(name, Row.of(name, text))
     if not rows:
         return None
-    values = [Row(name, cells) for name, cells in rows.items()]
-    return Table("Hyper-parameters", [Column("Values", 0, words=True)], values)
+    return Table("Hyper-parameters", (Column("Values", words=True),), tuple(rows.values()))
 
 
 def _statuses(outcomes: Sequence[RunOutcome]) -> list[str]:
@@ -129,7 +132,7 @@ def _versions(outcomes: Sequence[RunOutcome]) -> list[str]:
 
 def _seeds(outcomes: Sequence[RunOutcome]) -> list[str]:
     trials = number_ranges(outcome.trial_seed for outcome in outcomes)
-    if all(outcome.alone for outcome in outcomes):
+    if all(outcome.standalone for outcome in outcomes):
         return [f"runs: {trials}"]
     draws = number_ranges(outcome.hparams_seed for outcome in outcomes)
     return [f"trials: {trials}", f"hyper-parameters: {draws} (0 is the defaults)"]
@@ -140,7 +143,7 @@ def _values(values: Sequence[object]) -> str:
     said = list(dict.fromkeys(v if isinstance(v, str) else json.dumps(v) for v in values))
     if not said:
         return NOTHING
-    return listed(said) if len(said) <= 3 else f"{len(said)} values"
+    return joined(said) if len(said) <= 3 else f"{len(said)} values"
 
 
 def _titled(run: RunOutcome) -> str:

@@ -14,16 +14,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from shiftproof.report.page.curves import learning_curves
-from shiftproof.report.page.dot_plots import baseline_track, cost_track, rank_track
+from shiftproof.report.page.dot_plots import baseline_plot, cost_plot, rank_plot
 from shiftproof.report.page.heat import heat_map
 from shiftproof.report.page.provenance import facts, hparams_table, settings_table
 from shiftproof.report.page.shifts import diagnosis_blocks, output_shift_table
-from shiftproof.report.page.summary import figures, other_ways, sentence, title
+from shiftproof.report.page.summary import figures, other_selections, sentence, title
 from shiftproof.report.page.tables import averages_table, dataset_table
 from shiftproof.report.page.values import Block, Page, Section
-from shiftproof.report.page.words import way, way_explained
+from shiftproof.report.page.words import selector_explained, selector_name
+from shiftproof.report.table import Table
 from shiftproof.sweeps.aggregate import SelectionResults
-from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome
 
 
@@ -32,8 +33,8 @@ class Source:
     """What is known of the runs beside themselves.
 
     ``paths`` is where they were read, ``command`` what made the page, ``sweeps`` the settings of
-    sweeps, ``diagnoses`` what ``shiftproof diagnose --out`` wrote, and ``remark`` a sentence of the
-    caller's to put below the first.
+    sweeps, ``diagnoses`` what `ShiftReport.save` wrote, and ``remark`` a sentence to put below the
+    first.
     """
 
     paths: Sequence[str] = ()
@@ -49,7 +50,7 @@ def results_page(
     baseline: str | None = "erm",
     source: Source | None = None,
 ) -> str:
-    """Return the page; of several ways to select, the first leads."""
+    """Return the page; of several selectors, the first is the main one."""
     return _render(page_values(outcomes, all_results, baseline, source or Source()))
 
 
@@ -59,27 +60,27 @@ def page_values(
     baseline: str | None,
     source: Source,
 ) -> Page:
-    """Return everything that the page says.  A section without values is not there."""
+    """Return everything that the page says.  A section without values is left out."""
     found = [results for results in all_results if results.has_numbers]
     main = found[0] if found else None
     sections = [
         Section("accuracy", "Accuracy", _accuracy(found)),
-        Section("domains", "By test domain", _each_way(found, "heat", heat_map, baseline)),
+        Section("domains", "By test domain", _by_selector(found, "heat", heat_map, baseline)),
         Section(
             "baseline",
             _against(main, baseline),
-            _each_way(found, "track", baseline_track, baseline),
+            _by_selector(found, "dots", baseline_plot, baseline),
         ),
-        Section("ranks", "Ranks", _each_way(found, "track", lambda r, _: rank_track(r), None)),
+        Section("ranks", "Ranks", _by_selector(found, "dots", lambda r, _: rank_plot(r), None)),
         Section("curves", "Learning curves", _curves(main, baseline)),
-        Section("cost", "Cost", _blocks("track", cost_track(outcomes, baseline))),
+        Section("cost", "Cost", _blocks("dots", cost_plot(outcomes, baseline))),
         Section("shift", "Shift", _shift(main, source.diagnoses)),
         Section("provenance", "Provenance", _provenance(outcomes, found, source)),
     ]
     return Page(
         title(main, outcomes),
         sentence(main, baseline),
-        [*([source.remark] if source.remark else []), *other_ways(found)],
+        [*([source.remark] if source.remark else []), *other_selections(found)],
         figures(main, outcomes),
         [section for section in sections if section.blocks],
     )
@@ -90,11 +91,11 @@ def _against(main: SelectionResults | None, baseline: str | None) -> str:
 
 
 def _accuracy(found: Sequence[SelectionResults]) -> list[Block]:
-    """Return the tables of every way to select: averages, then each dataset."""
+    """Return the tables of every selector: averages, then each dataset."""
     blocks = []
     for results in found:
         several = len(results.datasets) > 1
-        heading, words = _heading(results), way_explained(results)
+        heading, words = _heading(results), selector_explained(results)
         if several:
             blocks.append(Block("table", averages_table(results), heading, words=words))
         for dataset in results.datasets:
@@ -107,10 +108,10 @@ def _accuracy(found: Sequence[SelectionResults]) -> list[Block]:
     return blocks
 
 
-def _each_way(
+def _by_selector(
     found: Sequence[SelectionResults], kind: str, make: Any, baseline: str | None
 ) -> list[Block]:
-    """Return the same picture of every way to select, all but the first folded."""
+    """Return the same picture of every selector, all but the first folded."""
     made = [(results, make(results, baseline)) for results in found]
     values = [(results, value) for results, value in made if value is not None]
     several = len(values) > 1
@@ -150,11 +151,17 @@ def _blocks(kind: str, value: object) -> list[Block]:
 
 
 def _heading(results: SelectionResults) -> str:
-    name = way(results)
+    name = selector_name(results)
     return name[0].upper() + name[1:]
 
 
-def _render(page: Page) -> str:
+def tables_html(tables: Sequence[Table]) -> str:
+    """Return tables as HTML without style or script, for a notebook."""
+    parts: Any = _environment().get_template("parts.html").module
+    return "\n".join(str(parts.table(table, f"table-{at}")) for at, table in enumerate(tables))
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader(__package__),
         autoescape=True,
@@ -163,18 +170,26 @@ def _render(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.filters["breakable"] = breakable
+    return environment
+
+
+def _render(page: Page) -> str:
     style, script = (_text(name) for name in ("page.css", "page.js"))
-    return environment.get_template("page.html").render(
-        page=page,
-        style=Markup(style),
-        script=Markup(script),
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            page=page,
+            style=Markup(style),
+            script=Markup(script),
+            style_hash=_hash(style),
+            script_hash=_hash(script),
+        )
     )
 
 
 def breakable(text: str) -> Markup:
-    """Return a name that may be broken where its parts meet.
+    """Return a name that may wrap where its parts meet.
 
     >>> breakable("art_painting<"), breakable("OfficeHome")
     (Markup('art_<wbr>painting&lt;'), Markup('Office<wbr>Home'))
@@ -188,6 +203,6 @@ def _text(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return what a content security policy knows an inline element by."""
+    """Return the hash by which a content security policy allows an inline element."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"

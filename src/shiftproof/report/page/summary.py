@@ -1,4 +1,4 @@
-"""The page's first words: who is best, by how much, and whether that is more than chance."""
+"""The first sentence of the page: which is best, by how much, and is it more than chance."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shiftproof.core.text import counted, plural
 from shiftproof.report.page.comparable import best_first, overall, overall_by_trial, shown_domains
-from shiftproof.report.page.words import counted, listed, way
-from shiftproof.report.tables import number_ranges
+from shiftproof.report.page.words import selector_name
+from shiftproof.report.words import joined, number_ranges
 from shiftproof.sweeps.aggregate import SelectionResults
-from shiftproof.sweeps.domainbed.logs import algorithm_title, dataset_title, domain_titles
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import RunOutcome
 
 MOST_NAMED = 3
@@ -46,7 +47,7 @@ def lead(results: SelectionResults) -> Lead | None:
 
 
 def sentence(results: SelectionResults | None, baseline: str | None) -> str:
-    """Say in one sentence what came out."""
+    """Say the result in one sentence."""
     if results is None or not results.has_numbers:
         return (
             "There is no accuracy on a test domain yet: no finished run has held a domain out and"
@@ -70,8 +71,8 @@ def sentence(results: SelectionResults | None, baseline: str | None) -> str:
     )
 
 
-def other_ways(all_results: Sequence[SelectionResults]) -> list[str]:
-    """Say who is best when runs are chosen in another way, a short sentence each."""
+def other_selections(all_results: Sequence[SelectionResults]) -> list[str]:
+    """Say which algorithm is best under the other selectors, a short sentence each."""
     said = []
     for results in all_results[1:]:
         if found := lead(results):
@@ -88,7 +89,7 @@ def other_ways(all_results: Sequence[SelectionResults]) -> list[str]:
 
 
 def title(results: SelectionResults | None, outcomes: Sequence[RunOutcome]) -> str:
-    """Name what was compared on what."""
+    """Return the algorithms and datasets in a few words."""
     algorithms = list(dict.fromkeys(outcome.algorithm for outcome in outcomes))
     datasets = list(dict.fromkeys(outcome.dataset for outcome in outcomes))
     if results is not None:
@@ -102,21 +103,21 @@ def title(results: SelectionResults | None, outcomes: Sequence[RunOutcome]) -> s
 def figures(
     results: SelectionResults | None, outcomes: Sequence[RunOutcome]
 ) -> list[tuple[str, str]]:
-    """Return the size of it all, as pairs of a name and a number."""
+    """Return the numbers of runs, domains, trials and draws, each with its name."""
     finished = sum(outcome.status == "finished" for outcome in outcomes)
     runs = f"{finished:,}" if finished == len(outcomes) else f"{finished:,} of {len(outcomes):,}"
-    found = [(f"run{'s' * (len(outcomes) != 1)} finished", runs)]
+    found = [(f"{plural('run', len(outcomes))} finished", runs)]
     if results is not None:
         domains = sum(len(shown_domains(d)) for d in results.datasets)
-        found.append((f"test domain{'s' * (domains != 1)}", f"{domains}"))
+        found.append((plural("test domain", domains), f"{domains}"))
         trials = sorted({trial for d in results.datasets for trial in d.trials})
         draws = sorted({draw for d in results.datasets for draw in d.draws})
         several = "s" * (len(trials) > 1)
-        alone = all(outcome.alone for outcome in outcomes)
-        kind = f"seed{several} (" if alone else f"trial{several} (seed{several} "
+        standalone = all(outcome.standalone for outcome in outcomes)
+        kind = f"seed{several} (" if standalone else f"trial{several} (seed{several} "
         found.append((f"{kind}{number_ranges(trials)})", f"{len(trials)}"))
-        if not alone:
-            found.append((f"hyper-parameter draw{'s' * (len(draws) > 1)}", f"{len(draws)}"))
+        if not standalone:
+            found.append((plural("hyper-parameter draw", len(draws)), f"{len(draws)}"))
     return found
 
 
@@ -173,8 +174,9 @@ def _apart(results: SelectionResults, first: str, second: str) -> float | None:
 
 
 def _by(results: SelectionResults) -> str:
-    name = way(results)
-    return "At the last step" if results.selector.name == "last-step" else f"Chosen by {name}"
+    if results.selector.name == "last-step":
+        return "At the last step"
+    return f"Selected by {selector_name(results)}"
 
 
 def _where(results: SelectionResults) -> str:
@@ -194,4 +196,4 @@ def _units(results: SelectionResults) -> str:
 
 
 def _named(names: Sequence[str], things: str) -> str:
-    return listed(names) if len(names) <= MOST_NAMED else f"{len(names)} {things}"
+    return joined(names) if len(names) <= MOST_NAMED else f"{len(names)} {things}"

@@ -1,61 +1,16 @@
-"""What the page's templates are given: text and positions, nothing left to compute."""
+"""What the page's templates are given, beside tables: text and positions, nothing to compute."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A number as printed; ``mark`` is best, second or nothing.
-
-    ``runs`` says where it comes from, a trial each and separated by semicolons: trial seed,
-    accuracy and, of a single run, hyper-parameter seed and step.
-    """
-
-    text: str
-    error: str = ""
-    sign: str = ""
-    mark: str = ""
-    runs: str = ""
-
-
-@dataclass(frozen=True)
-class Column:
-    """``better`` says whether high (1) or low (-1) numbers are good, or neither (0).
-
-    A column of ``words`` is written from the left.
-    """
-
-    title: str
-    better: int = 1
-    words: bool = False
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row and whose it is."""
-
-    label: str
-    cells: Sequence[Cell]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table that is sorted by the column ``by`` (by no column if it is None)."""
-
-    title: str
-    columns: Sequence[Column]
-    rows: Sequence[Row]
-    notes: Sequence[str] = ()
-    by: int | None = None
-    corner: str = "Algorithm"
+from shiftproof.report.table import Table
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Something at ``start`` (to ``end``) percent of a track: tick, dot, span or band."""
+    """Something at ``start`` (to ``end``) percent of an axis: tick, dot, span, band or zero."""
 
     kind: str
     start: float
@@ -64,7 +19,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Tick:
-    """A number on an axis, at ``place`` of its picture."""
+    """A label of an axis, and its position."""
 
     place: float
     label: str
@@ -72,32 +27,19 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class TrackRow:
-    """A row of numbers with a picture of them between label and numbers."""
+class DotPlot:
+    """A table whose rows have a picture each, all over one axis: ``marks`` row by row."""
 
-    label: str
-    marks: Sequence[Mark]
-    cells: Sequence[Cell]
-
-
-@dataclass(frozen=True)
-class Track:
-    """A table whose rows have a picture each, all over one axis."""
-
-    title: str
+    table: Table
     axis: str
     ticks: Sequence[Tick]
-    columns: Sequence[Column]
-    rows: Sequence[TrackRow]
-    notes: Sequence[str] = ()
-    key: Sequence[tuple[str, str]] = ()
-    by: int | None = None
-    corner: str = "Algorithm"
+    marks: Sequence[Sequence[Mark]]
+    key: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class HeatCell:
-    """``level`` from -4 to 4 is the colour, or None where there is nothing to compare."""
+    """``level`` from -4 to 4 is the colour; None has no colour."""
 
     text: str
     level: int | None
@@ -108,7 +50,7 @@ class HeatCell:
 class HeatMap:
     """Rows of algorithms over columns of test domains, which belong to datasets.
 
-    ``against_first`` says that the first row is what the others are compared with.
+    With ``against_first``, the others are compared with the first row.
     """
 
     title: str
@@ -129,19 +71,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Learning curves of one run; ``chosen`` is where its reported step lies."""
+    """Learning curves of one run; ``selected`` is where its reported step lies."""
 
     title: str
     words: str
     lines: Sequence[Line]
-    chosen: tuple[float, float] | None
+    selected: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
 class Panels:
     """The panels of a dataset over the same axes, with their values as a table.
 
-    ``across`` of them stand side by side where there is room.
+    On a wide screen, ``across`` of them are side by side.
     """
 
     title: str
@@ -167,7 +109,7 @@ class Fact:
 class Block:
     """A part of a section: one of the values above under its own heading.
 
-    ``folded`` ones are opened by the reader.
+    A ``folded`` one is closed until the reader opens it.
     """
 
     kind: str
@@ -179,7 +121,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page under a heading; ``name`` is what links to it."""
+    """A part of the page under a heading; ``name`` is its anchor."""
 
     name: str
     heading: str
@@ -189,7 +131,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """The whole."""
+    """The whole page."""
 
     title: str
     sentence: str

@@ -1,34 +1,33 @@
-"""Sentences that several sections share: what the numbers are and how they were chosen."""
+"""Sentences that several sections share: what the numbers are and how runs were selected."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shiftproof.report.tables import ERROR_BAR, number_ranges
+from shiftproof.report.words import ERROR_BAR, sizes_of
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
-from shiftproof.sweeps.domainbed.logs import dataset_title
 
-# Of each way of choosing: a short name, how it goes on after "chosen", and what to think of it.
-_WAYS = {
+# Of each selector: a short name, and what it does.
+_SELECTORS = {
     "training-domain": (
         "training-domain validation",
         "Run and step with the highest accuracy on samples of the training domains that were not"
-        " trained on. It needs nothing of the test domain.",
+        " trained on. It uses nothing of the test domain.",
     ),
     "leave-one-domain-out": (
         "leave-one-domain-out",
         "Run and step with the highest accuracy on other domains that were held out as well. It"
-        " needs nothing of the test domain.",
+        " uses nothing of the test domain.",
     ),
     "best-minimum": (
         "best minimum of training and test accuracy",
-        "Run with the highest minimum of training and test accuracy at its last step. It looks at"
+        "Run with the highest minimum of training and test accuracy at its last step. It uses"
         " the very accuracy that is reported: what can be reached, not what to expect.",
     ),
     "invariance": (
         "invariance of the outputs",
         "The lowest worst-domain risk among steps whose outputs mean the same in every training"
-        " domain, as far as a test can tell. It needs nothing of the test domain.",
+        " domain, as far as a test can tell. It uses nothing of the test domain.",
     ),
     "oracle": (
         "test-domain validation (oracle)",
@@ -37,53 +36,21 @@ _WAYS = {
     ),
     "last-step": (
         "last step",
-        "The last step of each run, which is the model that its folder holds. Nothing was chosen.",
+        "The last step of each run, which is the model in its folder. Nothing was selected.",
     ),
 }
 
 
-def way(results: SelectionResults) -> str:
-    """Return a short name of how runs and steps were chosen."""
-    known = _WAYS.get(results.selector.name)
+def selector_name(results: SelectionResults) -> str:
+    """Return a short name of how runs and steps were selected."""
+    known = _SELECTORS.get(results.selector.name)
     return known[0] if known else results.selector.title
 
 
-def way_explained(results: SelectionResults) -> str:
-    """Say how runs and steps were chosen, if it is one of our ways."""
-    known = _WAYS.get(results.selector.name)
+def selector_explained(results: SelectionResults) -> str:
+    """Say how runs and steps were selected; nothing of a plugin's selector."""
+    known = _SELECTORS.get(results.selector.name)
     return known[1] if known else ""
-
-
-def counted(number: int, word: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "run"), counted(1479, "run")
-    ('1 run', '1,479 runs')
-    """
-    return f"{number:,} {word}{'s' * (number != 1)}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence has them.
-
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def seeds_of(dataset: DatasetResults) -> str:
-    """Say how many trials and draws there are, with their seeds."""
-    trials = f"{number_ranges(dataset.trials)}"
-    several = "seeds" if len(dataset.trials) > 1 else "seed"
-    if dataset.alone:
-        return f"runs of {several} {trials}"
-    draws = "seeds" if len(dataset.draws) > 1 else "seed"
-    return (
-        f"{counted(len(dataset.trials), 'trial')} ({several} {trials}),"
-        f" {counted(len(dataset.draws), 'hyper-parameter draw')}"
-        f" ({draws} {number_ranges(dataset.draws)})"
-    )
 
 
 def error_bars(datasets: Sequence[DatasetResults]) -> str:
@@ -94,15 +61,8 @@ def error_bars(datasets: Sequence[DatasetResults]) -> str:
 
 
 def what_the_numbers_are(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
-    """Say split, way of choosing, seeds, trials, draws and error bars."""
-    sizes: dict[str, list[str]] = {}
-    for dataset in datasets:
-        sizes.setdefault(seeds_of(dataset), []).append(dataset_title(dataset.dataset))
-    said = "; ".join(
-        f"{listed(names)}: {text}" if len(sizes) > 1 else text for text, names in sizes.items()
-    )
+    """Say split, selector, seeds, trials, draws and error bars."""
     return (
-        f"Accuracy (%) on the in part of the test domain (test-in, by default 80% of it);"
-        f" {way(results)}; {said};"
-        f" {error_bars(datasets)}."
+        "Accuracy (%) on the in part of the test domain (test-in, by default 80% of it);"
+        f" {selector_name(results)}; {sizes_of(datasets)}; {error_bars(datasets)}."
     )

@@ -10,114 +10,22 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
-from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
+from shiftproof.sweeps.domainbed.names import (
+    ALGORITHM_NAMES,
+    DATASET_NAMES,
+    algorithm_title,
+    dataset_title,
+    published_dataset,
+)
 from shiftproof.sweeps.results import Evaluation, RunOutcome
 
-
-class PublishedDataset(NamedTuple):
-    """Our name of a DomainBed dataset and of its domains, theirs mapped to ours, in order."""
-
-    ours: str
-    domains: dict[str, str]
-
-
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
-
-
-# In the order of DomainBed's tables.
-DATASET_NAMES: dict[str, PublishedDataset] = {
-    theirs: PublishedDataset(ours, domains)
-    for theirs, ours, domains in [
-        ("ColoredMNIST", "colored-mnist", {"+90%": "90%", "+80%": "80%", "-90%": "10%"}),
-        ("RotatedMNIST", "rotated-mnist", _same("0", "15", "30", "45", "60", "75")),
-        ("VLCS", "vlcs", {"C": "Caltech101", "L": "LabelMe", "S": "SUN09", "V": "VOC2007"}),
-        ("PACS", "pacs", {"A": "art_painting", "C": "cartoon", "P": "photo", "S": "sketch"}),
-        (
-            "OfficeHome",
-            "office-home",
-            {"A": "Art", "C": "Clipart", "P": "Product", "R": "Real World"},
-        ),
-        (
-            "TerraIncognita",
-            "terra-incognita",
-            {f"L{number}": f"location_{number}" for number in (100, 38, 43, 46)},
-        ),
-        (
-            "DomainNet",
-            "domain-net",
-            {
-                "clip": "clipart",
-                "info": "infograph",
-                "paint": "painting",
-                "quick": "quickdraw",
-                "real": "real",
-                "sketch": "sketch",
-            },
-        ),
-        (
-            "SVIRO",
-            "SVIRO",
-            _same(
-                *[
-                    "aclass",
-                    "escape",
-                    "hilux",
-                    "i3",
-                    "lexus",
-                    "tesla",
-                    "tiguan",
-                    "tucson",
-                    "x5",
-                    "zoe",
-                ]
-            ),
-        ),
-        ("WILDSCamelyon", "WILDSCamelyon", _same(*(f"hospital_{i}" for i in range(5)))),
-        ("WILDSFMoW", "WILDSFMoW", _same(*(f"region_{i}" for i in range(6)))),
-    ]
-}
-_DATASETS = {ours: theirs for theirs, (ours, _) in DATASET_NAMES.items()}
-_ALGORITHMS = {published.ours: theirs for theirs, published in ALGORITHM_NAMES.items()}
 _ACCURACY = re.compile(r"env(\d+)_(in|out)_acc")
 _ARGUMENTS = ("dataset", "algorithm", "test_envs", "hparams_seed", "trial_seed")
-
-
-def algorithm_title(ours: str) -> str:
-    """Return DomainBed's name of an algorithm, or ours if it has none."""
-    return _ALGORITHMS.get(ours, ours)
-
-
-def dataset_title(ours: str) -> str:
-    """Return DomainBed's name of a dataset, or ours if it has none."""
-    return _DATASETS.get(ours, ours)
-
-
-def domain_titles(dataset: str, domains: Sequence[str]) -> tuple[str, ...]:
-    """Return DomainBed's short names of the domains, or the names themselves."""
-    published = _published(dataset, domains)
-    return tuple(published.domains) if published else tuple(domains)
-
-
-def in_table_order(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    """Return ``names`` in the order of ``known``, and the others by name after them."""
-    rank = {name: position for position, name in enumerate(known)}
-    return tuple(sorted(set(names), key=lambda name: (rank.get(name, len(rank)), name)))
-
-
-def algorithms_in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Return algorithms as the paper's table lists them, ours alone after them."""
-    return in_table_order(names, _ALGORITHMS)
-
-
-def datasets_in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Return datasets as DomainBed's tables list them, ours alone after them."""
-    return in_table_order(names, _DATASETS)
 
 
 class _Log(NamedTuple):
@@ -133,11 +41,11 @@ class _Log(NamedTuple):
 
 
 def read_domainbed_runs(files: Iterable[Path]) -> list[RunOutcome]:
-    """Read ``results.jsonl`` files; one without a record says nothing and is passed over.
+    """Read ``results.jsonl`` files; one without a record is skipped.
 
-    A run has finished if it left ``done``, or if it got as far as it was to: to ``steps``, or
-    (where the log does not say) as far as the longest run on its dataset.  A last loss that is
-    not finite means that it diverged.
+    A run has finished if it left ``done``, or if it reached its last step: ``steps`` or, where the
+    log does not say, that of the longest run on its dataset.  It diverged if its last loss is not
+    finite.
     """
     logs = [log for file in files if (log := _read_log(file))]
     longest: dict[str, int] = {}
@@ -150,8 +58,8 @@ def read_domainbed_runs(files: Iterable[Path]) -> list[RunOutcome]:
 def write_domainbed_runs(outcomes: Iterable[RunOutcome], folder: Path) -> int:
     """Write the finished runs in DomainBed's form to a new folder and return how many.
 
-    The others are left out: DomainBed's tool looks at no status and would select from them.  An
-    accuracy that was not evaluated is NaN, for that tool counts domains by their keys.
+    The others are left out: DomainBed's tool ignores the status and would select from them.  An
+    accuracy that was not evaluated is NaN, because that tool counts domains by their keys.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder} is not empty; choose another folder for the exported runs")
@@ -173,14 +81,8 @@ def write_domainbed_runs(outcomes: Iterable[RunOutcome], folder: Path) -> int:
     return len(finished)
 
 
-def _published(dataset: str, domains: Sequence[str]) -> PublishedDataset | None:
-    """Return DomainBed's dataset if this is it, by its domains too: a user's may share a name."""
-    published = DATASET_NAMES.get(dataset_title(dataset))
-    return published if published and (*published.domains.values(),) == (*domains,) else None
-
-
 def _records(outcome: RunOutcome) -> Iterator[dict[str, Any]]:
-    known = _published(outcome.dataset, outcome.domains) is not None
+    known = published_dataset(outcome.dataset, outcome.domains) is not None
     args = {
         "algorithm": algorithm_title(outcome.algorithm),
         "dataset": dataset_title(outcome.dataset) if known else outcome.dataset,
@@ -213,7 +115,7 @@ def _read_log(path: Path) -> _Log | None:
             record = None
         if not _is_record(record):
             raise DataError(
-                f"{path}, line {number}, is no DomainBed record: JSON with step, accuracies and"
+                f"{path}, line {number}, is not a DomainBed record: JSON with step, accuracies and"
                 f" args ({', '.join(_ARGUMENTS)})"
             )
         if records and record["step"] <= records[-1]["step"]:
@@ -243,7 +145,7 @@ def _outcome(log: _Log, longest: int) -> RunOutcome:
     diverged = isinstance(loss, float) and not math.isfinite(loss)
     if any(position not in range(len(domains)) for position in args["test_envs"]):
         raise DataError(
-            f"{log.folder / 'results.jsonl'} holds out {args['test_envs']}, and has accuracies of"
+            f"{log.folder / 'results.jsonl'} holds out {args['test_envs']}, but has accuracies of"
             f" {len(domains)} domains only"
         )
     published = DATASET_NAMES.get(args["dataset"])

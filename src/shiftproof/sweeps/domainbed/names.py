@@ -1,8 +1,8 @@
-"""DomainBed's names and ours, in one table."""
+"""DomainBed's names and ours: of algorithms, hyper-parameters, datasets and domains."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shiftproof.core.errors import UnknownName
@@ -99,6 +99,81 @@ ALGORITHM_NAMES: dict[str, Published] = {
         ("IB_IRM", "ib-irm", {**_IRM, **_IB}),
     ]
 }
+
+
+class PublishedDataset(NamedTuple):
+    """Our name of a DomainBed dataset and of its domains, theirs mapped to ours, in order."""
+
+    ours: str
+    domains: dict[str, str]
+
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+# In the order of DomainBed's tables.
+DATASET_NAMES: dict[str, PublishedDataset] = {
+    theirs: PublishedDataset(ours, domains)
+    for theirs, ours, domains in [
+        ("ColoredMNIST", "colored-mnist", {"+90%": "90%", "+80%": "80%", "-90%": "10%"}),
+        ("RotatedMNIST", "rotated-mnist", _same("0", "15", "30", "45", "60", "75")),
+        ("VLCS", "vlcs", {"C": "Caltech101", "L": "LabelMe", "S": "SUN09", "V": "VOC2007"}),
+        ("PACS", "pacs", {"A": "art_painting", "C": "cartoon", "P": "photo", "S": "sketch"}),
+        ("OfficeHome", "office-home",
+         {"A": "Art", "C": "Clipart", "P": "Product", "R": "Real World"}),
+        ("TerraIncognita", "terra-incognita",
+         {f"L{number}": f"location_{number}" for number in (100, 38, 43, 46)}),
+        ("DomainNet", "domain-net",
+         {"clip": "clipart", "info": "infograph", "paint": "painting", "quick": "quickdraw",
+          "real": "real", "sketch": "sketch"}),
+        # Datasets that only DomainBed has.
+        ("SVIRO", "SVIRO", _same("aclass", "escape", "hilux", "i3", "lexus", "tesla", "tiguan",
+                                 "tucson", "x5", "zoe")),
+        ("WILDSCamelyon", "WILDSCamelyon", _same(*(f"hospital_{i}" for i in range(5)))),
+        ("WILDSFMoW", "WILDSFMoW", _same(*(f"region_{i}" for i in range(6)))),
+    ]
+}  # fmt: skip
+_DATASETS = {ours: theirs for theirs, (ours, _) in DATASET_NAMES.items()}
+_ALGORITHMS = {published.ours: theirs for theirs, published in ALGORITHM_NAMES.items()}
+
+
+def algorithm_title(ours: str) -> str:
+    """Return DomainBed's name of an algorithm, or ours if it has none."""
+    return _ALGORITHMS.get(ours, ours)
+
+
+def dataset_title(ours: str) -> str:
+    """Return DomainBed's name of a dataset, or ours if it has none."""
+    return _DATASETS.get(ours, ours)
+
+
+def domain_titles(dataset: str, domains: Sequence[str]) -> tuple[str, ...]:
+    """Return DomainBed's short names of the domains, or the names themselves."""
+    published = published_dataset(dataset, domains)
+    return tuple(published.domains) if published else tuple(domains)
+
+
+def in_table_order(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Return ``names`` in the order of ``known``, and the others by name after them."""
+    rank = {name: position for position, name in enumerate(known)}
+    return tuple(sorted(set(names), key=lambda name: (rank.get(name, len(rank)), name)))
+
+
+def algorithms_in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Return algorithms in the order of the paper's table, the others after them by name."""
+    return in_table_order(names, _ALGORITHMS)
+
+
+def datasets_in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Return datasets in the order of DomainBed's tables, the others after them by name."""
+    return in_table_order(names, _DATASETS)
+
+
+def published_dataset(dataset: str, domains: Sequence[str]) -> PublishedDataset | None:
+    """Return DomainBed's dataset if this is it, by its domains too: a user's may share a name."""
+    published = DATASET_NAMES.get(dataset_title(dataset))
+    return published if published and (*published.domains.values(),) == (*domains,) else None
 
 
 def translate(algorithm: str, hparams: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

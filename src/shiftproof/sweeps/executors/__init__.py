@@ -1,4 +1,4 @@
-"""Ways to get jobs done: ``local`` processes, or a ``ray`` cluster."""
+"""Where runs are made: in ``local`` processes, or on a ``ray`` cluster."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ EXECUTORS = ("local", "ray")
 def open_executor(
     name: str = "local", workers: int | None = None, ray_address: str | None = None
 ) -> Iterator[Executor]:
-    """Hold an executor of at most ``workers`` runs at once; a cluster is left at the end."""
+    """Open an executor of at most ``workers`` runs at once, and disconnect it at the end."""
     if name not in EXECUTORS:
         raise UnknownName("executor", name, EXECUTORS)
     if name == "local":
         if ray_address is not None:
-            raise InvalidValue("--ray-address is for --executor ray")
+            raise InvalidValue('`ray_address` is for `executor="ray"`')
         from shiftproof.sweeps.executors.local import LocalExecutor
 
         yield LocalExecutor(workers)
         return
-    # Ray reads these when it is imported: no statistics to its makers, and no lines of its own
-    # between ours when a worker dies, which we tell of.
+    # Ray reads these when it is imported: no usage statistics, and no log lines of its own when a
+    # worker dies, which we report ourselves.
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     try:
         import ray  # noqa: F401
     except ModuleNotFoundError:
-        raise InvalidValue("--executor ray needs Ray: pip install 'shiftproof[ray]'") from None
+        raise InvalidValue("`executor=\"ray\"` needs Ray: pip install 'shiftproof[ray]'") from None
     from shiftproof.sweeps.executors.ray import RayExecutor
     from shiftproof.sweeps.executors.ray_cluster import connected
 

@@ -1,4 +1,4 @@
-"""What an executor is: it takes jobs and tells what becomes of them."""
+"""What an executor is: it takes jobs, and reports what happens to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.store import SweepFolder
 
 Kind = Literal["started", "progress", "ended", "failed"]
-# A job whose process has died this often is given up.
+# A job whose process has died so often has failed.
 MOST_DEATHS = 3
 
 
@@ -20,10 +20,10 @@ MOST_DEATHS = 3
 class Event:
     """Something that happened to a job.
 
-    ``progress`` says how far it is (``step``); ``ended`` how (``status``: finished, diverged or
-    stopped) and after how many ``seconds`` of its own; ``failed`` why.  Failed with the status
-    ``died`` (its process ended, perhaps because of the job) or ``lost`` (its machine is gone, which
-    is no fault of the job) it can be tried again.
+    ``progress`` has the current ``step``; ``ended`` the ``status`` (finished, diverged or stopped)
+    and the ``seconds`` of the job; ``failed`` the reason.  Failed with the status ``died`` (its
+    process ended, perhaps because of the job) or ``lost`` (its machine is gone) it can be tried
+    again.
     """
 
     kind: Kind
@@ -36,12 +36,12 @@ class Event:
     trace: str = ""
 
 
-# Told of every event; returns whether to stop.
+# Called with every event; returns whether to stop.
 Listener = Callable[[Event | None], bool]
 
 
 class Executor(ABC):
-    """A place where jobs are done."""
+    """A place where jobs are run."""
 
     @abstractmethod
     def workers(self, jobs: Sequence[Job], memory: int) -> int:
@@ -57,56 +57,56 @@ class Executor(ABC):
         """
 
 
-class Crew(ABC):
-    """Those who do the jobs of one sweep, wherever they are."""
+class WorkerPool(ABC):
+    """The workers of one sweep, wherever they are."""
 
     @abstractmethod
     def busy(self) -> bool:
-        """Whether any has a job."""
+        """Whether any worker has a job."""
 
     @abstractmethod
     def has_room(self) -> bool:
-        """Whether there is someone for another job."""
+        """Whether a worker is free."""
 
     @abstractmethod
-    def give(self, job: Job) -> None:
-        """Hand over a job."""
+    def submit(self, job: Job) -> None:
+        """Give a job to a worker."""
 
     @abstractmethod
-    def listen(self) -> list[Event]:
-        """Wait a little, and return what was said."""
+    def poll(self) -> list[Event]:
+        """Wait a little, and return the events."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ask all to stop after their step; it may be asked again and again."""
+        """Ask all workers to stop after their step; may be called several times."""
 
     @abstractmethod
-    def dismiss(self) -> None:
+    def close(self) -> None:
         """End all work at once."""
 
 
-def work_off(crew: Crew, jobs: Sequence[Job], listener: Listener) -> None:
-    """Have a crew do all jobs, one that was lost with its process or machine again."""
+def run_jobs(pool: WorkerPool, jobs: Sequence[Job], listener: Listener) -> None:
+    """Run all jobs; one that was lost with its process or machine is run again."""
     waiting = deque(jobs)
     deaths: Counter[str] = Counter()
     stopping = False
     try:
-        while waiting or crew.busy():
-            while waiting and not stopping and crew.has_room():
-                crew.give(waiting.popleft())
+        while waiting or pool.busy():
+            while waiting and not stopping and pool.has_room():
+                pool.submit(waiting.popleft())
             if stopping:
                 waiting.clear()
-                crew.stop()
-            for event in crew.listen():
+                pool.stop()
+            for event in pool.poll():
                 if event.kind == "failed" and event.status in ("died", "lost"):
                     deaths[event.job.id] += event.status == "died"
                     if deaths[event.job.id] < MOST_DEATHS:
                         waiting.append(event.job)
                         continue
                 if event.status == "stopped" and not (stopping := stopping or listener(None)):
-                    waiting.append(event.job)  # somebody else has stopped it
+                    waiting.append(event.job)  # something else stopped it
                     continue
                 stopping |= listener(event)
             stopping |= listener(None)
     finally:
-        crew.dismiss()
+        pool.close()

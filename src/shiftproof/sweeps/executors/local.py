@@ -1,7 +1,7 @@
 """Jobs on this machine: a few processes, each with its share of the threads.
 
-A process that dies (killed, out of memory) is replaced, and its job goes on from its checkpoint.
-Should the driver itself die, its processes notice at once and end: nobody would listen to them.
+A process that dies (killed, out of memory) is replaced, and its job resumes from its checkpoint.
+If the driver itself dies, its processes notice at once and end.
 """
 
 from __future__ import annotations
@@ -17,9 +17,16 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from shiftproof.sweeps.executors.base import Crew, Event, Executor, Listener, work_off
-from shiftproof.sweeps.executors.work import TELL_SECONDS, Shelf, Teller, deaf, outcome
-from shiftproof.sweeps.jobs import Job
+import torch
+
+from shiftproof.sweeps.executors.base import Event, Executor, Listener, WorkerPool, run_jobs
+from shiftproof.sweeps.executors.work import (
+    POLL_SECONDS,
+    StepReporter,
+    outcome,
+    without_signals,
+)
+from shiftproof.sweeps.jobs import DatasetCache, Job
 from shiftproof.sweeps.resources import choose_workers, cores
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.training.loop import RunResult, train
@@ -51,11 +58,11 @@ class LocalExecutor(Executor):
         """Run jobs, with the cores divided among the processes."""
         workers = self.workers(jobs, memory)
         threads = self._threads or threads_of_each(workers)
-        work_off(_Crew(folder, workers, threads, self._checkpoint_seconds), jobs, listener)
+        run_jobs(_Processes(folder, workers, threads, self._checkpoint_seconds), jobs, listener)
 
 
 def threads_of_each(workers: int) -> int:
-    """Return the threads of each process: its share of the cores, or fewer if the user says so."""
+    """Return the threads of each process: its share of the cores, at most OMP_NUM_THREADS."""
     share = max(1, cores() // workers)
     said = os.environ.get("OMP_NUM_THREADS", "")
     return min(share, int(said)) if said.isdecimal() and int(said) else share
@@ -69,8 +76,8 @@ class _Worker:
     training: bool = False
 
 
-class _Crew(Crew):
-    """The processes, and what each is doing."""
+class _Processes(WorkerPool):
+    """The processes, and the job of each."""
 
     def __init__(
         self, folder: SweepFolder, size: int, threads: int, checkpoint_seconds: float
@@ -87,19 +94,19 @@ class _Crew(Crew):
     def has_room(self) -> bool:
         return sum(worker.job is not None for worker in self._workers) < self._size
 
-    def give(self, job: Job) -> None:
-        """Hand a job to a process that has none, if possible one that has its data loaded."""
+    def submit(self, job: Job) -> None:
+        """Give a job to a process that has none."""
         idle = [worker for worker in self._workers if worker.job is None]
-        worker = idle[0] if idle else self._hire()
+        worker = idle[0] if idle else self._start()
         worker.job, worker.training = job, False
-        with contextlib.suppress(OSError):  # it has died, which listening will tell
+        with contextlib.suppress(OSError):  # it has died, which polling will find
             worker.line.send(job)
 
-    def listen(self) -> list[Event]:
-        """Wait a little, and return what was said."""
+    def poll(self) -> list[Event]:
+        """Wait a little, and return the events."""
         by_line = {worker.line: worker for worker in self._workers}
         events = []
-        for line in wait(list(by_line), timeout=TELL_SECONDS):
+        for line in wait(list(by_line), timeout=POLL_SECONDS):
             worker = by_line[line]  # type: ignore[index]
             try:
                 event: Event = worker.line.recv()
@@ -116,13 +123,13 @@ class _Crew(Crew):
         return events
 
     def stop(self) -> None:
-        """Ask each that trains, once, to stop after its step; one that loads data is not heard."""
+        """Ask each that trains, once, to stop after its step."""
         for worker in self._workers:
             if worker.job is not None and worker.training:
                 worker.process.terminate()
                 worker.training = False
 
-    def dismiss(self) -> None:
+    def close(self) -> None:
         """End all processes."""
         for worker in self._workers:
             worker.line.close()  # which ends a process that waits for a job
@@ -131,7 +138,7 @@ class _Crew(Crew):
         for worker in self._workers:
             worker.process.join()
 
-    def _hire(self) -> _Worker:
+    def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, *self._arguments), daemon=True)
         process.start()
@@ -151,31 +158,29 @@ def _death(job: Job, code: int | None) -> Event:
 
 
 def _work(line: Connection, sweep: str, threads: int, checkpoint_seconds: float) -> None:
-    """Do jobs until there are no more."""
-    import torch
-
+    """Run jobs until there are no more."""
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     torch.set_num_threads(threads)
     folder = SweepFolder(Path(sweep))
-    shelf = Shelf()
-    with deaf():
+    cache = DatasetCache()
+    with without_signals():
         while True:
             try:
                 job: Job = line.recv()
             except (EOFError, OSError):
                 return
             line.send(Event("started", job))
-            line.send(_do(job, folder, shelf, line, checkpoint_seconds))
+            line.send(_run(job, folder, cache, line, checkpoint_seconds))
 
 
-def _do(
-    job: Job, folder: SweepFolder, shelf: Shelf, line: Connection, checkpoint_seconds: float
+def _run(
+    job: Job, folder: SweepFolder, cache: DatasetCache, line: Connection, checkpoint_seconds: float
 ) -> Event:
     def work() -> RunResult:
-        dataset = shelf.take(job)
-        teller = Teller(lambda step: line.send(Event("progress", job, step)))
+        dataset = cache.get(job)
+        reporter = StepReporter(lambda step: line.send(Event("progress", job, step)))
         run = folder.prepare(job)
-        return train(job.config, dataset, run, teller, checkpoint_seconds, workers=1)
+        return train(job.config, dataset, run, reporter, checkpoint_seconds, workers=1)
 
     return outcome(job, work)
 

@@ -1,6 +1,6 @@
-"""Where runs on a cluster leave what is new, beside the driver.
+"""Where runs on a cluster leave their new files, on the driver's machine.
 
-It has a process of its own, which starts fast and stays small: nothing here needs torch.
+It has a process of its own, which starts fast and stays small: nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -8,24 +8,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shiftproof.sweeps.executors.parcels import Files
+    from shiftproof.sweeps.executors.run_files import Files
 
 
 class Mailbox:
-    """Keeps the newest files of every attempt until the driver comes; an actor of Ray."""
+    """Keeps the newest files of every attempt until the driver collects them; a Ray actor."""
 
     def __init__(self) -> None:
-        self._parcels: dict[int, tuple[int, Files]] = {}
+        self._files: dict[int, tuple[int, Files]] = {}
         self._stopping = False
 
     def deliver(self, attempt: int, step: int, files: Files) -> bool:
-        """Take files of an attempt that is at ``step``; return whether it shall stop."""
-        _, older = self._parcels.get(attempt, (0, {}))
-        self._parcels[attempt] = (step, {**older, **files})
+        """Take files of an attempt that is at ``step``; return whether it should stop."""
+        _, older = self._files.get(attempt, (0, {}))
+        self._files[attempt] = (step, {**older, **files})
         return self._stopping
 
     def collect(self, stopping: bool) -> dict[int, tuple[int, Files]]:
-        """Return, by attempt, the step and what was left since the last time."""
+        """Return, by attempt, the step and the files delivered since the last call."""
         self._stopping = stopping
-        collected, self._parcels = self._parcels, {}
+        collected, self._files = self._files, {}
         return collected

@@ -1,16 +1,16 @@
-"""Jobs on a Ray cluster: any number of machines, none of which shares a disk with the driver.
+"""Jobs on a Ray cluster: any number of machines, which need not share a disk with the driver.
 
-Ray's scheduler places the runs.  Each trains in a temporary folder of its machine, which travels as
-its files: to the worker what the driver has of the run, and back whatever is new, records at once.
-The driver alone writes the sweep's folder, as if the run had been made beside it.
+Ray's scheduler places the runs.  Each trains in a temporary folder of its machine.  The driver
+sends the files it has of the run, and the worker sends back what is new, records at once.  Only the
+driver writes the sweep's folder.
 
-A run whose worker or machine dies goes on elsewhere from the newest files that have arrived.  Every
-attempt has a number, and only an attempt under way is listened to: one that was given up, on a
-machine that was cut off and comes back, writes nothing.
+A run whose worker or machine dies is resumed elsewhere from the newest files that have arrived.
+Every attempt has a number, and files are accepted only of attempts under way: a machine that was
+disconnected and comes back cannot overwrite anything.
 
-Data in memory is loaded by the driver and handed out by Ray's object store, which all runs of a
-machine read in place.  Images that are read from files are looked for on the machine of the run.
-Shiftproof must be installed on every machine.
+The driver loads data that fits in memory and shares it by Ray's object store, which all runs of a
+machine read in place.  Lazily read images must be on the machine of the run.  Shiftproof must be
+installed on every machine.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import shiftproof
 from shiftproof.core.errors import RunConflict
-from shiftproof.sweeps.executors.base import Crew, Event, Executor, Listener, work_off
+from shiftproof.sweeps.executors.base import Event, Executor, Listener, WorkerPool, run_jobs
 from shiftproof.sweeps.executors.mailbox import Mailbox
-from shiftproof.sweeps.executors.parcels import Files, pack, unpack
 from shiftproof.sweeps.executors.ray_cluster import Share
-from shiftproof.sweeps.executors.ray_data import Library, findable
+from shiftproof.sweeps.executors.ray_data import SharedDatasets, with_absolute_path
 from shiftproof.sweeps.executors.ray_worker import Task, run_there
-from shiftproof.sweeps.executors.work import TELL_SECONDS, failure
+from shiftproof.sweeps.executors.run_files import Files, pack, unpack
+from shiftproof.sweeps.executors.work import POLL_SECONDS, failure
 from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.training.run_folder import RunFolder
@@ -62,13 +62,13 @@ class RayExecutor(Executor):
     def run(
         self, jobs: Sequence[Job], folder: SweepFolder, listener: Listener, memory: int
     ) -> None:
-        """Run jobs as Ray finds place for them."""
+        """Run jobs as Ray schedules them."""
         share = Share.of(jobs, memory)
-        work_off(_Fleet(folder, share, self._asked, self._checkpoint_seconds), jobs, listener)
+        run_jobs(_RayTasks(folder, share, self._asked, self._checkpoint_seconds), jobs, listener)
 
 
 class Attempts:
-    """The attempts under way; what any other one sends is not heard."""
+    """The attempts under way; files of any other one are ignored."""
 
     def __init__(self, folder: SweepFolder) -> None:
         self._folder = folder
@@ -82,29 +82,29 @@ class Attempts:
         return number
 
     def receive(self, number: int, files: Files) -> Job | None:
-        """Write what an attempt has sent; return its job, or None if nobody waits for it."""
+        """Write the files of an attempt; return its job, or None if it is not under way."""
         job = self._jobs.get(number)
         if job is not None:
             unpack(files, self._folder.run(job))
         return job
 
     def end(self, number: int) -> None:
-        """Hear no more of an attempt."""
+        """Accept no more files of an attempt."""
         del self._jobs[number]
 
 
 @dataclass
-class _Flight:
-    """An attempt on its way: waiting for its data, queued, or at work (``heard`` of)."""
+class _Attempt:
+    """An attempt under way: waiting for its data, queued, or ``started``."""
 
     job: Job
     data: Future[ObjectRef[Any] | None]
     task: ObjectRef[Any] | None = None
-    heard: bool = False
+    started: bool = False
 
 
-class _Fleet(Crew):
-    """The attempts that Ray has been given."""
+class _RayTasks(WorkerPool):
+    """The attempts that Ray runs."""
 
     def __init__(
         self, folder: SweepFolder, share: Share, asked: int | None, checkpoint_seconds: float
@@ -115,7 +115,7 @@ class _Fleet(Crew):
             .options(num_cpus=0, scheduling_strategy=here, max_restarts=-1, max_task_retries=-1)
             .remote()
         )
-        # Ray would start a lost run anew; we know where it stood.
+        # Ray would start a lost run from the beginning; we resume it.
         self._remote = ray.remote(run_there).options(
             num_cpus=share.cpus, num_gpus=share.gpus, memory=share.memory or None, max_retries=0
         )
@@ -124,69 +124,69 @@ class _Fleet(Crew):
         self._asked = asked
         self._checkpoint_seconds = checkpoint_seconds
         self._attempts = Attempts(folder)
-        self._flights: dict[int, _Flight] = {}
-        self._library = Library()
+        self._running: dict[int, _Attempt] = {}
+        self._datasets = SharedDatasets()
         self._stopping = False
         self._most = self._room()
 
     def busy(self) -> bool:
-        return bool(self._flights)
+        return bool(self._running)
 
     def has_room(self) -> bool:
-        return len(self._flights) < self._most
+        return len(self._running) < self._most
 
-    def give(self, job: Job) -> None:
-        self._flights[self._attempts.begin(job)] = _Flight(job, self._library.order(job))
+    def submit(self, job: Job) -> None:
+        self._running[self._attempts.begin(job)] = _Attempt(job, self._datasets.get(job))
 
-    def listen(self) -> list[Event]:
+    def poll(self) -> list[Event]:
         events = self._launch()
         self._most = self._room()
         self._wait()
-        return [*events, *self._collect(), *self._land()]
+        return [*events, *self._collect(), *self._finished()]
 
     def stop(self) -> None:
-        """Ask those at work to stop, by the mailbox's next answer; the others never begin."""
+        """Ask started ones to stop, by the mailbox's next answer; the others never start."""
         if self._stopping:
             return
         self._stopping = True
-        for number, flight in list(self._flights.items()):
-            if flight.task is None:
+        for number, attempt in list(self._running.items()):
+            if attempt.task is None:
                 self._end(number)
-            elif not flight.heard:
-                ray.cancel(flight.task)
+            elif not attempt.started:
+                ray.cancel(attempt.task)
 
-    def dismiss(self) -> None:
-        self._library.close()
-        for flight in self._flights.values():
-            if flight.task is not None:
-                ray.cancel(flight.task, force=True)
+    def close(self) -> None:
+        self._datasets.close()
+        for attempt in self._running.values():
+            if attempt.task is not None:
+                ray.cancel(attempt.task, force=True)
         ray.kill(self._mailbox)
 
     def _room(self) -> int:
-        # Twice what runs at once: no machine waits for us, and a cluster that can grow sees why.
+        # Twice what runs at once: no machine waits for us, and an autoscaler sees the demand.
         return self._asked or max(1, 2 * self._share.times())
 
     def _launch(self) -> list[Event]:
         """Submit the attempts whose data is there."""
         failed = []
-        for number, flight in list(self._flights.items()):
-            if flight.task is not None or not flight.data.done():
+        for number, attempt in list(self._running.items()):
+            if attempt.task is not None or not attempt.data.done():
                 continue
-            job = flight.job
+            job = attempt.job
             try:
-                data = flight.data.result()
+                data = attempt.data.result()
                 run = self._folder.prepare(job)
-                with RunFolder(run).claim(job.config):  # nobody is writing it
+                with RunFolder(run).claim(job.config):  # no other process is writing it
                     files = pack(run)
             except RunConflict as error:
-                time.sleep(TELL_SECONDS)  # as in a process of ours
+                time.sleep(POLL_SECONDS)  # as in a process of ours
                 failed.append(Event("failed", job, status="died", reason=str(error)))
             except Exception as error:
                 failed.append(failure(job, error))
             else:
-                wanted = findable(job) if data is None else job
+                wanted = with_absolute_path(job) if data is None else job
                 task = Task(wanted, number, files, self._checkpoint_seconds, shiftproof.__version__)
-                flight.task = self._remote.remote(task, data, self._mailbox)
+                attempt.task = self._remote.remote(task, data, self._mailbox)
                 continue
             self._end(number)
         return failed
@@ -195,38 +195,38 @@ class _Fleet(Crew):
         """Wait until a run ends, but not long."""
         tasks = self._tasks()
         if tasks:
-            ray.wait(list(tasks), timeout=TELL_SECONDS)
+            ray.wait(list(tasks), timeout=POLL_SECONDS)
         else:
-            wait_for_futures([f.data for f in self._flights.values()], timeout=TELL_SECONDS)
+            wait_for_futures([f.data for f in self._running.values()], timeout=POLL_SECONDS)
 
     def _collect(self) -> Iterator[Event]:
-        """Write what has come from runs at work."""
-        parcels: Any = ray.get(self._mailbox.collect.remote(self._stopping))
-        for number, (step, files) in parcels.items():
+        """Write the files that running attempts have sent."""
+        delivered: Any = ray.get(self._mailbox.collect.remote(self._stopping))
+        for number, (step, files) in delivered.items():
             job = self._attempts.receive(number, files)
             if job is not None:
-                flight = self._flights[number]
-                yield Event("progress" if flight.heard else "started", job, step)
-                flight.heard = True
+                attempt = self._running[number]
+                yield Event("progress" if attempt.started else "started", job, step)
+                attempt.started = True
 
-    def _land(self) -> Iterator[Event]:
-        """Take in the runs that have ended."""
+    def _finished(self) -> Iterator[Event]:
+        """Return the end of each run that has ended."""
         tasks = self._tasks()
         if not tasks:
             return
         for task in ray.wait(list(tasks), num_returns=len(tasks), timeout=0)[0]:
             number = tasks[task]
-            event, files = _result(task, self._flights[number].job)
+            event, files = _result(task, self._running[number].job)
             self._attempts.receive(number, files)
             self._end(number)
             yield event
 
     def _tasks(self) -> dict[ObjectRef[Any], int]:
-        return {f.task: number for number, f in self._flights.items() if f.task is not None}
+        return {f.task: number for number, f in self._running.items() if f.task is not None}
 
     def _end(self, number: int) -> None:
         self._attempts.end(number)
-        del self._flights[number]
+        del self._running[number]
 
 
 def _result(task: ObjectRef[Any], job: Job) -> tuple[Event, Files]:

@@ -1,4 +1,4 @@
-"""The Ray cluster: joining it, and what its machines have."""
+"""The Ray cluster: connecting to it, and the resources of its machines."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ CONNECT_SECONDS = 10.0
 
 @contextlib.contextmanager
 def connected(address: str | None = None) -> Iterator[None]:
-    """Join a cluster, or start one on this machine, and leave it at the end.
+    """Connect to a cluster, or start one on this machine; disconnect at the end.
 
-    ``address`` is HOST:PORT, or ``auto`` for the cluster this machine is in; without one Ray's own
-    RAY_ADDRESS counts.
+    ``address`` is HOST:PORT, or ``auto`` for the cluster of this machine; by default that of the
+    environment variable RAY_ADDRESS.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     _check(address)
@@ -41,32 +41,32 @@ def connected(address: str | None = None) -> Iterator[None]:
         stack.enter_context(_own_signals())
         try:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
-        except Exception as error:  # a bare one, says Ray, if the machine is too busy to start
+        except Exception as error:  # Ray raises a bare one if the machine is too busy
             reason = str(error).partition("\n")[0]
-            what = "start Ray here" if own else f"join the Ray cluster at {address}"
+            what = "start Ray here" if own else f"connect to the Ray cluster at {address}"
             raise InvalidValue(f"cannot {what}: {reason}") from error
         stack.callback(ray.shutdown)
         yield
 
 
 def _check(address: str) -> None:
-    """Refuse an address that nobody answers at, for which Ray itself takes minutes."""
+    """Refuse an address that does not answer, for which Ray itself takes minutes."""
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
-        raise InvalidValue(f"--ray-address must be HOST:PORT or auto, not {address!r}")
+        raise InvalidValue(f"`ray_address` must be HOST:PORT or auto, not {address!r}")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise InvalidValue(
-            f"no Ray cluster answers at {address} ({error}); start one with: ray start --head"
+            f"no Ray cluster answers at {address} ({error}); start one with `ray start`"
         ) from error
 
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
-    """Give SIGTERM back its meaning after Ray, which takes it, is gone."""
+    """Restore the handler of SIGTERM, which Ray replaces."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,6 @@
 """The data of a sweep on Ray: loaded by the driver once, and read in place by every run.
 
-Images that are read from files when they are needed stay where they are: a run looks for them on
-its own machine.
+Images that are read lazily from files are not sent: a run reads them on its own machine.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from shiftproof.data import DATASETS, DomainDataset
 from shiftproof.sweeps.jobs import Job
 
 
-class Library:
-    """The data of a sweep, loaded by the driver beside its other work."""
+class SharedDatasets:
+    """The data of a sweep, loaded by the driver in a thread of its own."""
 
     def __init__(self) -> None:
         self._loader = ThreadPoolExecutor(1)
-        self._orders: dict[tuple[str, str], Future[ObjectRef[Any] | None]] = {}
+        self._loading: dict[tuple[str, str], Future[ObjectRef[Any] | None]] = {}
 
-    def order(self, job: Job) -> Future[ObjectRef[Any] | None]:
-        """Return where a job's data will be: nowhere if it must be read from files over there."""
+    def get(self, job: Job) -> Future[ObjectRef[Any] | None]:
+        """Return where a job's data will be; None if its worker must read it from files."""
         key = (job.data.name, job.config.fingerprint)
-        if key not in self._orders:
-            self._orders[key] = self._loader.submit(self._load, job)
-        return self._orders[key]
+        if key not in self._loading:
+            self._loading[key] = self._loader.submit(self._load, job)
+        return self._loading[key]
 
     def close(self) -> None:
         """Load no more."""
@@ -49,7 +48,7 @@ class Library:
 
 
 def share_dataset(dataset: DomainDataset) -> ObjectRef[Any]:
-    """Put a dataset into Ray's store, its tensors as arrays, which are read there in place."""
+    """Put a dataset into Ray's object store, its tensors as arrays, which are read in place."""
     ray.util.register_serializer(Tensor, serializer=_to_bytes, deserializer=_from_bytes)
     try:
         return ray.put(dataset)
@@ -65,14 +64,14 @@ def _to_bytes(tensor: Tensor) -> tuple[np.ndarray, torch.dtype, torch.Size]:
 def _from_bytes(parts: tuple[np.ndarray, torch.dtype, torch.Size]) -> Tensor:
     flat, dtype, shape = parts
     with warnings.catch_warnings():
-        # Torch warns of memory that must not be written.  A dataset never is: every run takes
-        # copies out of it, and makes sure of its fingerprint first.
+        # Torch warns about read-only memory.  A dataset is never written: every run takes copies
+        # of its samples, and checks its fingerprint first.
         warnings.simplefilter("ignore", UserWarning)
         return torch.from_numpy(flat).view(dtype).reshape(shape)
 
 
-def findable(job: Job) -> Job:
-    """Return a job whose data is found from any folder of a machine that has it."""
+def with_absolute_path(job: Job) -> Job:
+    """Return a job whose data is found from any working directory of a machine that has it."""
     request = job.data.request
     if request.data in DATASETS:
         return job

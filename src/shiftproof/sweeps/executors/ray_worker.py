@@ -14,10 +14,10 @@ import shiftproof
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data import DomainDataset
 from shiftproof.sweeps.executors.base import Event
-from shiftproof.sweeps.executors.parcels import Files, News, pack, unpack
+from shiftproof.sweeps.executors.run_files import ChangedFiles, Files, pack, unpack
 from shiftproof.sweeps.executors.scratch import scratch
-from shiftproof.sweeps.executors.work import Shelf, Teller, deaf, outcome
-from shiftproof.sweeps.jobs import Job
+from shiftproof.sweeps.executors.work import StepReporter, outcome, without_signals
+from shiftproof.sweeps.jobs import DatasetCache, Job
 from shiftproof.training.loop import RunResult, train
 from shiftproof.training.records import Record
 
@@ -26,7 +26,7 @@ THREADS = 1
 
 
 class Task(NamedTuple):
-    """One attempt at a job: from which files, and who asks for it."""
+    """One attempt at a job: the files to start from, and the version of the driver."""
 
     job: Job
     attempt: int
@@ -35,38 +35,38 @@ class Task(NamedTuple):
     version: str
 
 
-# Of a process that does one job after another.
-_SHELF = Shelf()
+# A process runs one job after another.
+_CACHE = DatasetCache()
 
 
 def run_there(task: Task, dataset: DomainDataset | None, mailbox: Any) -> tuple[Event, Files]:
     """Train in a folder of this machine; return how it ended, and all files."""
     torch.set_num_threads(THREADS)
-    with deaf(), scratch() as folder:
+    with without_signals(), scratch() as folder:
         run = folder / "run"
         unpack(task.files, run)
-        postman = Postman(mailbox, task.attempt, run)
+        sender = FileSender(mailbox, task.attempt, run)
 
         def work() -> RunResult:
             if shiftproof.__version__ != task.version:
                 raise InvalidValue(
-                    f"{socket.gethostname()} has Shiftproof {shiftproof.__version__}, and the sweep"
-                    f" is of {task.version}; install the same on all machines"
+                    f"{socket.gethostname()} has Shiftproof {shiftproof.__version__}, but the sweep"
+                    f" runs {task.version}; install the same version on all machines"
                 )
-            data = _SHELF.take(task.job) if dataset is None else dataset
-            return train(task.job.config, data, run, postman, task.checkpoint_seconds, workers=1)
+            data = _CACHE.get(task.job) if dataset is None else dataset
+            return train(task.job.config, data, run, sender, task.checkpoint_seconds, workers=1)
 
         return outcome(task.job, work), pack(run)
 
 
-class Postman(Teller):
-    """Sends what is new to the mailbox while a run goes on, and stops it when told."""
+class FileSender(StepReporter):
+    """Sends new files to the mailbox during a run, and stops the run when asked to."""
 
     def __init__(self, mailbox: Any, attempt: int, run: Path) -> None:
         super().__init__(self._send)
         self._mailbox = mailbox
         self._attempt = attempt
-        self._news = News(run)
+        self._changed = ChangedFiles(run)
         self._sent = mailbox.deliver.remote(attempt, 0, {})
 
     def record(self, record: Record) -> None:
@@ -75,7 +75,7 @@ class Postman(Teller):
 
     def _send(self, step: int) -> None:
         if not ray.wait([self._sent], timeout=0)[0]:
-            return  # the last parcel is still on its way: training does not wait for it
+            return  # the last files are still being sent: training does not wait
         if ray.get(self._sent):
-            signal.raise_signal(signal.SIGTERM)  # which a run notes, and stops after its step
-        self._sent = self._mailbox.deliver.remote(self._attempt, step, self._news.take())
+            signal.raise_signal(signal.SIGTERM)  # which a run handles: it stops after its step
+        self._sent = self._mailbox.deliver.remote(self._attempt, step, self._changed.take())

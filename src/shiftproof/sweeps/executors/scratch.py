@@ -1,4 +1,4 @@
-"""Temporary folders that a killed process does not leave behind for ever."""
+"""Temporary folders, removed even if the process that made them was killed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 PREFIX = "shiftproof-"
-# A folder is made before it is locked: a younger one may be about to be.
+# A folder is made before it is locked: a younger one may be locked in a moment.
 YOUNG_SECONDS = 60.0
 
 
 @contextlib.contextmanager
 def scratch(place: Path | None = None) -> Iterator[Path]:
-    """Hold a new temporary folder; it is removed at the end.
+    """Make a temporary folder, and remove it at the end.
 
-    The folders of processes that were killed are removed with it: nobody holds their locks.
+    The folders of killed processes are removed too: their locks are free.
     """
     place = place or Path(tempfile.gettempdir())
     remove_abandoned(place)
@@ -31,7 +31,7 @@ def scratch(place: Path | None = None) -> Iterator[Path]:
 
 
 def remove_abandoned(place: Path) -> None:
-    """Remove the folders in ``place`` that `scratch` made and nobody holds any more."""
+    """Remove the folders in ``place`` that `scratch` made and no process holds any more."""
     for lock in place.glob(f"{PREFIX}*/held"):
         # Another user's, or gone by now.
         with contextlib.suppress(OSError, Timeout):

@@ -1,4 +1,4 @@
-"""Ways to choose a run and a step of it, one file each."""
+"""Ways to select a run and a step, one file each."""
 
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, Selection, Selector
 

@@ -23,7 +23,7 @@ NOT_EVALUATED = "not evaluated"
 
 @dataclass(frozen=True)
 class Needs:
-    """What a selector reads, so that nothing else need be run or evaluated.
+    """What a selector reads: nothing else is run or evaluated.
 
     ``evaluate`` names the evaluation sets of runs that hold out one domain;
     ``evaluate_pairs`` those of runs that hold out two, which are not needed if it is empty;
@@ -41,7 +41,7 @@ class Needs:
 
 
 class Selection(NamedTuple):
-    """A chosen run and step, the score that chose it, and the test domain's in accuracy there."""
+    """A selected run and step, its score, and its accuracy on the test domain's in part."""
 
     run: RunOutcome
     step: int
@@ -50,7 +50,7 @@ class Selection(NamedTuple):
 
 
 class Selector(ABC):
-    """Chooses among the runs of one dataset, algorithm, trial and test domain.
+    """Selects among the runs of one dataset, algorithm, trial and test domain.
 
     ``title`` is what DomainBed calls it.
     """
@@ -69,13 +69,13 @@ class Selector(ABC):
         """
 
     def why_unscored(self, run: RunOutcome) -> str:
-        """Say in a few words why a finished run has no score."""
+        """Return in a few words why a finished run has no score."""
         return NOT_EVALUATED
 
     def choose_steps(self, runs: Iterable[RunOutcome], test_domain: int) -> dict[int, Selection]:
         """Return the best step of each draw that has a score, by ``hparams_seed``.
 
-        Runs that diverged, failed or have not ended play no part.
+        Runs that diverged, failed or have not ended are ignored.
         """
         draws: defaultdict[int, dict[tuple[int, ...], RunOutcome]] = defaultdict(dict)
         for run in runs:
@@ -90,7 +90,7 @@ class Selector(ABC):
 
 
 class AtLastStep(Selector):
-    """A selector without early stopping: each draw ends with its last step, and that is scored."""
+    """A selector without early stopping: the last step of each draw is scored."""
 
     @abstractmethod
     def score(self, last: Evaluation, test_domain: int) -> float | None:
@@ -130,4 +130,6 @@ def mean_if_all(values: Iterable[float | None]) -> float | None:
     return float(np.mean(known)) if known and len(known) == len(found) else None
 
 
-SELECTORS: Registry[type[Selector]] = Registry("selection", __package__)
+SELECTORS: Registry[type[Selector]] = Registry(
+    "selection", package=__package__, plugins="shiftproof.selectors"
+)

@@ -11,13 +11,12 @@ class BestMinimum(AtLastStep):
     """The last step, scored by the lower of its training and its test accuracy.
 
     Both are of in parts, the first a mean over the training domains: max_w min(A_s(w), A_t(w)), by
-    which Arjovsky et al. (2019) and Table 1 of the paper choose hyper-parameters.  Where the best
-    on one side is the worst on the other (colour), it finds the best of both; but as it looks at
-    the very accuracy that is reported, that number is the best of all draws, and no estimate of
-    what a new domain would give.
+    which Arjovsky et al. (2019) and Table 1 of the paper select hyper-parameters.  Where the best
+    on one side is the worst on the other (colour), it finds a compromise.  It uses the very
+    accuracy that is reported, so that number is the best of all draws, not an estimate of the
+    accuracy on a new domain.
 
-    ``extra`` is evaluated to be reported beside the choice (the study's gray digits), not to make
-    it.
+    ``extra`` (the study's gray digits) is evaluated to be reported, not to select.
     """
 
     name = "best-minimum"

@@ -9,8 +9,8 @@ from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, Selection, Selector, earliest_best
 from shiftproof.theory.target import target_gap
 
-# A concept shift is taken to be absent if its p-value is at least this.  Here the costly mistake is
-# to accept a model that shifts, not to refuse one that does not: another step will do.
+# A concept shift is taken to be absent if its p-value is at least this.  The costly mistake is to
+# accept a model that shifts, not to reject one that does not: another step can be selected.
 LEVEL = 0.2
 
 
@@ -21,7 +21,7 @@ class Invariance(Selector):
     Only the out parts of the training domains are read.  A step is accepted if "no concept shift",
     I(Y;D|R) = 0 for the outputs R, is not rejected between them, and if its risk is below that of
     the label shares in each: a model that has learnt nothing is invariant too.  Of those, the
-    highest −(worst risk) is chosen.
+    highest −(worst risk) is selected.
 
     A step that is not accepted scores −(M + worst risk + M √(I(R,Y;D)/2)).  The root bounds the
     mean gap to a new domain's risk (Theorem III.5), with I(R,Y;D) = I(R;D) + I(Y;D|R) as measured,

@@ -1,4 +1,4 @@
-"""Selection by domains that were held out of training in their turn."""
+"""Selection by other domains, each held out in turn."""
 
 from __future__ import annotations
 

@@ -1,0 +1,27 @@
+"""What a program calls: one function a verb, one file each.
+
+The command line parses its options, calls these functions and prints their results.  They print
+nothing themselves: progress goes to a callable or an observer.  `shiftproof` exports them:
+`shiftproof.train` is `shiftproof.api.train`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from shiftproof import LazyPackage
+
+if TYPE_CHECKING:
+    from shiftproof.api.diagnose import diagnose
+    from shiftproof.api.load import load
+    from shiftproof.api.load_model import load_model
+    from shiftproof.api.report import report
+    from shiftproof.api.sweep import sweep
+    from shiftproof.api.train import train
+    from shiftproof.api.train_each import train_each
+
+__all__ = ["diagnose", "load", "load_model", "report", "sweep", "train", "train_each"]
+
+_HOMES = {verb: f"{__name__}.{verb}" for verb in __all__}
+sys.modules[__name__].__class__ = LazyPackage

@@ -1,0 +1,20 @@
+"""`load_model`: a trained model, from its run or its file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from shiftproof.inference.model import TrainedModel
+
+
+def load_model(path: str | os.PathLike[str], device: str = "auto") -> TrainedModel:
+    """Return the model in the folder of a finished run, or in a model file.
+
+    Reading a model runs no code from it.
+
+    Args:
+        path: the folder of a run, or a `.safetensors` file that `shiftproof` wrote.
+        device: auto, cpu, cuda or mps.
+    """
+    return TrainedModel.load(Path(path).expanduser(), device)

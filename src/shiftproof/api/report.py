@@ -1,0 +1,229 @@
+"""`report`: the tables of sweeps and runs, and a page of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.files import read_json, write_atomically
+from shiftproof.report.diagnosis import read_diagnosis
+from shiftproof.report.formats import (
+    accuracies_as_csv,
+    accuracy_records,
+    selected_as_csv,
+    selected_records,
+    tables_as_latex,
+    tables_as_markdown,
+    tables_as_text,
+)
+from shiftproof.report.page import Source, results_page, tables_html
+from shiftproof.report.sweep_tables import sweep_tables
+from shiftproof.report.table import Table
+from shiftproof.sweeps.aggregate import SelectionResults, aggregate
+from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
+from shiftproof.sweeps.domainbed.names import in_table_order
+from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
+from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.run_archive import write_archive
+from shiftproof.sweeps.selection import SELECTORS, Selector
+from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# In the order of DomainBed's tables; others follow.
+SELECTIONS = ("training-domain", "leave-one-domain-out", "oracle")
+# Only for runs that allow no other selection: beside others it would look like one of them.
+LAST_RESORT = "best-minimum"
+SUFFIXES = {
+    ".html": "html", ".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Report:
+    """What runs measured: tables, a page, and the runs behind the numbers.
+
+    ``results`` has one entry a selector.  ``baseline`` is the algorithm that the others are
+    compared with, and ``paths`` say where the runs were read.
+    """
+
+    runs: tuple[RunOutcome, ...]
+    results: tuple[SelectionResults, ...]
+    baseline: str = "erm"
+    paths: tuple[Path, ...] = ()
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """Accuracies by dataset, averages, ranks and tests against the baseline, by selector."""
+        return tuple(
+            table for results in self.results for table in sweep_tables(results, self.baseline)
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a dataset, algorithm, test domain and selector; numbers in percent."""
+        import pandas as pd
+
+        return pd.DataFrame(accuracy_records(self.results))
+
+    def selected_runs(self) -> pd.DataFrame:
+        """Return the run, step and hyper-parameters behind each number: one row a trial."""
+        import pandas as pd
+
+        return pd.DataFrame(selected_records(self.results))
+
+    def to_text(self) -> str:
+        """Return the tables as DomainBed prints them."""
+        return tables_as_text(self.tables, self._records)
+
+    def to_markdown(self) -> str:
+        """Return the tables in Markdown."""
+        return tables_as_markdown(self.tables, self._records)
+
+    def to_latex(self) -> str:
+        """Return the tables in LaTeX, marked as in the paper."""
+        return tables_as_latex(self.tables, self._records)
+
+    def to_csv(self) -> str:
+        """Return `to_frame` as CSV."""
+        return accuracies_as_csv(self.results)
+
+    def selected_to_csv(self) -> str:
+        """Return `selected_runs` as CSV."""
+        return selected_as_csv(self.results)
+
+    def page(self, command: str = "") -> str:
+        """Return one page of HTML with tables, charts and settings, which needs no network.
+
+        ``command`` is what the page says it was made by.
+        """
+        folders = [path for path in self.paths if path.is_dir()]
+        settings = [folder / "sweep.json" for folder in folders]
+        source = Source(
+            [str(path) for path in self.paths],
+            command,
+            [read_json(path) for path in settings if path.is_file()],
+            [read_diagnosis(p) for f in folders for p in sorted(f.rglob("diagnosis.json"))],
+        )
+        return results_page(self.runs, self.results, self.baseline, source)
+
+    def save(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        format: str | None = None,
+        command: str = "",
+    ) -> Path:
+        """Write the report to a file and return its path.
+
+        Args:
+            path: the file; by default `report.html` in the folder of the runs.
+            format: html, text, markdown, latex, csv or chosen (the selected runs); by default that
+                of the ending of ``path``.
+            command: what a page says it was made by.
+        """
+        path = self._page_path() if path is None else Path(path)
+        if format is None:
+            if path.suffix not in SUFFIXES:
+                raise InvalidValue(f"{path} must end in {', '.join(SUFFIXES)}, or give `format`")
+            format = SUFFIXES[path.suffix]
+        if not path.parent.is_dir():
+            raise DataError(f"there is no folder {path.parent} to write to")
+        text = self.page(command) if format == "html" else self.render(format)
+        write_atomically(path, text.encode())
+        return path
+
+    def render(self, format: str) -> str:
+        """Return the report in one of `FORMATS`."""
+        if format not in FORMATS:
+            raise UnknownName("format", format, FORMATS)
+        return FORMATS[format](self)
+
+    def write_domainbed(self, folder: str | os.PathLike[str]) -> int:
+        """Write the finished runs as DomainBed's logs to a new folder; return how many."""
+        return write_domainbed_runs(self.runs, Path(folder))
+
+    @property
+    def _records(self) -> int:
+        return sum(len(run.evaluations) for run in self.runs)
+
+    def _page_path(self) -> Path:
+        first = self.paths[0]
+        if first.is_dir():
+            return first / "report.html"
+        return first.with_name(first.name.removesuffix(".gz").removesuffix(".jsonl") + ".html")
+
+    def __repr__(self) -> str:
+        names = [results.selector.name for results in self.results]
+        return f"Report({len(self.runs)} runs, selection={names})"
+
+    def _repr_html_(self) -> str:
+        return tables_html(self.tables)
+
+
+FORMATS: dict[str, Callable[[Report], str]] = {
+    "text": Report.to_text,
+    "markdown": Report.to_markdown,
+    "latex": Report.to_latex,
+    "csv": Report.to_csv,
+    "chosen": Report.selected_to_csv,
+    "html": Report.page,
+}
+
+
+def report(
+    *folders: str | os.PathLike[str],
+    selection: str | Sequence[str] | None = None,
+    baseline: str | None = None,
+    as_domainbed: bool = False,
+) -> Report:
+    """Read the runs of sweeps, of `train` or of DomainBed, and select among them.
+
+    Args:
+        folders: folders of runs, or files of records; several are put together.
+        selection: how to select runs and steps, as in `sweep`; by default every way that the runs
+            allow.
+        baseline: the algorithm to compare with; by default erm.
+        as_domainbed: select also among runs that diverged or have not ended, as DomainBed's tool
+            does.
+    """
+    paths = tuple(map(Path, folders))
+    runs = read_sweep(*paths)
+    standalone = all(run.standalone for run in runs)
+    selectors = _selectors(selection, standalone=standalone)
+    if as_domainbed:
+        runs = [replace(run, status="finished") if run.evaluations else run for run in runs]
+    algorithms = {run.algorithm for run in runs}
+    if baseline is not None and baseline not in algorithms:
+        raise UnknownName("baseline of this sweep", baseline, sorted(algorithms))
+    expected = runs_to_compare(runs) if standalone else None
+    results = [aggregate(runs, selector, expected) for selector in selectors]
+    if selection is None:
+        results = [found for found in results if found.has_numbers] or results
+        results = [f for f in results if f.selector.name != LAST_RESORT] or results
+    return Report(tuple(runs), tuple(results), baseline or "erm", paths)
+
+
+def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:
+    """Write all runs of sweeps into one compressed file, which `report` reads; return how many."""
+    return write_archive(read_stored_runs(*map(Path, folders)), Path(out))
+
+
+def _selectors(selection: str | Sequence[str] | None, *, standalone: bool) -> list[Selector]:
+    """Return the selectors that were asked for, or all that make sense."""
+    known: dict[str, type[Selector]] = dict(SELECTORS.items())
+    everything = list(in_table_order(known, SELECTIONS))
+    if standalone:
+        known = {LastStep.name: LastStep, **known}
+        # Of one run each the oracle has nothing to select: it is the last step as well.
+        everything = [LastStep.name, *(name for name in everything if name != "oracle")]
+    asked = [selection] if isinstance(selection, str) else selection
+    names = everything if asked is None else list(asked)
+    for name in names:
+        if name not in known:
+            raise UnknownName("selection", name, known)
+    return [known[name]() for name in names]

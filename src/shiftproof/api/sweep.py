@@ -1,0 +1,185 @@
+"""`sweep`: the DomainBed protocol, from the plan to the last run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from shiftproof.api.report import Report, report
+from shiftproof.core.errors import InvalidValue
+from shiftproof.sweeps.executors import open_executor
+from shiftproof.sweeps.executors.base import Executor
+from shiftproof.sweeps.jobs import Frozen, Job, SweepData
+from shiftproof.sweeps.presets import preset_named
+from shiftproof.sweeps.read_runs import read_sweep
+from shiftproof.sweeps.selected_models import export_models, select_models
+from shiftproof.sweeps.selection import SELECTORS
+from shiftproof.sweeps.store import Failure, SweepFolder
+from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult, make_plan, run_sweep
+from shiftproof.sweeps.tracker import Standing
+from shiftproof.sweeps.variants import algorithm_names, variants_of
+
+SELECTION = ("training-domain", "oracle")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep: its folder, its plan, and how its runs ended.
+
+    ``result`` is None of a dry run.  ``models`` is the file that lists the exported models.
+    """
+
+    folder: Path
+    plan: SweepPlan
+    result: SweepResult | None = None
+    models: Path | None = None
+
+    @property
+    def status(self) -> str:
+        """`planned`, `stopped`, `failed` (some runs) or `finished`."""
+        if self.result is None:
+            return "planned"
+        if self.result.stopped:
+            return "stopped"
+        return "failed" if self.result.failures else "finished"
+
+    @property
+    def standing(self) -> Standing:
+        """The numbers of runs by state."""
+        return self.result.standing if self.result else Standing(len(self.plan.jobs))
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The runs that failed, each with the reason."""
+        return self.result.failures if self.result else []
+
+    def report(
+        self, *, selection: str | Sequence[str] | None = None, baseline: str | None = None
+    ) -> Report:
+        """Return the tables of the sweep; see `report`."""
+        return report(self.folder, selection=selection, baseline=baseline)
+
+    def __repr__(self) -> str:
+        folder, runs = str(self.folder), len(self.plan.jobs)
+        return f"Sweep(folder={folder!r}, runs={runs}, status={self.status!r})"
+
+
+def sweep(
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    algorithms: str | Sequence[str] = ("erm", "idm"),
+    *,
+    preset: str = "domainbed",
+    n_hparams: int = 20,
+    trials: int = 3,
+    selection: str | Sequence[str] = SELECTION,
+    out: str | os.PathLike[str] = "sweep",
+    hparams: Mapping[str, object] | None = None,
+    test_domains: str | Sequence[str] = (),
+    steps: int | None = None,
+    label: str | None = None,
+    domain: str | None = None,
+    backbone: str | None = None,
+    weights: str | os.PathLike[str] = "pretrained",
+    options: Mapping[str, str] | None = None,
+    executor: str = "local",
+    ray_address: str | None = None,
+    workers: int | None = None,
+    models: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    precision: str = "fp32",
+    retry_failed: bool = False,
+    dry_run: bool = False,
+    observer: SweepObserver | None = None,
+) -> Sweep:
+    """Run the DomainBed protocol in a folder; called again with the same settings, resume it.
+
+    The first Ctrl-C stops the runs after their current steps, with checkpoints.
+
+    Args:
+        data: datasets by name, folders of images, or tables; one or several.
+        algorithms: names of `shiftproof.ALGORITHMS`; or `all`, except those for full batches.
+        preset: size of the runs: `domainbed` (as published), `lite` (reduced size) or `table1` (500
+            full batches, as in IRM's study of Colored MNIST; two classes).
+        n_hparams: draws of hyper-parameters; the first is the defaults.
+        trials: repetitions with other data seeds.
+        selection: training-domain, leave-one-domain-out, oracle, invariance, best-minimum.
+        out: folder of the sweep.
+        hparams: hyper-parameters that are fixed in every run; tables name them after the algorithm.
+        test_domains: domains to hold out, which every dataset must have; by default each in turn.
+        steps: number of updates, in place of the preset's.
+        label: label column of tables.
+        domain: domain column of tables.
+        backbone: network that computes features where the preset freezes images; resnet50 by
+            default.
+        weights: weights of that network: a file, `pretrained` or `random`.
+        options: options of every dataset.
+        executor: where runs are made: `local` (processes) or `ray` (a cluster).
+        ray_address: HOST:PORT of a Ray cluster, or `auto`; by default Ray runs on this machine.
+        workers: runs at once; by default as cores and memory allow.
+        models: folder to write the selected models to, after the runs.
+        device: auto, cpu, cuda or mps.
+        precision: fp32 or bf16.
+        retry_failed: run failed runs again.
+        dry_run: plan the runs and measure a few steps, but run nothing.
+        observer: told of progress; see `SweepObserver`.
+    """
+    several = [data] if isinstance(data, str | os.PathLike) else data
+    names = [os.fspath(each) for each in several]
+    if not names:
+        raise InvalidValue("`data` must name at least one dataset")
+    if workers is not None and workers < 1:
+        raise InvalidValue(f"`workers` must be at least 1, not {workers}")
+    observer = observer or SweepObserver()
+    size = preset_named(preset)
+    frozen = Frozen(backbone or "resnet50", os.fspath(weights), precision)
+    selectors = [selection] if isinstance(selection, str) else list(selection)
+    held_out = [test_domains] if isinstance(test_domains, str) else list(test_domains)
+    folder = Path(out)
+    # The executor first, because planning takes a while: an error is told at once.
+    with open_executor(executor, workers, ray_address) as place:
+        plan = make_plan(
+            [SweepData.at_size(size, name, frozen, options, label, domain) for name in names],
+            variants_of(algorithm_names(algorithms), hparams or {}),
+            size,
+            selectors,
+            n_hparams=n_hparams,
+            trials=trials,
+            steps=steps,
+            device=device,
+            precision=precision,
+            test_domains=held_out,
+            progress=observer.progress,
+        )
+        observer.planned(plan, place.workers(plan.jobs, plan.memory))
+        if dry_run:
+            return Sweep(folder, plan)
+        result = run_sweep(
+            plan, folder, executor=place, retry_failed=retry_failed, observer=observer
+        )
+        if models is None or not result.complete:
+            return Sweep(folder, plan, result)
+        return _export(Sweep(folder, plan, result), selectors, Path(models), place, observer)
+
+
+def _export(
+    sweep: Sweep, selectors: Sequence[str], out: Path, executor: Executor, observer: SweepObserver
+) -> Sweep:
+    """Write the models that the selectors select; runs may have to be repeated for it."""
+    plan = sweep.plan
+    outcomes = read_sweep(sweep.folder)
+    selected = select_models(plan.jobs, outcomes, [SELECTORS.get(name)() for name in selectors])
+    result = sweep.result
+
+    def run(jobs: Sequence[Job], folder: Path) -> bool:
+        nonlocal result
+        settings = {**plan.settings, "chosen from": "a sweep"}
+        again = replace(plan, jobs=tuple(jobs), settings=settings)
+        repeated = run_sweep(again, folder, executor=executor, retry_failed=True, observer=observer)
+        if not repeated.complete:
+            result = repeated
+        return repeated.complete
+
+    index = export_models(selected, SweepFolder(sweep.folder), out, run)
+    return replace(sweep, result=result, models=index)

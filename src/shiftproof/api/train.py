@@ -1,0 +1,231 @@
+"""`train`: one run, from the data to the trained model."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
+
+from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.data import DomainDataset
+from shiftproof.inference.model import MODEL, TrainedModel, trained_model
+from shiftproof.models.weights import PRETRAINED
+from shiftproof.training.config import DEFAULT_EVALUATION, RunConfig, configure
+from shiftproof.training.features import freeze as freeze_backbone
+from shiftproof.training.loop import RunResult
+from shiftproof.training.loop import train as run
+from shiftproof.training.observers import CompositeObserver, Observer
+from shiftproof.training.records import Record
+from shiftproof.training.tensorboard import TensorBoard
+
+
+@dataclass(frozen=True)
+class TrainedRun(RunResult):
+    """How a run ended, with its configuration and its model.
+
+    `status` is `finished`, `diverged` (the loss was not finite) or `stopped` (interrupted: call
+    `train` again to resume).  `seconds` counts training and evaluation.  `records` holds all
+    evaluations; they are in `folder` too.
+    """
+
+    config: RunConfig = field(kw_only=True)
+
+    @property
+    def metrics(self) -> Record:
+        """The last record: losses, and the accuracy and risk of every evaluated set."""
+        return self.records[-1] if self.records else {}
+
+    @cached_property
+    def model(self) -> TrainedModel:
+        """The trained model, read from the folder when first used."""
+        if self.status != "finished":
+            raise DataError(f"the run in {self.folder} has no model: it {self.status}")
+        return TrainedModel.load(self.folder, self.config.device)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        return {
+            "test_domains": list(self.config.test_domains),
+            "status": self.status,
+            "step": self.step,
+            "seconds": round(self.seconds, 3),
+            "folder": str(self.folder),
+            "final": self.metrics or None,
+        }
+
+    def __repr__(self) -> str:
+        return f"TrainedRun(status={self.status!r}, step={self.step}, folder={str(self.folder)!r})"
+
+
+def train(
+    data: Data,
+    algorithm: str = "idm",
+    *,
+    test_domains: str | Sequence[str] = (),
+    hparams: Mapping[str, object] | None = None,
+    steps: int = 5001,
+    seed: int = 0,
+    data_seed: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    backbone: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
+    freeze: bool = False,
+    holdout: float = 0.2,
+    eval_every: int | None = None,
+    evaluate: str | Sequence[str] = DEFAULT_EVALUATION,
+    device: str = "auto",
+    precision: str = "fp32",
+    average: str = "none",
+    augment_validation: bool = False,
+    workers: int | None = None,
+    checkpoint_seconds: float = 5.0,
+    tensorboard: bool = False,
+    observer: Observer | None = None,
+    **loading: Unpack[LoadOptions],
+) -> TrainedRun:
+    """Train a model in a folder; called again with the same settings, resume or return the result.
+
+    The first Ctrl-C stops training after the current step with a checkpoint.
+
+    Args:
+        data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
+        algorithm: a name of `shiftproof.ALGORITHMS`.
+        test_domains: domains kept out of training; none trains on all of them.
+        hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults.
+        steps: number of updates.
+        seed: seed of starting weights, batches and noise.
+        data_seed: seed of generated data and of the splits; `seed` by default.
+        out: folder of the run; by default one in `runs`, named after the run.
+        backbone: the network: mlp, mnist-cnn, resnet18, resnet50 or a name of timm's; the
+            dataset's own by default.
+        weights: starting weights of the backbone: a file, `pretrained` or `random`.
+        freeze: compute the features of all images with the backbone once, and train on them.
+        holdout: share of each domain that is not trained on.
+        eval_every: steps between evaluations; 0 evaluates after the last step only.
+        evaluate: which sets to evaluate: train-in, train-out, test-in, test-out, extra; and
+            invariance, which tests whether the outputs on train-out mean the same in every
+            training domain.
+        device: auto, cpu, cuda or mps.
+        precision: fp32 or bf16.
+        average: which weights to score: the last (`none`), averaged (`ema`, `swad`), or the best
+            on the held-out parts of the training domains (`best`).
+        augment_validation: evaluate the training domains on random views, as DomainBed does.
+        workers: threads that read images ahead; by default one a core, at most eight.
+        checkpoint_seconds: shortest time between checkpoints.
+        tensorboard: write the records for TensorBoard, into the folder.
+        observer: told of progress, evaluations and notes; see `Observer`.
+    """
+    folder = folder_of(out)
+    if not checkpoint_seconds >= 0:
+        raise InvalidValue(f"`checkpoint_seconds` must be at least 0, not {checkpoint_seconds}")
+    observer = observer or Observer()
+    dataset, hparams, backbone = prepare(
+        data,
+        observer,
+        hparams=hparams,
+        seed=checked_seed(seed, data_seed),
+        backbone=backbone,
+        weights=weights,
+        freeze=freeze,
+        device=device,
+        precision=precision,
+        workers=workers,
+        loading=loading,
+    )
+    config = configure(
+        dataset,
+        algorithm,
+        test_domains=names(test_domains),
+        backbone=backbone,
+        hparams=hparams,
+        steps=steps,
+        eval_every=eval_every,
+        evaluate=names(evaluate),
+        holdout=holdout,
+        seed=seed,
+        data_seed=data_seed,
+        device=device,
+        precision=precision,
+        average=average,
+        augment_validation=augment_validation,
+    )
+    folder = folder or Path("runs", _name(config))
+    observers = [observer, TensorBoard(folder)] if tensorboard else [observer]
+    result = run(config, dataset, folder, CompositeObserver(observers), checkpoint_seconds, workers)
+    if result.status == "finished" and not (folder / MODEL).exists():
+        trained_model(config, dataset, folder, observer.progress).save(folder)
+    return TrainedRun(**vars(result), config=config)
+
+
+class Prepared(NamedTuple):
+    """Data that training can start on, and what is left of the settings for it."""
+
+    dataset: DomainDataset
+    hparams: Mapping[str, object]
+    backbone: str | None
+
+
+def prepare(
+    data: Data,
+    observer: Observer,
+    *,
+    hparams: Mapping[str, object] | None,
+    seed: int,
+    backbone: str | None,
+    weights: str | os.PathLike[str] | None,
+    freeze: bool,
+    device: str,
+    precision: str,
+    workers: int | None,
+    loading: LoadOptions,
+) -> Prepared:
+    """Load the data and, with `freeze`, turn images into the features of `backbone`."""
+    given = dict(hparams or {})
+    if weights is not None:
+        if "weights" in given:
+            raise InvalidValue("`weights` and `hparams` give weights twice")
+        given["weights"] = os.fspath(weights)
+    dataset = load(data, seed=seed, progress=observer.progress, **loading)
+    if freeze:
+        dataset = freeze_backbone(
+            dataset,
+            backbone or dataset.backbone,
+            str(given.pop("weights", PRETRAINED)),
+            device=device,
+            precision=precision,
+            workers=workers,
+            progress=observer.progress,
+        )
+        backbone = None
+    observer.loaded(dataset)
+    return Prepared(dataset, given, backbone)
+
+
+def folder_of(out: str | os.PathLike[str] | None) -> Path | None:
+    """Return the folder to write to, or None for the default."""
+    if out is None:
+        return None
+    if Path(out) == Path():
+        raise InvalidValue("`out` must name a folder")
+    return Path(out).expanduser()
+
+
+def as_folder(name: str) -> str:
+    """Return a name with all that a folder should not be called replaced.
+
+    >>> as_folder("west & east/2"), as_folder("10%")
+    ('west_east_2', '10%')
+    """
+    return re.sub(r"[^\w.%-]+", "_", name)
+
+
+def _name(config: RunConfig) -> str:
+    """Return what the folder of a run is called by default."""
+    held_out = as_folder("+".join(config.test_domains))
+    without = f"-without-{held_out}" if held_out else ""
+    return f"{config.dataset}-{config.algorithm}{without}-{config.run_id[:8]}"

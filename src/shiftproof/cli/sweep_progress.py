@@ -1,0 +1,68 @@
+"""The progress of a sweep on standard error, and its end."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from shiftproof.cli.progress import LoadingBar
+from shiftproof.report.sweep import failure_lines, plan_table, standing_table
+from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult
+from shiftproof.sweeps.tracker import Standing
+
+
+class SweepProgress(SweepObserver):
+    """Shows a loading bar, the plan, how the runs stand, and how they ended."""
+
+    def __init__(self, *, quiet: bool, dry_run: bool) -> None:
+        self._quiet = quiet
+        self._dry_run = dry_run
+        self._console = Console(stderr=True)
+        self._shown = ExitStack()
+        self._bar: LoadingBar | None = None
+        self._live: Live | None = None
+
+    def __enter__(self) -> SweepProgress:
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self._shown.close()
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Move the loading bar."""
+        if self._bar is None:
+            self._bar = self._shown.enter_context(LoadingBar(quiet=self._quiet))
+        self._bar(what, done, total)
+
+    def planned(self, plan: SweepPlan, workers: int, done: int = 0) -> None:
+        """Print the plan."""
+        self._shown.close()
+        if self._dry_run or (plan.jobs and not self._quiet):
+            if done:
+                total = done + len(plan.jobs)
+                self._console.print(f"{done} of {total} runs are done; left:")
+            self._console.print(plan_table(plan, workers))
+
+    def standing(self, standing: Standing) -> None:
+        """Show how the runs stand, on a terminal."""
+        if self._quiet or not self._console.is_terminal:
+            return
+        if self._live is None:
+            live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live = self._shown.enter_context(live)
+        self._live.update(standing_table(standing), refresh=True)
+
+    def ended(self, result: SweepResult) -> None:
+        """Print how the runs ended."""
+        self._shown.close()
+        self._live = None
+        Console().print(standing_table(result.standing))
+        for line in failure_lines(result.failures):
+            typer.echo(line, err=True)
+        if result.stopped:
+            typer.echo("Interrupted. Run the same command again to resume.", err=True)
+        elif result.failures:
+            typer.echo("--retry-failed runs the failed runs again", err=True)

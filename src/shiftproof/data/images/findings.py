@@ -1,0 +1,226 @@
+"""What can be wrong with a set of labelled images, in words: where it is, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from shiftproof.core.text import counted
+from shiftproof.data.images.index import ImageRecord
+
+# With fewer images, the fifth that is held out for validation may be empty.
+FEWEST_PER_CLASS = 5
+EXAMPLES = 5
+MOST_IN_A_LINE = 4
+
+Severity = Literal["error", "warning", "note"]
+Expected = Mapping[str, Mapping[str, int] | int]
+
+
+class LabelledImage(NamedTuple):
+    """An image file with its domain and label."""
+
+    record: ImageRecord
+    domain: str
+    label: str
+
+
+Group = tuple[LabelledImage, ...]
+
+
+class Finding(NamedTuple):
+    """One problem, the first few places where it occurs, and what to do.
+
+    An error makes results wrong, a warning may, a note rarely does.
+    """
+
+    severity: Severity
+    what: str
+    where: list[str]
+    advice: str
+
+
+class _Words(NamedTuple):
+    severity: Severity
+    what: str
+    advice: str
+
+
+def difference(group: Group) -> tuple[bool, bool]:
+    """Return whether the labels differ, and whether the domains do."""
+    return len({image.label for image in group}) > 1, len({image.domain for image in group}) > 1
+
+
+COPIES = (
+    _Words(
+        "error",
+        "{files} files are copies of {groups}, with different labels.",
+        "Keep each image under its correct label and delete the other copies.",
+    ),
+    _Words(
+        "error",
+        "{files} files are copies of {groups}, in different domains:"
+        " a model is tested on images that it was trained on.",
+        "Keep each image in one domain and delete the other copies.",
+    ),
+    _Words(
+        "warning",
+        "{files} files are copies of {groups}, each in one class of one domain:"
+        " the validation split holds copies of training images.",
+        "Delete all copies but one.",
+    ),
+)
+LOOKALIKES = (
+    _Words(
+        "warning",
+        "Nearly identical pictures: {groups} with different labels.",
+        "Look at them; if one is a copy of the other, delete the one with the wrong label.",
+    ),
+    _Words(
+        "warning",
+        "Nearly identical pictures: {groups} in different domains;"
+        " a model may be tested on images that it was trained on.",
+        "Look at them; if one is a copy of the other, keep it in one domain only.",
+    ),
+    _Words(
+        "note",
+        "Nearly identical pictures: {groups} in one class of one domain;"
+        " accuracy on the validation split may be too high.",
+        "Look at them; if one is a copy of the other, delete one.",
+    ),
+)
+
+
+def repeated_images(
+    groups: Sequence[Group], words: tuple[_Words, ...], sign: str
+) -> Iterator[Finding]:
+    """Yield a finding for groups that differ in label, in domain, and in neither."""
+    noun = "image" if words is COPIES else "pair of files"
+    kinds: tuple[list[Group], ...] = ([], [], [])
+    for group in groups:
+        other_label, other_domain = difference(group)
+        kinds[0 if other_label else 1 if other_domain else 2].append(group)
+    for kind, (severity, what, advice) in zip(kinds, words, strict=True):
+        if kind:
+            files = f"{sum(map(len, kind)):,}"
+            what = what.format(files=files, groups=counted(len(kind), noun))
+            shown = [_joined(group, sign, with_label=kind is kinds[0]) for group in kind[:EXAMPLES]]
+            yield Finding(severity, what, shown, advice)
+
+
+def unreadable_images(images: Group) -> Iterator[Finding]:
+    """Yield a finding for files that cannot be decoded."""
+    if images:
+        yield Finding(
+            "error",
+            f"{counted(len(images), 'file')} cannot be read as an image.",
+            [f"{_named(image)}: {image.record.error}" for image in images[:EXAMPLES]],
+            "Copy or download the files again, or delete them.",
+        )
+
+
+def unexpected_counts(
+    counts: Mapping[str, Mapping[str, int]], expected: Expected | None
+) -> Iterator[Finding]:
+    """Yield findings for domains and classes with more or fewer images than expected."""
+    if expected is None:
+        return
+    # (where, found, wanted)
+    compared: list[tuple[str, int, int]] = []
+    for domain in sorted({*counts, *expected}):
+        found, wanted = counts.get(domain, {}), expected.get(domain, 0)
+        if isinstance(wanted, int):
+            compared.append((domain, sum(found.values()), wanted))
+        else:
+            compared += [
+                (f"{domain}/{label}", found.get(label, 0), wanted.get(label, 0))
+                for label in sorted({*found, *wanted})
+            ]
+    total = sum(wanted for _, _, wanted in compared)
+    few = [(where, n, wanted) for where, n, wanted in compared if n < wanted]
+    if few:
+        missing = sum(wanted - n for _, n, wanted in few)
+        yield Finding(
+            "error",
+            f"{missing:,} of {counted(total, 'image')} are missing.",
+            [f"{where}: {n:,} of {wanted:,}" for where, n, wanted in few[:EXAMPLES]],
+            "Add the missing files, or report every result as one on an incomplete set.",
+        )
+    many = [(where, n, wanted) for where, n, wanted in compared if n > wanted]
+    if many:
+        yield Finding(
+            "warning",
+            f"{counted(sum(n - wanted for _, n, wanted in many), 'image')} more than expected.",
+            [f"{where}: {n:,} instead of {wanted:,}" for where, n, wanted in many[:EXAMPLES]],
+            "Remove files that are not part of the set.",
+        )
+
+
+def unbalanced_classes(usable: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
+    """Yield findings for domains without images, without some classes, or with few of one."""
+    present = {
+        domain: [label for label, n in classes.items() if n] for domain, classes in usable.items()
+    }
+    labels = sorted({label for classes in present.values() for label in classes})
+    empty = [domain for domain, classes in present.items() if not classes]
+    if empty or not usable:
+        what = f"{counted(len(empty), 'domain')} without a readable image."
+        advice = "Add images or delete the folder."
+        yield Finding("error", what if usable else "There are no images.", empty, advice)
+    if len(labels) == 1:
+        advice = "Add images of another class."
+        yield Finding("error", "All images have the same class.", labels, advice)
+        return
+    single = [domain for domain, classes in present.items() if len(classes) == 1]
+    if single:
+        yield Finding(
+            "warning",
+            f"{counted(len(single), 'domain')} with images of one class only:"
+            " there, the domain determines the class.",
+            [f"{domain}: {present[domain][0]}" for domain in single[:EXAMPLES]],
+            "Add images of other classes, or leave the domain out of training.",
+        )
+    lacking = {
+        domain: [label for label in labels if label not in classes]
+        for domain, classes in present.items()
+        if 1 < len(classes) < len(labels)
+    }
+    if lacking:
+        yield Finding(
+            "warning",
+            f"{counted(len(lacking), 'domain')} without images of some classes.",
+            [f"{domain}: no {', '.join(names)}" for domain, names in lacking.items()][:EXAMPLES],
+            "Add images of these classes, or expect lower accuracy on them.",
+        )
+    few = [
+        (f"{domain}/{label}", n)
+        for domain, classes in usable.items()
+        for label, n in classes.items()
+        if 0 < n < FEWEST_PER_CLASS
+    ]
+    if few:
+        yield Finding(
+            "warning",
+            f"{counted(len(few), 'class of a domain')} with fewer than {FEWEST_PER_CLASS} images:"
+            " the validation split may hold none of them.",
+            [f"{where}: {n}" for where, n in few[:EXAMPLES]],
+            "Add images of these classes.",
+        )
+
+
+def _joined(group: Group, sign: str, with_label: bool) -> str:
+    """Name the first few files of a group, first one of each domain and label."""
+    first: dict[tuple[str, str], int] = {}
+    for position, image in enumerate(group):
+        first.setdefault((image.domain, image.label), position)
+    others = sorted(set(range(len(group))) - set(first.values()))
+    chosen = [group[position] for position in [*first.values(), *others][:MOST_IN_A_LINE]]
+    names = sign.join(_named(image, with_label) for image in chosen)
+    left = len(group) - len(chosen)
+    return f"{names} and {left:,} more" if left else names
+
+
+def _named(image: LabelledImage, with_label: bool = False) -> str:
+    name = str(image.record.path)
+    name = name if name.isprintable() else repr(name)
+    return f"{name} ({image.domain}, {image.label})" if with_label else name

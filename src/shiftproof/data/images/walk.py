@@ -1,0 +1,45 @@
+"""Walk folders of images by name, without hidden files and those that macOS adds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from shiftproof.core.errors import DataError
+from shiftproof.data.images.decode import SUFFIXES
+
+_HIDDEN = (".", "__MACOSX")
+
+
+def visible(folder: Path) -> list[Path]:
+    """Return the files and folders in a folder, sorted by name."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise DataError(f"cannot read the folder {folder} ({error.strerror})") from error
+    return [folder / name for name in names if not name.startswith(_HIDDEN)]
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Return the folders in a folder, sorted by name."""
+    return [path for path in visible(folder) if path.is_dir()]
+
+
+def images_in(folder: Path) -> list[Path]:
+    """Return the image files directly in a folder, sorted by name."""
+    return [path for path in visible(folder) if is_image_name(path.name) and path.is_file()]
+
+
+def images_below(folder: Path) -> Iterator[Path]:
+    """Yield the image files of a folder and of those in it, at any depth."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(_HIDDEN))
+        for name in sorted(files):
+            if is_image_name(name) and not name.startswith(_HIDDEN):
+                yield Path(place) / name
+
+
+def is_image_name(name: str) -> bool:
+    """Whether a file name ends as one of an image does."""
+    return name.lower().endswith(SUFFIXES)

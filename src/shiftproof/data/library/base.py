@@ -1,0 +1,87 @@
+"""The library of published datasets on this machine: where each is, and how much of it.
+
+A dataset is in `datasets/NAME` of Shiftproof's cache folder as `domain/class/file`, with a
+`dataset.json` that records how many images there are.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.files import read_json
+from shiftproof.data.base import DATASETS, DatasetSource, Progress
+from shiftproof.data.cache_dir import cache_dir
+from shiftproof.data.images.files import LabelledPath
+
+RECORD = "dataset.json"
+# Images by domain, and in each by class in the order of the card's classes.
+Counts = Mapping[str, tuple[int, ...]]
+
+
+class Found(NamedTuple):
+    """The images of a dataset in folders as published, and notes on what was left out."""
+
+    samples: list[LabelledPath]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class LibraryDataset(DatasetSource):
+    """A registered dataset whose images are downloaded or imported into the library.
+
+    `bounds` gives the smallest and largest number of images of a domain where the exact number is
+    uncertain; elsewhere the card's number counts.
+    """
+
+    name: ClassVar[str]
+    layout: ClassVar[str] = "folders DOMAIN/CLASS"
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {}
+
+    @classmethod
+    @abstractmethod
+    def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
+        """Find the images in folders as published, by the card's names."""
+
+
+@dataclass(frozen=True)
+class LocalCopy:
+    """How much of a dataset is in the library."""
+
+    name: str
+    counts: Counts
+    complete: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def images(self) -> int:
+        """The number of images."""
+        return sum(map(sum, self.counts.values()))
+
+
+def library_datasets() -> dict[str, type[LibraryDataset]]:
+    """Return the registered datasets that the library can hold, by name."""
+    return {name: source for name, source in DATASETS.items() if issubclass(source, LibraryDataset)}
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of a dataset in the library; it may not exist."""
+    return cache_dir() / "datasets" / name
+
+
+def local_copy(name: str) -> LocalCopy | None:
+    """Return how much of a dataset is in the library, or None."""
+    path = folder_of(name) / RECORD
+    if not path.parent.is_dir():
+        return None
+    remedy = f"run `shiftproof data remove {name}`, then pull or import it again"
+    record = read_json(path, ("counts", "complete", "notes"), remedy)
+    try:
+        counts = {domain: tuple(map(int, row)) for domain, row in record["counts"].items()}
+        return LocalCopy(name, counts, bool(record["complete"]), tuple(map(str, record["notes"])))
+    except (ValueError, TypeError, AttributeError):
+        raise DataError(f"{path} is damaged; {remedy}") from None

@@ -1,0 +1,282 @@
+"""Add datasets to the library, by import or download, and remove them.
+
+A dataset is built in `datasets/.NAME` and renamed when it is complete.  So a folder with a
+dataset's name is always whole, even if a process was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.files import write_json
+from shiftproof.core.text import counted
+from shiftproof.data.base import DATASETS, DatasetCard, Progress, silent
+from shiftproof.data.cache_dir import cache_dir
+from shiftproof.data.images.decode import SUFFIXES
+from shiftproof.data.images.files import LabelledPath
+from shiftproof.data.library.base import (
+    RECORD,
+    Found,
+    LibraryDataset,
+    LocalCopy,
+    folder_of,
+    local_copy,
+)
+from shiftproof.data.library.completeness import count, shortages
+from shiftproof.data.library.download import ByteProgress, fetch_any
+from shiftproof.data.library.unpack import extract
+from shiftproof.data.sources import Source
+
+# What is unpacked from an archive: images and their annotations.
+WANTED = (*SUFFIXES, ".json")
+
+
+def import_dataset(
+    name: str,
+    path: Path,
+    *,
+    replace: bool = False,
+    link: bool = False,
+    progress: Progress = silent,
+) -> LocalCopy:
+    """Copy a dataset from `path`, a folder or an archive as published, into the library.
+
+    A part of a dataset is imported too, and marked as incomplete; a later import with at least as
+    many images replaces it.  A complete or larger copy is replaced only with `replace`.  `link`
+    makes hard links to the files of a folder instead of copies.  Images are not decoded; empty
+    files are left out.
+    """
+    path = path.expanduser()
+    if not path.exists():
+        raise DataError(f"no such file or folder: {path}")
+    source = _library_dataset(name)
+    with _work_folder(name) as work:
+        _refuse_complete(name, replace)
+        return _take(source, [path], work, link, progress, replace)
+
+
+def pull_dataset(name: str, *, replace: bool = False, progress: Progress = silent) -> LocalCopy:
+    """Download a dataset and import it; the downloads are kept until the import has succeeded."""
+    source = _library_dataset(name)
+    _refuse_complete(name, replace)
+    downloads = cache_dir() / "downloads" / name
+    archives = [_fetch(name, sources, downloads, progress) for sources in source.card.sources]
+    with _work_folder(name) as work:
+        _refuse_complete(name, replace)
+        try:
+            held = _take(source, archives, work, False, progress, replace)
+        except DataError:
+            # A download without a checksum may be the cause: the next attempt downloads it again.
+            for path, sources in zip(archives, source.card.sources, strict=True):
+                if not any(s.sha256 or s.md5 for s in sources if s.filename == path.name):
+                    path.unlink(missing_ok=True)
+            raise
+    shutil.rmtree(downloads, ignore_errors=True)
+    return held
+
+
+def _fetch(name: str, sources: Sequence[Source], folder: Path, progress: Progress) -> Path:
+    by_hand = f"download it in a browser, then run `shiftproof data import {name} PATH`"
+    told = _in_megabytes(progress, f"downloading {sources[0].filename}")
+    return fetch_any(sources, folder, told, by_hand=by_hand)
+
+
+def _in_megabytes(progress: Progress, what: str) -> ByteProgress:
+    return lambda done, total: progress(f"{what}, MB", done // 10**6, (total or 0) // 10**6)
+
+
+def remove_dataset(name: str) -> None:
+    """Delete a dataset and its downloads."""
+    _library_dataset(name)
+    with _work_folder(name) as work:
+        if not folder_of(name).exists():
+            raise DataError(f"{name} is not on this machine")
+        os.rename(folder_of(name), work / "removed")
+    shutil.rmtree(cache_dir() / "downloads" / name, ignore_errors=True)
+
+
+# --- the import itself ------------------------------------------------------------------------
+
+
+def _library_dataset(name: str) -> type[LibraryDataset]:
+    source = DATASETS.get(name)
+    if not issubclass(source, LibraryDataset):
+        raise DataError(
+            f"{name} is part of the package: it needs no download and cannot be removed"
+        )
+    return source
+
+
+def _refuse_complete(name: str, replace: bool) -> None:
+    if replace or not folder_of(name).exists():
+        return
+    held = local_copy(name)
+    if held is not None and held.complete:
+        raise DataError(
+            f"{name} is already here and complete ({held.images:,} images); `replace=True`"
+            " overwrites it"
+        )
+
+
+def _refuse_fewer(name: str, images: int, paths: Sequence[Path]) -> None:
+    """Keep a part of a dataset from replacing a larger one."""
+    held = local_copy(name)
+    if held is not None and held.images > images:
+        raise DataError(
+            f"{name} is already here with {held.images:,} images, but"
+            f" {', '.join(map(str, paths))} has {images:,}; `replace=True` overwrites it anyway"
+        )
+
+
+@contextmanager
+def _work_folder(name: str) -> Iterator[Path]:
+    """Give this process alone an empty folder beside the dataset; it is deleted at the end."""
+    target = folder_of(name)
+    work = target.with_name(f".{name}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(target.with_name(f".{name}.lock"), blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise DataError(f"another process is changing {name}; wait until it has ended") from None
+    try:
+        # A process was killed between the two renamings of `_exchange`: restore the old dataset.
+        if (work / "replaced").exists() and not target.exists():
+            os.rename(work / "replaced", target)
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    finally:
+        lock.release()
+
+
+def _take(
+    source: type[LibraryDataset],
+    paths: Sequence[Path],
+    work: Path,
+    link: bool,
+    progress: Progress,
+    replace: bool,
+) -> LocalCopy:
+    """Copy the images at `paths` into the library, by way of the work folder."""
+    name = source.name
+    found = _find(source, paths, work / "unpacked", progress)
+    samples, notes = _without_empty_files(found)
+    if not replace:
+        _refuse_fewer(name, len(samples), paths)
+    if not link:
+        _require_space(name, [s.path for s in samples if not s.path.is_relative_to(work)])
+    staged = work / "staged"
+    for domain, label in sorted({(sample.domain, sample.label) for sample in samples}):
+        (staged / domain / label).mkdir(parents=True)
+    for done, sample in enumerate(samples):
+        progress(f"importing {name}", done, len(samples))
+        target = staged / sample.domain / sample.label / sample.path.name
+        _place(sample.path, target, ours=sample.path.is_relative_to(work), link=link)
+    progress(f"importing {name}", len(samples), len(samples))
+
+    counts = count(samples, source.card)
+    held = LocalCopy(name, counts, not shortages(source, counts), tuple(notes))
+    _finish(staged, held)
+    _exchange(staged, folder_of(name), work / "replaced")
+    return held
+
+
+def _find(
+    source: type[LibraryDataset], paths: Sequence[Path], unpacked: Path, progress: Progress
+) -> Found:
+    """Find the images at `paths`; archives in a folder are unpacked if a domain is missing."""
+    folders = [path for path in paths if path.is_dir()]
+    archives = [path for path in paths if not path.is_dir()]
+    found = source.collect(folders, progress)
+    if len({sample.domain for sample in found.samples}) < len(source.card.counts):
+        archives += [a for folder in folders for a in _archives_in(folder, source.card)]
+    for number, archive in enumerate(archives):
+        told = _in_megabytes(progress, f"unpacking {archive.name}")
+        folders.append(unpacked / str(number))
+        extract(archive, folders[-1], progress=told, keep=lambda p: p.suffix.lower() in WANTED)
+    if archives:
+        found = source.collect(folders, progress)
+    if not found.samples:
+        card = source.card
+        raise DataError(
+            f"{', '.join(map(str, paths))} holds no image of {source.name}; looked for:"
+            f" {source.layout}, DOMAIN one of {', '.join(card.counts)}, CLASS one of"
+            f" {', '.join(card.classes[:5])}{', …' * (len(card.classes) > 5)}"
+        )
+    return found
+
+
+def _archives_in(folder: Path, card: DatasetCard) -> list[Path]:
+    """Return the published archives in a folder, except those that are unpacked beside it."""
+    names = {source.filename for alternatives in card.sources for source in alternatives}
+    found = [folder / name for name in sorted(names) if (folder / name).is_file()]
+    return [path for path in found if not path.with_name(path.name.partition(".")[0]).is_dir()]
+
+
+def _without_empty_files(found: Found) -> tuple[list[LabelledPath], list[str]]:
+    samples = [sample for sample in found.samples if sample.path.stat().st_size]
+    empty = len(found.samples) - len(samples)
+    if not empty:
+        return samples, found.notes
+    return samples, [*found.notes, f"left out {counted(empty, 'empty file')}"]
+
+
+def _require_space(name: str, copied: Sequence[Path]) -> None:
+    needed = sum(path.stat().st_size for path in copied)
+    folder = folder_of(name).parent
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise DataError(
+            f"{name} needs {needed / 1e6:,.0f} MB in {folder}, where {free / 1e6:,.0f} MB are free;"
+            " free some space, use `link=True`, or set SHIFTPROOF_HOME to a folder on a larger disk"
+        )
+
+
+def _place(path: Path, target: Path, *, ours: bool, link: bool) -> None:
+    """Put a file into the dataset: by a hard link if it is a temporary file, or if asked."""
+    if target.exists():
+        raise DataError(f"two images are named {target.parent.name}/{target.name}; rename one")
+    if ours or link:
+        try:
+            os.link(path.resolve() if path.is_symlink() else path, target)
+            return
+        except OSError as error:
+            if not ours:
+                raise DataError(
+                    f"{path} cannot be linked to {target.parent} ({error.strerror}); hard links"
+                    " need both on one disk: import without `link`"
+                ) from error
+    shutil.copyfile(path, target)
+
+
+def _finish(staged: Path, held: LocalCopy) -> None:
+    """Write the record, once all images are on the disk."""
+    if hasattr(os, "sync"):
+        os.sync()
+    write_json(
+        staged / RECORD, {key: value for key, value in asdict(held).items() if key != "name"}
+    )
+
+
+def _exchange(staged: Path, target: Path, replaced: Path) -> None:
+    """Replace the old dataset by the new one; if that fails, the old one stays."""
+    try:
+        if target.exists():
+            os.rename(target, replaced)
+        os.rename(staged, target)
+    except BaseException:
+        if replaced.exists() and not target.exists():
+            os.rename(replaced, target)
+        raise

@@ -1,0 +1,93 @@
+"""Which columns of a table can be features; every column left out is named in a note."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.text import counted, listed, quoted
+from shiftproof.data.tables.cell_types import kind_of, texts
+from shiftproof.data.tables.groups import FEW, Groups, is_number, one_to_one
+from shiftproof.data.tables.preprocessing import Column
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# A text column with more distinct values, or with mostly distinct ones, is not a category.
+MOST_CATEGORIES = 256
+
+
+def feature_columns(features: pd.DataFrame, table: str) -> tuple[tuple[Column, ...], list[str]]:
+    """Return the columns that can be features, and notes on the others."""
+    chosen: list[Column] = []
+    left_out: dict[str, list[str]] = {}
+    notes = []
+    for name in features.columns:
+        series = features[name]
+        kind = kind_of(series)
+        if kind == "category":
+            codes, found = texts(series)
+            if len(found) > MOST_CATEGORIES or (
+                len(found) > FEW and 2 * len(found) > (codes >= 0).sum()
+            ):
+                left_out.setdefault("text with too many distinct values", []).append(name)
+                continue
+            if all(map(is_number, found)) and series.dtype != "category":
+                notes.append(
+                    f"column {quoted(name)} holds numbers as text; they are taken as categories"
+                )
+            notes += _stray_words(series, codes, found, name)
+            chosen.append(Column(name, "category", tuple(sorted(found))))
+        elif kind == "number":
+            if _counts_rows(series):
+                left_out.setdefault("row numbers", []).append(name)
+                continue
+            chosen.append(Column(name, "number"))
+        else:
+            why = {"date": "dates; turn them into numbers to use them", "empty": "no values"}
+            left_out.setdefault(why.get(kind, "neither numbers nor text"), []).append(name)
+    notes = [f"left out, {why}: {listed(names)}" for why, names in left_out.items()] + notes
+    if not chosen:
+        raise DataError("; ".join([f"{table} has no column to learn from", *notes]))
+    return tuple(chosen), notes
+
+
+def copies_of_label_or_domain(
+    columns: tuple[Column, ...], x: np.ndarray, groups: Groups
+) -> list[str]:
+    """Return notes on columns that determine the label or the domain."""
+    kept = groups.domain >= 0
+    notes = []
+    for position, column in enumerate(columns):
+        for what, codes in (("label", groups.label), ("domain", groups.domain)):
+            if one_to_one(x[kept, position], codes[kept]):
+                notes.append(
+                    f"column {quoted(column.name)} determines the {what} exactly; if it is a copy,"
+                    f" drop it: `drop={[column.name]!r}`"
+                )
+    return notes
+
+
+def _stray_words(series: pd.Series, codes: np.ndarray, found: list[str], name: str) -> list[str]:
+    """Return a note on a column that would be numbers but for a few values."""
+    words = [code for code, text in enumerate(found) if not is_number(text)]
+    astray = np.isin(codes, words)
+    there = int((codes >= 0).sum())
+    if not words or 2 * astray.sum() > there or series.dtype == "category":
+        return []
+    row = int(np.flatnonzero(astray)[0])
+    return [
+        f"column {quoted(name)} is taken as {len(found)} categories because"
+        f" {counted(int(astray.sum()), 'value')} of {there} cannot be read as a number, the first"
+        f" {quoted(found[codes[row]])} in row {row + 1}; leave such cells empty to use it as"
+        " numbers"
+    ]
+
+
+def _counts_rows(series: pd.Series) -> bool:
+    """Return whether a column holds n consecutive whole numbers once each, as an index does."""
+    if len(series) <= FEW or series.isna().any() or series.dtype.kind not in "iu":
+        return False
+    return bool(series.is_unique and int(series.max()) - int(series.min()) == len(series) - 1)

@@ -1,0 +1,164 @@
+"""Labels and domains of a table's rows: which classes and domains there are, which row has which.
+
+Nothing is guessed silently: every row left out is named in the notes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.text import counted, quoted
+from shiftproof.data.base import DomainDataset
+from shiftproof.data.domain import Domain
+from shiftproof.data.similar_names import similar_names
+from shiftproof.data.tables.cell_types import NUMBER, kind_of, texts
+from shiftproof.data.tables.preprocessing import Columns
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+EVAL_EVERY = 100
+# More distinct labels than this are not classes.
+MOST_CLASSES = 1000
+# Up to this many distinct values count as few, even in a small table.
+FEW = 20
+_LONGEST_NAME = 200
+
+
+class Groups(NamedTuple):
+    """Which rows belong to which domain, and their labels.
+
+    `label` and `domain` [rows] are positions in `classes` and `names`; both are −1 where
+    the row is left out.
+    """
+
+    classes: tuple[str, ...]
+    names: tuple[str, ...]
+    label: np.ndarray
+    domain: np.ndarray
+    notes: tuple[str, ...]
+
+    def domains_of(self, x: Tensor) -> tuple[Domain, ...]:
+        """Split the inputs [rows, …] into domains; within a domain they keep their order."""
+        domains = []
+        for code, name in enumerate(self.names):
+            rows = torch.from_numpy(np.flatnonzero(self.domain == code))
+            domains.append(Domain(name, x[rows], torch.from_numpy(self.label)[rows]))
+        return tuple(domains)
+
+    def table(
+        self, name: str, x: Tensor, preparation: Columns, notes: Sequence[str] = ()
+    ) -> DomainDataset:
+        """Return the dataset of a table with the cells `x` [rows, columns]."""
+        return DomainDataset(
+            name,
+            self.domains_of(x),
+            self.classes,
+            regime="table",
+            backbone="mlp",
+            eval_every=EVAL_EVERY,
+            preparation=preparation,
+            notes=(*self.notes, *notes),
+        )
+
+
+def grouped(label: pd.Series, domain: pd.Series, table: str) -> Groups:
+    """Sort classes and domains, as numbers if all are numbers, and find the rows of each.
+
+    Rows without a label or domain are left out, with a note.
+    """
+    labels, classes = _names(label, "label", table)
+    codes, names = _names(domain, "domain", table)
+    notes = []
+    if (unlabelled := (labels < 0) & (codes >= 0)).any():
+        there, lost = (
+            np.bincount(codes[rows], minlength=len(names)) for rows in (codes >= 0, unlabelled)
+        )
+        of = [
+            f"{quoted(name)} {'all ' if lost[i] == there[i] else ''}{lost[i]}"
+            for i, name in enumerate(names)
+            if lost[i]
+        ]
+        notes.append(f"left out {counted(int(lost.sum()), 'row')} without a label: {', '.join(of)}")
+    if without_domain := int((codes < 0).sum()):
+        notes.append(f"left out {counted(without_domain, 'row')} without a domain")
+    kept = (labels >= 0) & (codes >= 0)
+    labels, classes = _renumbered(np.where(kept, labels, -1), classes)
+    codes, names = _renumbered(np.where(kept, codes, -1), names)
+    for what, found in (("class", classes), ("domain", names)):
+        if not found:
+            raise DataError(f"{table} has no row with both a label and a domain")
+        if len(found) == 1:
+            raise DataError(
+                f"{table} has one {what} only, {quoted(found[0])}, in"
+                f" {counted(int(kept.sum()), 'row')}; at least two are needed"
+            )
+    if one_to_one(labels[kept], codes[kept]):
+        notes.append(
+            "each domain has one class of its own, so the domain determines the label exactly;"
+            " check the label and domain columns"
+        )
+    notes += similar_names(names, "domains") + similar_names(classes, "classes")
+    if len(classes) > FEW and all(map(is_number, classes)):
+        notes.append(
+            f"the label has {len(classes)} distinct numbers, and each is a class of its own; check"
+            " the label column"
+        )
+    return Groups(tuple(classes), tuple(names), labels, codes, tuple(notes))
+
+
+def _names(series: pd.Series, what: str, table: str) -> tuple[np.ndarray, list[str]]:
+    """Return which of the sorted names each row has, −1 for none."""
+    column = f"the {what} column {quoted(str(series.name))} of {table}"
+    if kind_of(series) == "other":
+        raise DataError(f"{column} holds neither numbers nor text")
+    codes, names = texts(series)
+    if not names:
+        raise DataError(f"{column} is empty")
+    fractions = all(is_number(name) for name in names) and any("." in name for name in names)
+    many = len(names) > FEW and (fractions or 2 * len(names) > (codes >= 0).sum())
+    if many or (what == "label" and len(names) > MOST_CLASSES):
+        raise DataError(
+            f"{column} has {len(names)} distinct values in {(codes >= 0).sum()} rows, too many for"
+            f" a {'class label' if what == 'label' else 'domain'}: choose another column, or group"
+            " the values"
+        )
+    longest = max(names, key=len)
+    if len(longest) > _LONGEST_NAME:
+        raise DataError(
+            f"{column} holds a text of {len(longest)} characters, {quoted(longest)}; a {what} may"
+            f" have at most {_LONGEST_NAME}"
+        )
+    return _renumbered(codes, names)
+
+
+def _renumbered(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:
+    """Leave out names that no row has, and sort the others."""
+    present = [names[code] for code in np.unique(codes[codes >= 0])]
+    if all(map(is_number, present)):
+        present.sort(key=lambda name: (float(name), name))
+    else:
+        present.sort()
+    position = {name: code for code, name in enumerate(present)}
+    return np.array([*(position.get(name, -1) for name in names), -1])[codes], present
+
+
+def is_number(name: str) -> bool:
+    """Whether a text spells a finite number."""
+    return re.fullmatch(NUMBER, name) is not None
+
+
+def one_to_one(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two columns determine each other."""
+    firsts, seconds = (np.unique(side, return_inverse=True) for side in (one, other))
+    size = len(firsts[0])
+    if size != len(seconds[0]):
+        return False
+    return len(np.unique(firsts[1] * size + seconds[1])) == size

@@ -1,0 +1,29 @@
+"""The registry of models: ours by name, and timm's by theirs."""
+
+from __future__ import annotations
+
+from shiftproof.core.registry import Registry
+from shiftproof.models.base import Model
+from shiftproof.models.timm import full_name, timm_model
+
+
+class ModelRegistry(Registry[type[Model]]):
+    """Our models by name; any other name is looked up in timm, which is imported only then.
+
+    Iterating lists only ours: timm has a thousand more.
+    """
+
+    def get(self, name: str) -> type[Model]:
+        """Return our model of this name, or else timm's; raise with the nearest names of both."""
+        if name in self:
+            return super().get(name)
+        return timm_model(self.full_name(name))
+
+    def full_name(self, name: str) -> str:
+        """Return the name that identifies a model permanently: for timm, with its tag."""
+        if name in self:
+            return name
+        return full_name(name, ours=self)
+
+
+MODELS = ModelRegistry("backbone", package="shiftproof.models")

@@ -1,0 +1,93 @@
+"""From a study to its findings: make the runs that are left, read all, and compare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.paper.recorded_runs import runs_of_study
+from shiftproof.paper.studies import Choice, Findings, Study
+from shiftproof.sweeps.executors.base import Executor
+from shiftproof.sweeps.jobs import Frozen, Job, SweepData
+from shiftproof.sweeps.read_runs import read_sweep
+from shiftproof.sweeps.store import SweepFolder
+from shiftproof.sweeps.sweep import Block, SweepObserver, SweepResult, plan_blocks, run_sweep
+
+
+class Reproduced(NamedTuple):
+    """What a study found, and how its runs ended; None of a dry run, or if it was stopped."""
+
+    findings: Findings | None
+    result: SweepResult | None
+
+
+def reproduce(
+    study: Study,
+    choice: Choice,
+    folder: Path,
+    executor: Executor,
+    frozen: Frozen,
+    *,
+    device: str = "auto",
+    precision: str = "fp32",
+    retry_failed: bool = False,
+    dry_run: bool = False,
+    observer: SweepObserver | None = None,
+) -> Reproduced:
+    """Make the runs of a study that a folder lacks, and compare what there is with the paper.
+
+    ``frozen`` is the network whose features replace images where the preset freezes them.
+    """
+    observer = observer or SweepObserver()
+    store = SweepFolder(folder)
+    ended = ("finished", "diverged") if retry_failed else ("finished", "diverged", "failed")
+
+    def is_left(job: Job) -> bool:
+        return store.state(job) not in ended
+
+    plan = plan_blocks(
+        sweep_blocks(study, choice, frozen),
+        study.preset(choice.scale),
+        is_left=is_left,
+        device=device,
+        precision=precision,
+        progress=observer.progress,
+    )
+    left = tuple(job for job in plan.jobs if is_left(job))
+    workers = executor.workers(left, plan.memory)
+    observer.planned(replace(plan, jobs=left), workers, len(plan.jobs) - len(left))
+    if dry_run:
+        return Reproduced(None, None)
+    result = run_sweep(
+        plan, folder, executor=executor, retry_failed=retry_failed, observer=observer
+    )
+    # Even if some runs failed, the others make a table.
+    return Reproduced(None if result.stopped else read_findings(study, choice, folder), result)
+
+
+def sweep_blocks(study: Study, choice: Choice, frozen: Frozen) -> list[Block]:
+    """Return the runs of a study, on the datasets themselves or on what replaces them."""
+    preset = study.preset(choice.scale)
+    blocks = []
+    for block in study.blocks(choice):
+        path = choice.data.get(block.dataset)
+        # A folder of the user's is that folder, even if it has a dataset's name.
+        data = block.dataset if path is None else str(Path(path).expanduser().absolute())
+        blocks.append(Block(SweepData.at_size(preset, data, frozen), *block[1:]))
+    return blocks
+
+
+def read_findings(study: Study, choice: Choice, source: Path) -> Findings:
+    """Return what a study finds in the runs of a folder or a file of records."""
+    outcomes = read_sweep(source)
+    findings = study.find(runs_of_study(outcomes, study, choice), choice)
+    if not findings:
+        there = dict.fromkeys(f"{run.algorithm} on {run.dataset}" for run in outcomes)
+        some = ", ".join([*there][:3]) + (", …" if len(there) > 3 else "")
+        raise InvalidValue(
+            f"{source} has no finished run of {study.name} as asked for; it has"
+            f" {some or 'no run at all'}"
+        )
+    return findings

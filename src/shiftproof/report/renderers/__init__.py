@@ -1,0 +1,1 @@
+"""Ways to print a `Table`, one file each."""

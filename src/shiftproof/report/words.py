@@ -1,0 +1,61 @@
+"""Numbers and lists in words, and what the numbers of a sweep are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from shiftproof.core.text import counted, plural
+from shiftproof.sweeps.aggregate import DatasetResults
+from shiftproof.sweeps.domainbed.names import dataset_title
+
+ERROR_BAR = "population standard deviation over trials / √trials"
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return names as part of a sentence.
+
+    >>> joined(["a"]), joined(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def number_ranges(numbers: Iterable[int]) -> str:
+    """Return whole numbers in short.
+
+    >>> number_ranges([0, 1, 2, 5, 7, 8])
+    '0-2, 5, 7-8'
+    """
+    ordered = sorted(set(numbers))
+    runs = groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
+    spans = [[number for _, number in run] for _, run in runs]
+    return ", ".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else f"{s[0]}" for s in spans)
+
+
+def seeds(numbers: Sequence[int]) -> str:
+    """Return seeds in words.
+
+    >>> seeds([0, 1, 2])
+    'seeds 0-2'
+    """
+    return f"{plural('seed', len(numbers))} {number_ranges(numbers)}"
+
+
+def sizes_of(datasets: Sequence[DatasetResults]) -> str:
+    """Return the trials and draws of datasets, with their seeds; those of equal size together."""
+    sizes: dict[str, list[str]] = {}
+    for dataset in datasets:
+        sizes.setdefault(_size(dataset), []).append(dataset_title(dataset.dataset))
+    return "; ".join(
+        f"{joined(names)}: {text}" if len(sizes) > 1 else text for text, names in sizes.items()
+    )
+
+
+def _size(dataset: DatasetResults) -> str:
+    if dataset.standalone:
+        return f"runs of {seeds(dataset.trials)}"
+    return (
+        f"{counted(len(dataset.trials), 'trial')} ({seeds(dataset.trials)}),"
+        f" {counted(len(dataset.draws), 'hyper-parameter draw')} ({seeds(dataset.draws)})"
+    )

@@ -1,0 +1,101 @@
+"""One run of the estimator: its parameters as a configuration, and the trained model."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sklearn.utils import check_random_state  # type: ignore[import-untyped]
+
+from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.space import Regime, specs
+from shiftproof.data import DomainDataset
+from shiftproof.inference.model import TrainedModel, trained_model
+from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.sklearn.messages import Reporter
+from shiftproof.sweeps.presets import Preset
+from shiftproof.training.averaging import AVERAGES
+from shiftproof.training.config import RunConfig, configure
+from shiftproof.training.loop import train
+from shiftproof.training.records import Record
+
+# The weights to predict with, and what the training loop calls them.
+SELECTIONS = {"last": "none", "training-domain": "best", "ema": "ema", "swad": "swad"}
+# A short run is evaluated about this often, so that there are weights to choose from …
+EVALUATIONS = 20
+# … but with at least this many steps in between.
+FEWEST_STEPS_BETWEEN = 10
+
+
+def train_model(
+    params: Mapping[str, Any], dataset: DomainDataset, reporter: Reporter
+) -> tuple[TrainedModel, list[Record]]:
+    """Train with the parameters of an estimator; return the model and the records of training."""
+    config = configuration(params, dataset)
+    with TemporaryDirectory(prefix="shiftproof-") as folder:
+        # This run is never resumed, so it needs no checkpoint before its end.
+        result = train(config, dataset, Path(folder), reporter, float("inf"))
+        if result.status == "stopped":
+            raise KeyboardInterrupt  # the training loop caught it to end after a whole step
+        if result.status == "diverged":
+            raise InvalidValue(
+                f"training diverged: the loss of step {result.step} is not finite; try a smaller"
+                ' learning rate, such as `hparams={"lr": 1e-4}`'
+            )
+        if result.final.get("scored", {}).get("weights") == "raw":
+            reporter.note(
+                f"{params['selection']} found nothing to average in {config.steps} steps, so the"
+                " last weights are used; raise `steps` or choose another `selection`"
+            )
+        return trained_model(config, dataset, Path(folder)), result.records
+
+
+def configuration(params: Mapping[str, Any], dataset: DomainDataset) -> RunConfig:
+    """Return the configuration of a run with the parameters of an estimator."""
+    if params["selection"] not in SELECTIONS:
+        raise UnknownName("selection", str(params["selection"]), SELECTIONS)
+    if not isinstance(params["steps"], numbers.Integral):
+        raise InvalidValue(f"`steps` must be a whole number, not {params['steps']!r}")
+    steps = int(params["steps"])  # a search may give a NumPy integer, which JSON cannot hold
+    average = SELECTIONS[params["selection"]]
+    held_out = min(int(len(domain) * params["holdout"]) for domain in dataset.domains)
+    return configure(
+        dataset,
+        params["algorithm"],
+        backbone=params["backbone"],
+        hparams={
+            **_schedule(params["algorithm"], dataset.regime, steps),
+            **(params["hparams"] or {}),
+        },
+        steps=steps,
+        eval_every=min(dataset.eval_every, max(FEWEST_STEPS_BETWEEN, steps // EVALUATIONS)),
+        # Without held-out samples there is no evaluation; selecting by it is then an error.
+        evaluate=["train-out"] if held_out or AVERAGES[average].judges else [],
+        holdout=float(params["holdout"]),
+        seed=_seed(params["random_state"]),
+        device=params["device"],
+        precision=params["precision"],
+        average=average,
+        fewest_training_domains=1,
+    )
+
+
+def _schedule(algorithm: str, regime: Regime, steps: int) -> dict[str, object]:
+    """Return the hyper-parameters that count steps, scaled as in the presets of sweeps."""
+    size = Preset("estimator", steps=steps, evaluations=EVALUATIONS)
+    return {
+        name: size.sized(name, spec.at(regime).default, spec.unit)
+        for name, spec in specs(ALGORITHMS.get(algorithm).Hparams).items()
+        if spec.unit == "steps"
+    }
+
+
+def _seed(random_state: Any) -> int:
+    if not isinstance(random_state, numbers.Integral):
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    if random_state < 0:
+        raise InvalidValue(f"`random_state` must be at least 0, not {random_state}")
+    return int(random_state)

@@ -1,0 +1,57 @@
+"""Runs from folders and files: sweeps of ours or of DomainBed, standalone runs, archives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
+from shiftproof.sweeps.results import RunOutcome, checked
+from shiftproof.sweeps.run_archive import read_archive
+from shiftproof.sweeps.standalone_runs import find_standalone_runs, standalone_outcomes
+from shiftproof.sweeps.stored_run import StoredRun, read_run_folder
+
+
+def read_sweep(*paths: Path) -> list[RunOutcome]:
+    """Return every run under the folders, and those of archives; each file is read once.
+
+    Runs of our sweeps have a ``job.json``, DomainBed's a ``results.jsonl``, and those of `train`
+    neither.
+    """
+    found: list[RunOutcome] = []
+    standalone: list[Path] = []
+    for path in paths:
+        if path.is_file():
+            found += read_archive(path)
+            continue
+        if not path.is_dir():
+            raise DataError(f"there is no {path}; give the folder of a sweep or of a run")
+        jobs = sorted(path.rglob("job.json"))
+        logs = sorted(path.rglob("results.jsonl"))
+        if jobs and logs:
+            raise DataError(
+                f"{path} mixes runs of Shiftproof ({jobs[0].parent}) and of DomainBed"
+                f" ({logs[0].parent}); make a report of each"
+            )
+        own = find_standalone_runs(path) if not jobs and not logs else []
+        if not (jobs or logs or own):
+            raise DataError(
+                f"{path} holds no sweep: no job.json or config.json of a run (Shiftproof) and no"
+                " results.jsonl (DomainBed) anywhere in it"
+            )
+        found += [read_run_folder(job.parent).outcome() for job in jobs]
+        found += read_domainbed_runs(logs)
+        standalone += own
+    # Standalone runs are named by what distinguishes them from each other, so all at once.
+    return checked([*found, *standalone_outcomes([read_run_folder(p) for p in standalone])])
+
+
+def read_stored_runs(*paths: Path) -> list[StoredRun]:
+    """Return the runs of sweeps of ours with all that their files say, in order."""
+    folders = [job.parent for path in paths for job in sorted(path.rglob("job.json"))]
+    if not folders:
+        raise InvalidValue("a file of records is made from sweeps of Shiftproof, by their folders")
+    runs = [read_run_folder(folder) for folder in folders]
+    outcomes = [run.outcome() for run in runs]
+    by_key = {outcome.key: run for outcome, run in zip(outcomes, runs, strict=True)}
+    return [by_key[outcome.key] for outcome in checked(outcomes)]

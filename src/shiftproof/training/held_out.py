@@ -1,0 +1,53 @@
+"""How a run does on the domain that it held out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from shiftproof.data import DomainDataset
+from shiftproof.training.config import RunConfig
+from shiftproof.training.records import Record
+
+
+@dataclass(frozen=True)
+class HeldOutScore:
+    """Accuracies of a run that held out one domain.
+
+    `accuracy` is over the `samples` of the held-out domain that were evaluated;
+    `commonest_class` is what always predicting the domain's commonest class would give there.
+    `training_domains` is the mean over the training domains of the accuracy on the part of each
+    that was not trained on.  What was not evaluated is NaN.
+    """
+
+    domain: str
+    samples: int
+    accuracy: float
+    commonest_class: float
+    training_domains: float
+
+
+def held_out_score(config: RunConfig, record: Record, dataset: DomainDataset) -> HeldOutScore:
+    """Return the accuracies at one record of a run with one test domain."""
+    (domain,) = config.test_domains
+    accuracy: Mapping[str, float] = record.get("accuracy", {})
+    position = dataset.index_of(domain)
+    labels, split = dataset.domains[position].y, config.splits(dataset)[position]
+    sizes = {f"{domain}/in": len(split.in_), f"{domain}/out": len(split.out)}
+    evaluated = {name: size for name, size in sizes.items() if name in accuracy}
+    samples = sum(evaluated.values())
+    right = sum(size * accuracy[name] for name, size in evaluated.items())
+    within = [
+        value
+        for name, value in accuracy.items()
+        if name.endswith("/out") and name.rpartition("/")[0] != domain
+    ]
+    return HeldOutScore(
+        domain,
+        samples,
+        right / samples if samples else math.nan,
+        labels.bincount().max().item() / len(labels),
+        fmean(within) if within else math.nan,
+    )

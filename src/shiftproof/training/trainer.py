@@ -1,0 +1,188 @@
+"""An algorithm under training: one step, one evaluation, and all the state of both."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from dataclasses import InitVar, dataclass, field
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
+from shiftproof.core.types import Batch, Task
+from shiftproof.data import DomainDataset
+from shiftproof.data.domain import as_numbers
+from shiftproof.data.prefetch import prefetch
+from shiftproof.data.sampling import BatchSampler
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.training.averaging import AVERAGES
+from shiftproof.training.checkpoint import State
+from shiftproof.training.config import INVARIANCE, RunConfig
+from shiftproof.training.device_series import DeviceSeries
+from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_evaluation
+from shiftproof.training.invariance import shift_of_outputs
+from shiftproof.training.load_run import fitted_preparation
+from shiftproof.training.records import Record
+
+
+@dataclass
+class Trainer:
+    """An algorithm under training, with all the state that the next step depends on.
+
+    Of the checkpoint `saved`, the preparation of the inputs is used; `load` restores the rest.
+    """
+
+    config: RunConfig
+    dataset: DomainDataset
+    workers: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    pending: dict[str, DeviceSeries] = field(default_factory=dict)
+    saved: InitVar[State | None] = None
+
+    def __post_init__(self, saved: State | None) -> None:
+        config = self.config
+        self.splits = config.splits(self.dataset)
+        splits = config.training_splits(self.dataset)
+        self.preparation = fitted_preparation(config, self.dataset, saved)
+        self.dataset = self.dataset.prepared(self.preparation).in_memory()
+        self.algorithm = build_algorithm(config, config.task(self.dataset))
+        self.average = AVERAGES[config.average](self.algorithm)
+        dataset = self.dataset.to(torch.device(config.device))
+        self.sampler = BatchSampler(
+            [domain for domain in dataset.domains if domain.name in splits],
+            [split.in_ for split in splits.values()],
+            self.algorithm.hparams.batch_size,
+            stream_seed(config.seed, "sampler"),
+        )
+        self.evaluation = plan_evaluation(config, dataset, self.splits)
+        self._batches: Generator[Batch, None, None] | None = None
+        torch.manual_seed(stream_seed(config.seed, "noise"))
+        self.algorithm.train()
+
+    def advance(self) -> dict[str, Tensor]:
+        """Take one step; return the losses, still on the device."""
+        batch = self._next_batch()
+        with self._autocast():
+            measured = self.algorithm.update(batch)
+        self.step += 1
+        self.average.follow(self.step)
+        for name, value in measured.items():
+            self.pending.setdefault(name, DeviceSeries()).append(value)
+        return measured
+
+    def _next_batch(self) -> Batch:
+        if self._batches is None:
+            steps = range(self.step, self.config.steps)
+            lazy = any(domain.is_lazy for domain in self.dataset.domains)
+            self._batches = prefetch(self.sampler.stored, steps, self.workers if lazy else 0)
+        x, y = next(self._batches)
+        device = torch.device(self.config.device)
+        return Batch(as_numbers(x.to(device)), y.to(device))
+
+    def close(self) -> None:
+        """Stop reading batches ahead."""
+        if self._batches is not None:
+            self._batches.close()
+            self._batches = None
+
+    def evaluation_due(self) -> bool:
+        """Whether the run is evaluated after this many updates."""
+        return self.config.evaluates_after(self.step)
+
+    def divergence(self) -> int | None:
+        """Return the first pending step whose loss was not finite, or None."""
+        losses = self.pending.get("loss")
+        if not losses:
+            return None
+        bad = (~losses.values().isfinite()).nonzero()
+        return None if len(bad) == 0 else self.step - len(losses) + int(bad[0]) + 1
+
+    def measure(self) -> Record:
+        """Evaluate, and average the losses over the steps since the last record.
+
+        If the run averages weights, the average is scored (see `averaging`), and the field
+        `scored` describes it; `validation_risk` is the risk of the raw weights that the average
+        uses.  `shift` is that of the scored outputs (see `invariance`), if it was requested.
+        """
+        record: Record = {"step": self.step}
+        record |= {name: series.values().mean().item() for name, series in self.pending.items()}
+        self.pending.clear()
+        if self.average.judges:
+            record["validation_risk"] = self._validation_risk()
+            self.average.judge(record["validation_risk"])
+        with self.average.in_place():
+            scores = self._scores(self.evaluation)
+        record["accuracy"] = {name: score.accuracy for name, score in scores.items()}
+        record["risk"] = {name: score.risk for name, score in scores.items()}
+        if INVARIANCE in self.config.evaluate:
+            outputs = {name: score.outputs for name, score in scores.items() if score.outputs}
+            # The same samples and resamples at every step and in every run on this data.
+            record["shift"] = shift_of_outputs(
+                outputs, seed_hash(INVARIANCE, self.config.data_seed)
+            )
+        return record | self.average.described()
+
+    def state(self) -> State:
+        """Return everything the next step depends on."""
+        return {
+            "step": self.step,
+            "seconds": self.seconds,
+            "pending": {name: series.values() for name, series in self.pending.items()},
+            "algorithm": self.algorithm.training_state(),
+            "rng": torch.get_rng_state(),
+            "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            **self.average.state(),
+            **({"preparation": self.preparation.to_json()} if self.preparation else {}),
+        }
+
+    def load(self, state: State) -> None:
+        """Restore a state."""
+        self.close()
+        self.step, self.seconds = state["step"], state["seconds"]
+        device = torch.device(self.config.device)
+        self.pending = {k: DeviceSeries(v.to(device)) for k, v in state["pending"].items()}
+        self.algorithm.load_training_state(state["algorithm"])
+        self.average.load(state)
+        torch.set_rng_state(state["rng"])
+        if state["cuda_rng"]:
+            torch.cuda.set_rng_state_all(state["cuda_rng"])
+
+    def _validation_risk(self) -> float:
+        """Return the mean risk of the raw weights on the held-out parts of the training domains."""
+        held_out = [subset for subset in self.evaluation if subset.kind == "train-out"]
+        return fmean(score.risk for score in self._scores(held_out).values())
+
+    def _scores(self, subsets: list[EvaluationSet]) -> dict[str, Score]:
+        # Autocast caches the weights that it has cast, so each set of weights needs a new context.
+        with self._autocast():
+            return {subset.name: self._score(subset) for subset in subsets}
+
+    def _score(self, subset: EvaluationSet) -> Score:
+        view_seed = seed_hash("views", self.config.seed, self.step, subset.name)
+        keep = INVARIANCE in self.config.evaluate and subset.kind == "train-out"
+        return evaluate(self.algorithm, subset, self.workers, view_seed, keep_outputs=keep)
+
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.config.precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(torch.device(self.config.device).type, dtype=torch.bfloat16)
+
+
+def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
+    """Return the untrained algorithm of a run, on its device; stream `init` draws the weights."""
+    with torch.random.fork_rng():
+        torch.manual_seed(stream_seed(config.seed, "init"))
+        cls = ALGORITHMS.get(config.algorithm)
+        network = config.model(task.regime).build(cls.network_task(task))
+        algorithm = cls(
+            task,
+            network.featurizer,
+            network.head,
+            config.algorithm_hparams(task.regime),
+            torch_generator(config.seed, "noise"),
+        )
+    return algorithm.to(config.device)

@@ -1,0 +1,94 @@
+"""The public names: which they are, what importing them costs, and that nothing hides them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import shiftproof
+from shiftproof import api
+
+PUBLIC = {
+    *("load", "diagnose", "train", "train_each", "sweep", "report", "load_model"),
+    *("ShiftproofClassifier", "InterDomainMatching", "pdm", "TrainedModel"),
+    *("Algorithm", "Losses", "Batch", "Task"),
+    *("Domain", "DomainDataset", "DatasetCard", "DatasetSource"),
+    *("hparam", "Float", "Int", "Choice", "ALGORITHMS", "DATASETS"),
+    *("ShiftproofError", "__version__"),
+}
+
+
+def in_a_new_process(script: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_exactly_these_are_public() -> None:
+    assert set(shiftproof.__all__) == PUBLIC
+    assert len(shiftproof.__all__) == len(PUBLIC)
+    assert dir(shiftproof) == sorted(PUBLIC)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_name_is_there(name: str) -> None:
+    assert getattr(shiftproof, name) is getattr(shiftproof, name)
+    if name in api.__all__:
+        assert getattr(shiftproof, name) is getattr(api, name)
+        assert inspect.isfunction(getattr(api, name))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'shiftproof' has no attribute 'trian'"):
+        shiftproof.trian  # noqa: B018
+
+
+def test_a_star_import_brings_them_all() -> None:
+    found = in_a_new_process(
+        "from shiftproof import *\n"
+        "print(sorted(n for n in dir() if n == '__version__' or n[0] != '_'))"
+    )
+    assert found.strip() == repr(sorted(PUBLIC))
+
+
+def test_importing_is_quick_and_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, time; start = time.process_time(); import shiftproof\n"
+        "print(time.process_time() - start)\n"
+        "print(sorted({'torch', 'numpy', 'pandas', 'typer', 'rich'} & set(sys.modules)))"
+    )
+    runs = [in_a_new_process(script).splitlines() for _ in range(5)]
+    assert {heavy for _, heavy in runs} == {"[]"}
+    assert min(float(seconds) for seconds, _ in runs) < 0.1
+
+
+# Importing a submodule binds its name in the package; a verb of the same name must stay.
+@pytest.mark.parametrize(
+    "module", ["shiftproof.report.page", "shiftproof.api.train", "shiftproof.matching.pdm"]
+)
+def test_no_submodule_hides_a_public_name(module: str) -> None:
+    script = (
+        f"import {module}, sys, shiftproof, shiftproof.api as api\n"
+        f"from {module} import __name__ as found\n"
+        f"assert found == {module!r} and {module!r} in sys.modules\n"
+        "print(*(type(getattr(p, n)).__name__ for p in (shiftproof, api)"
+        " for n in ('report', 'train', 'load', 'sweep')), type(shiftproof.pdm).__name__)"
+    )
+    assert set(in_a_new_process(script).split()) == {"function"}
+
+
+def test_submodules_can_still_be_imported_by_name() -> None:
+    assert inspect.ismodule(importlib.import_module("shiftproof.report"))
+    from shiftproof.report.diagnosis import KINDS
+
+    assert "concept" in KINDS
+
+
+def test_train_each_takes_what_train_takes() -> None:
+    one, each = (dict(inspect.signature(verb).parameters) for verb in (api.train, api.train_each))
+    del one["test_domains"]
+    assert one == each
