@@ -24,7 +24,7 @@ import torch
 
 from shiftproof.data.load import DataRequest
 from shiftproof.sweeps.executors.local import LocalExecutor
-from shiftproof.sweeps.jobs import SweepData
+from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
 from shiftproof.sweeps.resources import cores
 from shiftproof.sweeps.sweep import SweepPlan, make_plan, run_sweep
@@ -43,7 +43,7 @@ def main() -> None:
     data = SweepData("colored-mnist", preset.request(DataRequest("colored-mnist")))
     plan = make_plan(
         [data],
-        ALGORITHMS,
+        [Variant.plain(name) for name in ALGORITHMS],
         preset,
         ["oracle"],
         n_hparams=1,

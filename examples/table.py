@@ -42,7 +42,11 @@ settings = {"steps": 200, "hparams": {"batch_size": 16}}  # for speed; omit them
 each = shiftproof.train_each(table, "erm", out="runs/table/each", **settings)
 print(each.to_frame()[["accuracy", "commonest_class"]])
 
-# 3. Train on all hospitals, and predict for a new one.
+# 3. Write the results page, which needs no network.
+found.save("runs/table/diagnosis.json")
+print("page:", shiftproof.report("runs/table").save())
+
+# 4. Train on all hospitals, and predict for a new one.
 run = shiftproof.train(table, "erm", out="runs/table/final", **settings)
 new = patients("island", 0.5, 52)
 predictions = run.model.predict(run.model.form.read(new.drop(columns=["ill", "hospital"])))

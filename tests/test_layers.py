@@ -21,7 +21,7 @@ LAYERS = [
     {"testing", "__main__"},
     {"cli"},
     {"api"},
-    {"report", "sklearn", "paper", "bench"},
+    {"report", "sklearn", "paper"},
     {"sweeps", "shift"},
     {"inference"},
     {"training"},

@@ -172,14 +172,24 @@ TABLE = ["train", "{table}", "--label", "y", "--domain", "d", "--steps", "2"]
         ([*TABLE, "--backbone", "mnist-cnn"], "use --backbone mlp"),
         ([*TABLE, "--freeze"], "--freeze is for images"),
         ([*TABLE, "--hparam", "single_logit=yes"], "--hparam single_logit needs two classes"),
+        (["train", "{table}"], "set --label to one of"),
+        (["train", "colored-mnist", "--label", "y"], "--label is for tables"),
+        (["sweep", "colored-mnist", "--hparam", "lr=-1"], "--hparam lr must lie in"),
+        (["sweep", "colored-mnist", "--ray-address", "x:1"], "is for --executor ray"),
+        (["sweep", "colored-mnist", "--preset", "table1"], "--selection training-domain"),
+        (["diagnose", "{table}", "--label", "y", "--domain", "y"], "--label and --domain"),
+        (["diagnose", "{table}", "--label", "y", "--domain", "d", "--raw"], "--raw, --freeze"),
     ],
 )
-def test_errors_name_options_that_exist(shiftproof, tmp_path, arguments, words) -> None:
+def test_errors_name_options_that_exist(
+    shiftproof, tmp_path, monkeypatch, arguments, words
+) -> None:
+    monkeypatch.chdir(tmp_path)
     table = tmp_path / "table.csv"
     rows = [f"{(i * 7919) % 97 / 7:.3f},{i % 3},{'ab'[i % 2]}" for i in range(120)]
     table.write_text("x,y,d\n" + "\n".join(rows))
     arguments = [argument.replace("{table}", str(table)) for argument in arguments]
-    code, out, err = shiftproof("train", *arguments[1:2], "--out", tmp_path / "run", *arguments[2:])
+    code, out, err = shiftproof(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert words in err
     assert "`" not in err

@@ -92,7 +92,7 @@ def test_a_manifest_knows_its_columns(tmp_path: Path) -> None:
             "`label` is for tables and manifests; colored-mnist is a",
         ),
         ("colored-mnist", {"seed": -1}, "`seed` and `data_seed` must be at least 0"),
-        ("nowhere.csv", {}, "there is no file or folder nowhere.csv"),
+        ("nowhere.csv", {}, "no such file or folder: nowhere.csv"),
         (
             "pets",
             {"options": {"image_size": 8}, "image_size": 9},

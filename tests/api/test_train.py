@@ -92,7 +92,7 @@ def test_the_model_is_at_hand(frame: pd.DataFrame, tmp_path: Path) -> None:
     for path in (tmp_path / "run", str(tmp_path / "run"), str(tmp_path / "run/model.safetensors")):
         model = load_model(path)
         assert (model.predict(model.form.read(rows)).probabilities == expected).all()
-    with pytest.raises(ShiftproofError, match="there is no run or model"):
+    with pytest.raises(ShiftproofError, match="no such run or model"):
         load_model(str(tmp_path / "nowhere"))
 
 

@@ -139,7 +139,7 @@ def test_photographs_as_pixels_and_as_features_of_a_run(shiftproof, pets):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nowhere.csv"], "there is no file or folder nowhere.csv"),
+        (["nowhere.csv"], "no such file or folder: nowhere.csv"),
         (["wards.csv", "--label", "il", "--domain", "ward"], "'il'; did you mean 'ill'?"),
         ([*WARDS, "--drop", "agee"], "did you mean 'age'"),
         ([*WARDS, "--domains", "a,d"], "unknown domain of wards.csv 'd'"),

@@ -201,14 +201,14 @@ def test_digits_by_name_and_as_arrays(tmp_path: Path, shiftproof: Any) -> None:
     np.save(tmp_path / "x.npy", np.array([{}]), allow_pickle=True)
     code, _, err = shiftproof("predict", run, tmp_path / "x.npy")
     assert code == 2
-    assert "not an array of numbers" in err
+    assert "is not an array of numbers" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["predict", "run", "nowhere.csv"], "no such file or folder"),
-        (["predict", "nowhere", "west.csv"], "no such run or model"),
+        (["predict", "run", "nowhere.csv"], "no such file or folder: nowhere.csv"),
+        (["predict", "nowhere", "west.csv"], "no such run or model: nowhere"),
         (["predict", "run", "west.csv", "--keep", "patent"], "did you mean 'patient'?"),
         (["predict", "run", "west.csv", "--out", "p.txt"], "--out must end in .csv or .parquet"),
         (["predict", "run", "columnless.csv"], "lacks columns that are needed: 'age', 'smokes'"),

@@ -8,11 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from shiftproof.bench import plain as straightforward
-from shiftproof.bench.plain import PlainMatch, plain_gradients
-from shiftproof.matching import linear_head as linear_match
-from shiftproof.matching.pdm import MovingMatch
-from shiftproof.models.risk import logit_residual
+from benchmarks import plain as straightforward
+from benchmarks.plain import PlainMatch, plain_gradients
+from shiftproof.matching import gradients
+from shiftproof.matching.gradients import LinearGradients, gradients_of
+from shiftproof.matching.information import matching_information
+from shiftproof.matching.moving import MovingMatch
+from shiftproof.matching.pdm import pdm
 
 
 def setting(
@@ -24,10 +26,13 @@ def setting(
     return head, steps
 
 
+blocks = pytest.mark.parametrize("block", [1, 200, 1 << 20])
+
+
 @pytest.mark.parametrize("gamma", [0.0, 0.9])
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("trim", "corrected", "bias"), [(0, True, True), (2, False, False)])
-@pytest.mark.parametrize("block", [1, 200, 1 << 20])
+@blocks
 @pytest.mark.parametrize(("dtype", "rtol"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
 def test_values_gradients_and_memory_are_the_plain_ones(
     monkeypatch: pytest.MonkeyPatch,
@@ -40,7 +45,7 @@ def test_values_gradients_and_memory_are_the_plain_ones(
     dtype: torch.dtype,
     rtol: float,
 ) -> None:
-    monkeypatch.setattr(linear_match, "BLOCK", block)
+    monkeypatch.setattr(gradients, "BLOCK", block)
     head, steps = setting(3, 8, 5, 4, dtype, bias)
     match = MovingMatch(gamma, order, trim, corrected=corrected)
     plain = PlainMatch(gamma, order, trim, corrected=corrected)
@@ -49,7 +54,7 @@ def test_values_gradients_and_memory_are_the_plain_ones(
         for way in ("fast", "plain"):
             r = features.clone().requires_grad_()
             if way == "fast":
-                penalty = match.of_linear_head(r, logit_residual(head(r), labels), bias=bias)
+                penalty = match(gradients_of(head, r, labels, head(r)))
             else:
                 penalty = plain(plain_gradients(head, r, labels))
             slopes = torch.autograd.grad(3 * penalty, [r, *head.parameters()])
@@ -57,59 +62,57 @@ def test_values_gradients_and_memory_are_the_plain_ones(
         for fast, slow in zip(*outcomes, strict=True):
             torch.testing.assert_close(fast, slow, rtol=rtol, atol=rtol * 1e-2)
     if gamma:
-        torch.testing.assert_close(match.average.average, plain.average, rtol=rtol, atol=rtol)
+        # Ours has the bias of an output after its weights, and is not divided by 1 − γ.
+        average = plain.average.transpose(1, 2) / (1 - gamma)
+        weights, biases = average.split([20, average.shape[1] - 20], dim=1)
+        parts = [weights.unflatten(1, (4, 5)), biases.unsqueeze(2)] if bias else [weights]
+        expected = torch.cat(parts, dim=2).flatten(1, 2) if bias else weights
+        torch.testing.assert_close(match.sums, expected, rtol=rtol, atol=rtol * 10)
 
 
-def test_without_need_of_a_gradient_none_is_made() -> None:
-    head, [(features, labels), *_] = setting(2, 6, 4, 3, torch.float32)
-    match = MovingMatch(0.9, corrected=True)
-    residual = logit_residual(head(features), labels)
-    wanted = MovingMatch(0.9, corrected=True).of_linear_head(features, residual)
-    found = match.of_linear_head(features, residual.detach())
-    assert wanted.requires_grad
-    assert not found.requires_grad
-    assert torch.equal(found, wanted.detach())
+@blocks
+def test_information_is_that_of_the_gradients(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(gradients, "BLOCK", block)
+    head, [(features, labels), *_] = setting(3, 8, 5, 4, torch.float64)
+    found = matching_information(gradients_of(head, features, labels, head(features)))
+    expected = matching_information(plain_gradients(head, features, labels))
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_the_derivative_can_be_asked_for_twice(outputs: int) -> None:
-    """With one output, turning [m, 1, b] round copies nothing: what is saved must stay as it is."""
     torch.manual_seed(0)
-    r, e = torch.randn(2, 6, 4, requires_grad=True), torch.randn(2, 6, outputs, requires_grad=True)
-    penalty = MovingMatch(0.0).of_linear_head(r, e)
+    r, e = torch.randn(12, 4, requires_grad=True), torch.randn(12, outputs, requires_grad=True)
+    penalty = pdm(LinearGradients.of(r, e, [6, 6]))
     first = torch.autograd.grad(5 * penalty, [r, e], retain_graph=True)
     second = torch.autograd.grad(5 * penalty, [r, e])
     assert all(map(torch.equal, first, second))
 
 
-def test_memory_from_a_checkpoint_and_other_batch_sizes() -> None:
-    head, steps = setting(2, 6, 4, 3, torch.float64)
-    first, second = MovingMatch(0.9, corrected=True), MovingMatch(0.9, corrected=True)
-    for match in (first, second):
-        for features, labels in steps[:2]:
-            match.of_linear_head(features, logit_residual(head(features), labels))
-    saved = {key: value.clone().contiguous() for key, value in second.state_dict().items()}
-    second = MovingMatch(0.9, corrected=True)
-    second.load_state_dict(saved)
-    features, labels = steps[2]
-    penalties = [
-        match.of_linear_head(features, logit_residual(head(features), labels))
-        for match in (first, second)
-    ]
-    assert torch.equal(*penalties)
-    assert torch.equal(first.average.average, second.average.average)
-    # A batch of another size goes the way of whole gradients, into the same memory.
-    fewer = first.of_linear_head(features[:, :4], logit_residual(head(features), labels)[:, :4])
-    gradients = plain_gradients(head, features[:, :4], labels[:, :4])
-    torch.testing.assert_close(fewer, second(gradients))
-
-
 def test_half_precision_is_widened_first() -> None:
-    head, [(features, labels), *_] = setting(2, 6, 4, 3, torch.float32)
-    residual = logit_residual(head(features), labels).detach()
-    r, e = features.bfloat16(), residual.bfloat16()
-    found = MovingMatch(0.0).of_linear_head(r, e)
-    assert found == MovingMatch(0.0).of_linear_head(r.float(), e.float())
+    torch.manual_seed(0)
+    r, e = torch.randn(12, 4).bfloat16(), torch.randn(12, 3).bfloat16()
+    found = pdm(LinearGradients.of(r, e, [6, 6]))
+    assert found.dtype == torch.float32
+    assert found == pdm(LinearGradients.of(r.float(), e.float(), [6, 6]))
+
+
+def test_the_number_of_threads_changes_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradients, "BLOCK", 200)
+    head, steps = setting(3, 8, 5, 4, torch.float64)
+    features, labels = steps[0]
+    found = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            r = features.clone().requires_grad_()
+            penalty = MovingMatch(0.5)(gradients_of(head, r, labels, head(r)))
+            found.append((penalty.detach(), *torch.autograd.grad(penalty, r)))
+    finally:
+        torch.set_num_threads(before)
+    for one, many in zip(*found, strict=True):
+        torch.testing.assert_close(one, many, rtol=1e-12, atol=1e-15)
 
 
 def test_the_plain_version_uses_nothing_of_the_fast_one() -> None:

@@ -174,7 +174,7 @@ def test_sizes_may_change_from_call_to_call() -> None:
         assert penalty > 0
         assert batch[0].grad is not None
         assert batch[0].grad.isfinite().all()
-    assert matching.representations.sums.shape == (3, 5, FEATURES)
+    assert matching.representations.match.sums.shape == (3, FEATURES, 5)
 
 
 def test_by_class_compares_each_class_with_itself() -> None:

@@ -14,7 +14,8 @@ from scipy import integrate, special, stats
 from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.matching.pdm import MovingMatch, pdm
+from shiftproof.matching.moving import MovingMatch
+from shiftproof.matching.pdm import pdm
 
 ORDERS = pytest.mark.parametrize("order", [1, 2])
 TIGHT = 1e-12
@@ -354,7 +355,7 @@ def test_order_3_is_refused() -> None:
         with pytest.raises(InvalidValue, match="must be 1 or 2, not 3"):
             pdm(x, order=3)  # type: ignore[arg-type]
         with pytest.raises(InvalidValue, match="must be 1 or 2, not 3"):
-            MovingMatch(order=3)(x)  # type: ignore[arg-type]
+            MovingMatch(order=3)(x)
 
 
 @pytest.mark.parametrize("trim", [2, 3, 100, -1])
@@ -425,16 +426,18 @@ def saved_and_read(match: MovingMatch) -> dict[str, Tensor]:
     return torch.load(file, weights_only=True)
 
 
-def test_the_average_is_a_buffer_in_the_state() -> None:
+def test_the_memory_is_in_the_state() -> None:
     match = MovingMatch(0.9)
     assert not match.state_dict()
-    x = normal(2, 5, 3, seed=0)
+    x = normal(2, 5, 3, seed=0).requires_grad_()
     match(x)
-    ((_, average),) = match.state_dict().items()
+    state = match.state_dict()
     assert not list(match.parameters())
-    assert not average.requires_grad
-    expected = (1 - 0.9) * np.sort(x.numpy(), axis=1)
-    torch.testing.assert_close(average, torch.from_numpy(expected), rtol=TIGHT, atol=0)
+    assert not any(value.requires_grad for value in state.values())
+    expected = np.sort(x.detach().numpy(), axis=1).transpose(0, 2, 1)
+    torch.testing.assert_close(state["sums"], torch.from_numpy(expected), rtol=TIGHT, atol=0)
+    assert state["masses"].tolist() == [1, 1]
+    assert state["domains"].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("corrected", [False, True])
@@ -500,8 +503,7 @@ def test_the_first_call_sets_the_levels_to_its_largest_group() -> None:
     points = 0.5 * np.stack([averaged_over_shares(group.numpy(), 7) for group in groups])
     expected = np.mean((points - points.mean(axis=0)) ** 2)
     assert match(groups).item() == pytest.approx(expected, rel=TIGHT)
-    ((_, average),) = match.state_dict().items()
-    assert average.shape == (3, 7, 2)
+    assert match.state_dict()["sums"].shape == (3, 2, 7)
 
 
 @ORDERS

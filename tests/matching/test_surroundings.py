@@ -213,7 +213,7 @@ def test_it_moves_with_the_model_and_has_no_parameters() -> None:
     call(model, model.matching, 0, torch.float32)
     assert [name for name in model.state_dict() if "matching" not in name] == names
     assert not list(model.matching.parameters())
-    assert "matching.gradients.sums" in model.state_dict()
+    assert "matching.gradients.match.sums" in model.state_dict()
     twin = copy.deepcopy(model)
     assert twin.matching._head[0] is twin.head  # a copy of the model matches its own head
     twin.double()
@@ -221,7 +221,7 @@ def test_it_moves_with_the_model_and_has_no_parameters() -> None:
     torch.testing.assert_close(
         call(twin, twin.matching, 1, torch.float64), expected.double(), rtol=1e-4, atol=0
     )
-    assert model.to("meta").matching.gradients.sums.is_meta
+    assert model.to("meta").matching.gradients.match.sums.is_meta
 
 
 def test_domains_may_be_a_list_or_an_array() -> None:

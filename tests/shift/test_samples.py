@@ -12,9 +12,11 @@ from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.shift.localize import stratified
 from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
 from shiftproof.shift.trained_run import unseen_samples, view_of_run
+from shiftproof.training.checkpoint import load_state
 from shiftproof.training.config import configure
 from shiftproof.training.load_run import read_run
 from shiftproof.training.loop import train
+from shiftproof.training.run_folder import RunFolder
 from shiftproof.training.trainer import Trainer, build_algorithm
 
 
@@ -168,9 +170,7 @@ def test_a_run_is_seen_with_the_weights_that_it_scored(trained):
         assert view.right[rows].mean() == pytest.approx(record["accuracy"][name])
     # The representation is what the head makes these risks of.
     trainer = Trainer(config, dataset)
-    from shiftproof.training.load_run import read_checkpoint
-
-    trainer.load(read_checkpoint(folder))
+    trainer.load(load_state(RunFolder(folder).checkpoint))
     with trainer.average.in_place(), torch.no_grad():
         logits = trainer.algorithm.head(torch.from_numpy(view.representations).float())
     labels = torch.cat([d.y[torch.from_numpy(positions[d.name])] for d in dataset.domains])
@@ -206,7 +206,7 @@ def test_what_is_wrong_with_a_run_is_told(trained, tmp_path):
     with pytest.raises(DataError, match="holds no run"):
         read_run(tmp_path)
     (tmp_path / "config.json").write_text('{"dataset": "x"}')
-    with pytest.raises(CheckpointError, match="written by another version"):
+    with pytest.raises(CheckpointError, match="was written by another version"):
         read_run(tmp_path)
     with pytest.raises(DataError, match="no checkpoint yet"):
         view_of_run(tmp_path, config, dataset, every_sample(dataset, ("a", "b")))

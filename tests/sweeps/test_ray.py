@@ -382,7 +382,7 @@ def test_failures_are_listed_and_tried_again_when_asked(cluster, table, tmp_path
     }
     table.unlink()  # noticed by the driver
     result = run_sweep(plan, tmp_path / "sweep", executor=RayExecutor(2), retry_failed=True)
-    assert {f.reason for f in result.failures} == {f"there is no file or folder {table}"}
+    assert {f.reason for f in result.failures} == {f"no such file or folder: {table}"}
     table.write_text(lines)
     assert run_sweep(plan, tmp_path / "sweep", executor=RayExecutor()).failures
     result = run_sweep(plan, tmp_path / "sweep", executor=RayExecutor(), retry_failed=True)

@@ -74,7 +74,7 @@ def test_failed_runs_are_listed_and_tried_again_when_asked(table, tmp_path, monk
     moved = table.rename(tmp_path / "elsewhere" / table.name)
     result = run_sweep(plan, folder.path, workers=1)
     assert result.standing.counts == {"failed": 3}
-    assert {f.reason for f in result.failures} == {f"there is no file or folder {table}"}
+    assert {f.reason for f in result.failures} == {f"no such file or folder: {table}"}
     assert all("erm on toy without" in f.title for f in result.failures)
     moved.rename(table)
     assert run_sweep(plan, folder.path, workers=1).standing.counts == {"failed": 3}

@@ -1,4 +1,3 @@
-import json
 import os
 import pickle
 
@@ -7,7 +6,6 @@ import torch
 from safetensors.torch import save_file
 
 from shiftproof.core.errors import CheckpointError
-from shiftproof.core.files import write_atomically
 from shiftproof.training.checkpoint import load_state, save_state
 
 STATE = {
@@ -92,16 +90,3 @@ def test_a_pickle_is_never_run(tmp_path):
     with pytest.raises(CheckpointError):
         load_state(tmp_path / "c")
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "c"
-    write_atomically(path, b"old")
-
-    def crash(*args):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", crash)
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(path, json.dumps("new").encode())
-    assert path.read_bytes() == b"old"

@@ -15,7 +15,6 @@ import typer
 from shiftproof import __version__
 from shiftproof.cli import (
     algorithms,
-    bench,
     data,
     demo,
     diagnose,
@@ -54,7 +53,6 @@ app.command(epilog=sweep.EXAMPLE)(sweep.sweep)
 app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)
-app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.add_typer(data.app, name="data", cls=CommandGroup, epilog=data.EXAMPLE)
 
 

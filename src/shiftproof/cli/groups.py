@@ -54,7 +54,10 @@ class CommandGroup(TyperGroup):
                 table.add_row(*row)
             return Panel(table, title=title, title_align="left", border_style="dim")
 
-        options = [(", ".join(p.opts), getattr(p, "help", "")) for p in self.get_params(ctx)]
+        options = [
+            (", ".join(sorted(option.opts, key=len, reverse=True)), getattr(option, "help", ""))
+            for option in self.get_params(ctx)
+        ]
         names = self.list_commands(ctx)
         commands = [(name, self.commands[name].get_short_help_str(200)) for name in names]
         console = Console(highlight=False, emoji=False)

@@ -186,7 +186,7 @@ def _show(findings: Findings, name: str, folder: Path | None) -> None:
 
 def _timings(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> Findings:
     """Measure steps; nothing else should run meanwhile."""
-    from shiftproof.cli.bench import quieten_profiler
+    from shiftproof.paper.measure import quieten_profiler
 
     quieten_profiler()
     from shiftproof.paper.running_time import reproduce_timings

@@ -61,7 +61,7 @@ class DataRequest:
             return load_image_folder(path, view, progress=progress)
         if not path.exists():
             if len(path.parts) > 1 or path.suffix:
-                raise DataError(f"there is no file or folder {self.data}")
+                raise DataError(f"no such file or folder: {self.data}")
             raise UnknownName("dataset, file or folder", self.data, DATASETS)
         if self.image is None:
             return self.table(read_frame(path), path.name)

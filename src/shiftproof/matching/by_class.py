@@ -12,47 +12,73 @@ with S the classes that every domain of the batch holds; 0 if there is none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
-from shiftproof.matching.pdm import Order
+from shiftproof.core.upcast import widened
+from shiftproof.matching.sorting import sort_rows
+from shiftproof.matching.spread import Order, check_order, spread
 
 
-def pdm_by_class(x: Tensor, y: Tensor, classes: int, order: Order = 2) -> Tensor:
+def pdm_by_class(
+    x: Tensor | Sequence[Tensor], y: Tensor | Sequence[Tensor], classes: int, order: Order = 2
+) -> Tensor:
     """Return the mean of PDM over the classes that all domains hold, a scalar ≥ 0.
 
-    x [domains, batch, dims], y [domains, batch] in 0 … classes − 1.  Nothing waits for the device:
-    shapes do not depend on the labels.
+    x [domains, batch, dims], y [domains, batch] in 0 … classes − 1; or groups of any sizes,
+    [batchᵢ, dims] and [batchᵢ].  Nothing waits for the device: shapes do not depend on the labels.
 
     The samples of each domain stand in order of class, then value, and carry weights such that
     each shared class takes the same share of [0, 1] in every domain.  So one pass over the
-    quantile functions compares every class with itself, exactly as
-    `pdm` does for groups of unequal sizes.
+    quantile functions compares every class with itself, exactly as `pdm` does for groups of
+    unequal sizes.
 
     >>> x = torch.tensor([[[0.0], [0.0], [9.0]], [[1.0], [9.0], [9.0]]])
     >>> pdm_by_class(x, torch.tensor([[0, 0, 1], [0, 1, 1]]), classes=2)
     tensor(0.1250)
     """
-    counts = torch.zeros(len(x), classes, dtype=x.dtype, device=x.device)
-    counts.scatter_add_(1, y, torch.ones_like(y, dtype=x.dtype))
+    if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+        # What fills a small group up is of a class more, which takes no share.
+        x = pad_sequence(list(x), batch_first=True)
+        y = pad_sequence(list(y), batch_first=True, padding_value=classes)
+    rows = widened(x).transpose(1, 2).contiguous()  # [domains, dims, batch]
+    counts = torch.zeros(len(x), classes + 1, dtype=rows.dtype, device=rows.device)
+    counts.scatter_add_(1, y, torch.ones_like(y, dtype=rows.dtype))
+    counts[:, classes] = 0
     shared = (counts > 0).all(dim=0)
     share = shared / (counts * shared.sum()).clamp(min=1)  # of [0, 1], for each sample
-    y, order_of_class = y.sort(dim=1)
-    ranked = _sorted_within(x.gather(1, order_of_class.unsqueeze(-1).expand_as(x)), y)
-    levels = share.gather(1, y).cumsum(dim=1)  # where each sample's share ends
+    ranked = rows.gather(2, _places(rows, y))
+    levels = share.gather(1, y.sort(dim=1).values).cumsum(dim=1)  # where each sample's share ends
     edges = levels.flatten().sort().values.clamp(max=1)
+    if edges.device.type == "cpu":
+        edges = torch.unique(edges)  # elsewhere a shape that depends on values would wait
     widths = edges.diff(prepend=edges.new_zeros(1))
     middles = (edges - widths / 2).expand(len(x), -1).contiguous()
-    place = torch.searchsorted(levels, middles).clamp(max=x.shape[1] - 1)
-    pieces = ranked.gather(1, place.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
-    deviation = pieces - pieces.mean(dim=0)
-    powered = deviation.square() if order == 2 else deviation.abs()
-    return (powered.mean(dim=(0, 2)) * widths).sum()
+    place = torch.searchsorted(levels, middles).clamp(max=rows.shape[2] - 1)
+    pieces = ranked.gather(2, place.unsqueeze(1).expand(-1, rows.shape[1], -1))
+    return spread(pieces, order, widths=widths)
 
 
-def _sorted_within(x: Tensor, y: Tensor) -> Tensor:
-    """Sort each dimension of x [domains, batch, dims] within runs of equal y [domains, batch]."""
-    by_value = x.detach().argsort(dim=1)
-    # Stable: what is already in order of value stays so within a class.
-    by_class = y.unsqueeze(-1).expand_as(x).gather(1, by_value).argsort(dim=1, stable=True)
-    return x.gather(1, by_value.gather(1, by_class))
+class ClassMatch(nn.Module):
+    """`pdm_by_class` as the match of a term; it remembers nothing."""
+
+    def __init__(self, order: int) -> None:
+        super().__init__()
+        self.order = check_order(order)
+
+    def forward(
+        self, x: Tensor | Sequence[Tensor], y: Tensor | Sequence[Tensor], classes: int
+    ) -> Tensor:
+        """Return the penalty of points x and labels y."""
+        return pdm_by_class(x, y, classes, self.order)
+
+
+def _places(rows: Tensor, y: Tensor) -> Tensor:
+    """Return the order by class, then value, of rows [domains, dims, batch] of classes y."""
+    by_value = sort_rows(rows)[1]
+    # Classes from 1 on: equal ones stay in the order of value (`sort_rows`).
+    classes = y.unsqueeze(1).expand_as(rows).gather(2, by_value).float() + 1
+    return by_value.gather(2, sort_rows(classes)[1])

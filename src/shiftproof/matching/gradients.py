@@ -10,11 +10,87 @@ linear head f_ψ(r) = W r + β under cross-entropy they have the closed form
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from shiftproof.core.upcast import widened
 from shiftproof.models.risk import logit_residual, per_sample_risk
+
+# How many numbers to work on at a time: enough to be worth a call, few enough for the cache.
+BLOCK = 1 << 19
+
+
+class LinearGradients(NamedTuple):
+    """The gradients of a linear head as their two factors: they are never held as a whole.
+
+    Sample j has the gradient e_j r_jᵀ, with r_j a row of ``features`` [n, k] and e_j a row of
+    ``residual`` [n, c].  Where there is a ``bias``, it is the weight of the last feature, which is
+    always 1.  The samples stand domain by domain; ``sizes`` says how many each domain has.
+    """
+
+    features: Tensor
+    residual: Tensor
+    sizes: tuple[int, ...]
+    bias: bool
+
+    @classmethod
+    def of(
+        cls, features: Tensor, residual: Tensor, sizes: Sequence[int], *, bias: bool = True
+    ) -> LinearGradients:
+        """Return those of features [n, k] and residuals [n, c], in float32 or better."""
+        features, residual = widened(features), widened(residual)
+        if bias:
+            features = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
+        return cls(features, residual, tuple(sizes), bias)
+
+    @property
+    def dims(self) -> int:
+        """How many numbers one gradient has."""
+        return self.features.shape[1] * self.residual.shape[1]
+
+    def blocks(self) -> list[tuple[slice, slice]]:
+        """Cut outputs × features into blocks whose dimensions are neighbours.
+
+        A block has all features of several outputs, or some features of one.
+        """
+        n, k = self.features.shape
+        c = self.residual.shape[1]
+        features, outputs = min(k, max(1, BLOCK // n)), max(1, BLOCK // (k * n))
+        return [
+            (slice(o, min(o + outputs, c)), slice(f, min(f + features, k)))
+            for o in range(0, c, outputs)
+            for f in range(0, k, features)
+        ]
+
+    def some(self, dims: Tensor) -> Tensor:
+        """Return some dimensions of the gradients alone, [n, len(dims)].
+
+        ``dims`` are positions among the head's parameters: the weights, and then the biases.
+        """
+        k = self.features.shape[1] - self.bias
+        weights = self.residual.shape[1] * k
+        is_weight = dims < weights
+        output = torch.where(is_weight, dims // k, dims - weights)
+        return self.residual[:, output] * self.features[:, torch.where(is_weight, dims % k, k)]
+
+
+def gradients_of(
+    head: nn.Module, features: Tensor, labels: Tensor, logits: Tensor
+) -> Tensor | LinearGradients:
+    """Return the gradients to match: factors if the head is linear, else [domains, batch, P].
+
+    features [domains, batch, k], labels [domains, batch], logits [domains, batch, c].
+    """
+    if not is_linear(head):
+        return functional_head_gradients(head, features, labels)
+    residual = logit_residual(logits, labels)
+    sizes = (features.shape[1],) * len(features)
+    has_bias = head.bias is not None
+    return LinearGradients.of(features.flatten(0, 1), residual.flatten(0, 1), sizes, bias=has_bias)
 
 
 def head_gradients(
@@ -23,15 +99,17 @@ def head_gradients(
     """Return every sample's gradient by the head's parameters, flattened in their order.
 
     features [domains, batch, k], labels [domains, batch] → [domains, batch, P] for a head of P
-    parameters.  ``logits`` [domains, batch, c], if at hand, spare a linear head one product.
+    parameters.  ``logits`` [domains, batch, c], if known, save a linear head one product.
     """
-    if type(head) is nn.Linear:  # a subclass may have other parameters
-        return linear_head_gradients(
-            features,
-            logit_residual(head(features) if logits is None else logits, labels),
-            bias=head.bias is not None,
-        )
+    if is_linear(head):
+        residual = logit_residual(head(features) if logits is None else logits, labels)
+        return linear_head_gradients(features, residual, bias=head.bias is not None)
     return functional_head_gradients(head, features, labels)
+
+
+def is_linear(head: nn.Module) -> bool:
+    """Whether the head is one linear layer; a subclass may have other parameters."""
+    return type(head) is nn.Linear
 
 
 def linear_head_gradients(features: Tensor, residual: Tensor, *, bias: bool = True) -> Tensor:
@@ -41,23 +119,6 @@ def linear_head_gradients(features: Tensor, residual: Tensor, *, bias: bool = Tr
     """
     weight_part = (residual.unsqueeze(-1) * features.unsqueeze(-2)).flatten(-2)
     return torch.cat([weight_part, residual], dim=-1) if bias else weight_part
-
-
-def some_linear_head_gradients(
-    features: Tensor, residual: Tensor, dims: Tensor, *, bias: bool = True
-) -> Tensor:
-    """Return the closed form of some dimensions alone: [..., len(dims)].
-
-    ``dims`` are positions among those of `linear_head_gradients`.
-    """
-    k, c = features.shape[-1], residual.shape[-1]
-    of_weight = dims < c * k
-    output = torch.where(of_weight, dims // k, dims - c * k)
-    # The bias is the weight of a feature that is always 1.
-    feature = torch.where(of_weight, dims % k, k)
-    if bias:
-        features = torch.cat([features, torch.ones_like(features[..., :1])], dim=-1)
-    return residual[..., output] * features[..., feature]
 
 
 def functional_head_gradients(head: nn.Module, features: Tensor, labels: Tensor) -> Tensor:

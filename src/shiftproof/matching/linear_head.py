@@ -1,11 +1,10 @@
 """PDM of a linear head's per-sample gradients, without ever holding them all.
 
-A linear head of c outputs on k features has gradients G = e rᵀ (and e, for the bias), c·k + c
-numbers a sample (`matching.gradients`): at the size of DomainNet half a gigabyte,
-of which autograd would keep several copies.  But PDM is a sum over dimensions, so they can be made,
-sorted, matched and forgotten a few outputs at a time; and since the penalty is a number, its
-derivative by e and r can be had on the way.  What remains is [domains, batch, c] and
-[domains, batch, k], and the moving average, kept once.
+A linear head of c outputs on k features has gradients G = e rᵀ of c·k numbers a sample
+(`matching.gradients`): at the size of DomainNet half a gigabyte, of which autograd would keep
+several copies.  But PDM is a sum over dimensions, so they can be computed, sorted, matched and
+dropped a few outputs at a time; and since the penalty is a number, its derivative by e and r can
+be computed on the way.  What remains is [samples, c] and [samples, k], and the memory, kept once.
 """
 
 from __future__ import annotations
@@ -18,131 +17,127 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from shiftproof.matching.gradients import LinearGradients
+from shiftproof.matching.memory import Matching
 from shiftproof.matching.parallel import side_by_side
+from shiftproof.matching.quantiles import from_levels, to_levels
 from shiftproof.matching.sorting import sort_rows, sorted_values
+from shiftproof.matching.spread import centred, slope
 
-# So many numbers are worked on at a time: enough to be worth a call, few enough for the cache.
-BLOCK = 1 << 19
-
-
-class Matching(NamedTuple):
-    """How to match: see `MovingMatch`."""
-
-    gamma: float
-    order: int
-    trim: int
-    corrected: bool
+Block = tuple[slice, slice]
 
 
-class LinearHeadMatch(torch.autograd.Function):
-    """The penalty of the gradients of a linear head; its derivative is computed along with it."""
+def match_linear_head(x: LinearGradients, how: Matching) -> Tensor:
+    """Return the penalty of the gradients of a linear head, moving the memory if there is one."""
+    is_asked = torch.is_grad_enabled() and (x.features.requires_grad or x.residual.requires_grad)
+    penalty: Tensor = _LinearHeadMatch.apply(x.features, x.residual, x, how, is_asked)
+    return penalty
+
+
+class _LinearHeadMatch(torch.autograd.Function):
+    """The penalty by its two differentiable factors; the derivative is computed along with it."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        features: Tensor,
-        residual: Tensor,
-        average: Tensor | None,
-        bias: bool,
-        matching: Matching,
+        ctx: Any, features: Tensor, residual: Tensor, x: LinearGradients, how: Matching, asked: bool
     ) -> Tensor:
-        """Return the penalty of features [m, b, k] and residuals e [m, b, c].
+        bundles = _bundles(x, how.rules)
 
-        ``average`` [m, c·k (+ c), b], if there is one, is moved in place; at first it is 0.
-        """
-        m, b, k = features.shape
-        c = residual.shape[-1]
-        r = features.transpose(1, 2).contiguous()
-        e = residual.transpose(1, 2).contiguous()
-        dims = c * k + (c if bias else 0)
-        count = m * dims * (b - 2 * matching.trim)
-        asked = any(ctx.needs_input_grad)
+        def match(blocks: Sequence[Block]) -> list[Tensor]:
+            total = torch.zeros((), dtype=_accumulator(features), device=features.device)
+            slopes = [(torch.zeros_like(each.r), torch.zeros_like(each.e)) for each in bundles]
+            for block in blocks:
+                total += _match(bundles, block, how, slopes if asked else None)
+            return [total, *itertools.chain(*slopes)]
 
-        def match(blocks: Sequence[tuple[slice, slice]]) -> tuple[Tensor, Tensor, Tensor]:
-            zero = torch.zeros((), dtype=_accumulator(r), device=r.device)
-            own = zero, torch.zeros_like(r), torch.zeros_like(e)
-            for some, part in blocks:
-                dims_here = slice(some.start * k + part.start, (some.stop - 1) * k + part.stop)
-                here = None if average is None else average[:, dims_here]
-                points = (e[:, some, None] * r[:, None, part]).flatten(1, 2)
-                penalty, slope = _match(points, here, matching, count, asked)
-                own[0].add_(penalty)
-                if slope is not None:
-                    slope = slope.view(m, some.stop - some.start, -1, b)
-                    own[1][:, part] += (slope * e[:, some, None]).sum(dim=1)
-                    own[2][:, some] += (slope * r[:, None, part]).sum(dim=2)
-            return own
-
-        (total, slope_r, slope_e), *others = side_by_side(match, _dealt(_blocks(c, k, m * b), r))
-        for found in others:
-            for whole, own in zip((total, slope_r, slope_e), found, strict=True):
-                whole += own
-        if bias:
-            here = None if average is None else average[:, c * k :]
-            penalty, slope = _match(e, here, matching, count, asked)
-            total += penalty
-            if slope is not None:
-                slope_e += slope
-        ctx.save_for_backward(slope_r, slope_e)
-        return total.to(features.dtype)
+        found = side_by_side(match, _shared_out(x.blocks(), features))  # by each thread
+        total, *slopes = (torch.stack(parts).sum(dim=0) for parts in zip(*found, strict=True))
+        count = x.dims * how.points(x.sizes)
+        by_features, by_residual = (
+            torch.cat([part.transpose(1, 2).flatten(0, 1) for part in parts]) / count
+            for parts in (slopes[::2], slopes[1::2])
+        )
+        ctx.save_for_backward(by_features, by_residual)
+        return (total / count).to(features.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Scale the derivative that is already there."""
-        slopes = [
-            (slope * gradients[0]).transpose(1, 2).contiguous() for slope in ctx.saved_tensors
-        ]
-        return slopes[0], slopes[1], None, None, None
+        by_features, by_residual = ctx.saved_tensors
+        return gradients[0] * by_features, gradients[0] * by_residual, None, None, None
+
+
+class _Bundle(NamedTuple):
+    """Domains of equal sizes: r [domains, k, batch], e [domains, c, batch], and their rule."""
+
+    r: Tensor
+    e: Tensor
+    rule: Tensor | None
+
+    def points(self, block: Block) -> Tensor:
+        """Return some dimensions of the gradients, [domains, dims, batch]."""
+        outputs, features = block
+        return (self.e[:, outputs, None] * self.r[:, None, features]).flatten(1, 2)
+
+
+def _bundles(x: LinearGradients, rules: Sequence[Tensor | None]) -> list[_Bundle]:
+    """Return all domains as one bundle if their sizes agree, else each by itself."""
+    lengths = [sum(x.sizes)] if len(set(x.sizes)) == 1 else list(x.sizes)
+    bundles = []
+    for i, pair in enumerate(
+        zip(*(torch.split(part, lengths) for part in (x.features, x.residual)), strict=True)
+    ):
+        r, e = (part.view(-1, x.sizes[i], part.shape[1]).transpose(1, 2) for part in pair)
+        bundles.append(_Bundle(r.contiguous(), e.contiguous(), rules[i]))
+    return bundles
 
 
 def _match(
-    points: Tensor, average: Tensor | None, matching: Matching, count: int, asked: bool
-) -> tuple[Tensor, Tensor | None]:
-    """Return these dimensions' share of the penalty, and if asked its derivative by each point.
-
-    points [m, dims, b].  With S the sorted points, Ā their average and X = Ā / (1 − γ) or Ā, the
-    penalty is Σ |X − X̄|^p / count over the levels that are not trimmed, X̄ the mean over domains.
-    """
-    ranked, order = sort_rows(points) if asked else (sorted_values(points), None)
-    pull = 1.0  # ∂X/∂S
-    if average is not None:
-        ranked = ranked.mul_(1 - matching.gamma).add_(average, alpha=matching.gamma)
-        average.copy_(ranked)
-        if matching.corrected:
-            ranked = ranked.div_(1 - matching.gamma)
+    bundles: Sequence[_Bundle],
+    block: Block,
+    how: Matching,
+    slopes: Sequence[tuple[Tensor, Tensor]] | None,
+) -> Tensor:
+    """Return Σ |D|^p over the dimensions of one block; add its derivative to ``slopes``, if any."""
+    outputs, features = block
+    k = bundles[0].r.shape[1]
+    dims = slice(outputs.start * k + features.start, (outputs.stop - 1) * k + features.stop)
+    ranked, places = [], []
+    for bundle in bundles:
+        points = bundle.points(block)
+        if slopes is None:
+            values = sorted_values(points)
         else:
-            pull = 1 - matching.gamma
-    deviation = ranked.sub_(ranked.mean(dim=0))
-    if matching.trim:
-        deviation[..., : matching.trim] = 0
-        deviation[..., deviation.shape[-1] - matching.trim :] = 0
-    if matching.order == 2:
-        penalty = deviation.square().sum(dtype=_accumulator(points)) / count
-        slope = deviation.mul_(2 * pull / count)  # sums to 0 over domains, as does the deviation
-    else:
-        penalty = deviation.abs().sum(dtype=_accumulator(points)) / count
-        sign = deviation.sign()
-        slope = sign.sub_(sign.mean(dim=0)).mul_(pull / count)
-    return penalty, None if order is None else torch.empty_like(slope).scatter_(-1, order, slope)
+            values, place = sort_rows(points)
+            places.append(place)
+        ranked.append(to_levels(values, bundle.rule))
+    moved = how.moved(ranked[0] if len(ranked) == 1 else torch.cat(ranked), dims)
+    deviation = centred(moved, how.shares)
+    if how.trim:
+        deviation[..., : how.trim] = 0
+        deviation[..., deviation.shape[-1] - how.trim :] = 0
+    powered = deviation.square() if how.order == 2 else deviation.abs()
+    if how.widths is not None:
+        powered = powered * how.widths
+    if slopes is not None:
+        by_level = how.present(slope(deviation, how.order, how.shares))
+        if how.widths is not None:
+            by_level = by_level * how.widths
+        parts = torch.split(by_level, [len(bundle.r) for bundle in bundles])
+        for bundle, place, part, (by_r, by_e) in zip(bundles, places, parts, slopes, strict=True):
+            by_value = from_levels(part, bundle.rule, bundle.r.shape[2])
+            by_point = torch.empty_like(by_value).scatter_(-1, place, by_value)
+            by_point = by_point.view(
+                len(bundle.r), outputs.stop - outputs.start, -1, place.shape[2]
+            )
+            by_r[:, features] += (by_point * bundle.e[:, outputs, None]).sum(dim=1)
+            by_e[:, outputs] += (by_point * bundle.r[:, None, features]).sum(dim=2)
+    return powered.sum(dtype=_accumulator(powered))
 
 
-def _blocks(c: int, k: int, points: int) -> list[tuple[slice, slice]]:
-    """Return outputs and features whose dimensions, of so many points each, fit a block.
-
-    All features of several outputs, or some features of one: neighbours in the average.
-    """
-    features = min(k, max(1, BLOCK // points))
-    outputs = max(1, BLOCK // (k * points))
-    return [
-        (slice(o, min(o + outputs, c)), slice(f, min(f + features, k)))
-        for o in range(0, c, outputs)
-        for f in range(0, k, features)
-    ]
-
-
-def _dealt(blocks: list[tuple[slice, slice]], like: Tensor) -> list[list[tuple[slice, slice]]]:
-    """Deal blocks to as many threads as torch uses, neighbours together; few are not worth it."""
+def _shared_out(blocks: list[Block], like: Tensor) -> list[list[Block]]:
+    """Split blocks among as many threads as torch uses, neighbours together, if it is worth it."""
     threads = torch.get_num_threads() if like.device.type == "cpu" else 1
     if len(blocks) < 2 * threads:
         return [blocks]

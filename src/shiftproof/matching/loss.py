@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -10,12 +11,22 @@ from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.upcast import widened
+from shiftproof.matching.by_class import ClassMatch
 from shiftproof.matching.checks import as_ids, check_settings, check_shapes, check_values
-from shiftproof.matching.fading import FadingMatch
-from shiftproof.matching.gradients import head_gradients, linear_head_gradients
-from shiftproof.matching.pdm import Order, pdm
+from shiftproof.matching.gradients import LinearGradients, functional_head_gradients, is_linear
+from shiftproof.matching.pdm import Points
 from shiftproof.matching.processes import join, process_count
+from shiftproof.matching.spread import Order
+from shiftproof.matching.term import MatchingTerm, Outputs, gradients, representations
 from shiftproof.models.risk import logit_residual
+
+
+def _setting(term: str, name: str) -> Any:
+    """Return an attribute of the module that is one of its terms'."""
+    return property(
+        lambda self: getattr(getattr(self, term), name),
+        lambda self, value: setattr(getattr(self, term), name, value),
+    )
 
 
 class InterDomainMatching(nn.Module):
@@ -74,6 +85,11 @@ class InterDomainMatching(nn.Module):
     Paper: Dong et al. (2024).
     """
 
+    gradient_weight = _setting("gradients", "weight")
+    gradient_warmup = _setting("gradients", "start")
+    representation_weight = _setting("representations", "weight")
+    representation_warmup = _setting("representations", "start")
+
     def __init__(
         self,
         gradient_weight: float = 1e3,
@@ -109,15 +125,17 @@ class InterDomainMatching(nn.Module):
                 "match_within='class' has no moving average, since every batch holds other shares"
                 " of the classes: set representation_ema=0"
             )
-        self.gradient_weight = gradient_weight
-        self.representation_weight = representation_weight
-        self.gradient_warmup = gradient_warmup
-        self.representation_warmup = representation_warmup
-        self.match_within = match_within
+        self.gradients = MatchingTerm(
+            gradients, gradient_weight, gradient_warmup, gradient_ema, order=order, trim=trim
+        )
+        self.representations = MatchingTerm(
+            representations, representation_weight, representation_warmup, representation_ema,
+            order=order,
+        )  # fmt: skip
+        if match_within == "class":
+            self.representations.match_within_classes(ClassMatch(order))
         self.join_processes = join_processes
         self.check = check
-        self.gradients = FadingMatch(gradient_ema, order, trim)
-        self.representations = FadingMatch(representation_ema, order)
         self.steps = 0
         self.measured: dict[str, Tensor] = {}
         self._head = (head,)  # in a tuple it is not registered: its parameters are the model's
@@ -151,39 +169,40 @@ class InterDomainMatching(nn.Module):
         return penalty
 
     def _penalty(self, features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
-        groups = _Groups(domains, features.device)
+        rows, ids, sizes = _grouped(domains, features.device)
+        features, logits, labels = features[rows], logits[rows], labels[rows].long()
+        outputs = Outputs(
+            torch.split(features, sizes),
+            torch.split(labels, sizes),
+            max(logits.shape[1], 2),
+            partial(self._gradients, features, logits, labels, sizes),
+            domains=ids,
+        )
         total = features[:0].sum() + logits[:0].sum()  # 0, with a gradient of 0
         self.measured = {}
-        if self._is_needed(self.gradient_weight, self.gradient_warmup, self.gradients):
-            gradients = self._head_gradients(features, logits, labels)
-            penalty = self.gradients(groups.of(gradients), groups.domains)
-            self.measured["gradient_penalty"] = penalty.detach()
-            if self.steps >= self.gradient_warmup:
-                total = total + self.gradient_weight * penalty
-        if self._is_needed(
-            self.representation_weight, self.representation_warmup, self.representations
+        for name, term, weight in (
+            ("gradient", self.gradients, self.gradient_weight),
+            ("representation", self.representations, self.representation_weight),
         ):
-            points = groups.of(features)
-            if self.match_within == "class":
-                penalty = _matched_by_class(points, groups.of(labels), self.representations.order)
-            else:
-                penalty = self.representations(points, groups.domains)
-            self.measured["representation_penalty"] = penalty.detach()
-            if self.steps >= self.representation_warmup:
-                total = total + self.representation_weight * penalty
+            if weight > 0 and term.tracks(self.steps):
+                penalty = term(outputs, self.steps)
+                self.measured[f"{name}_penalty"] = penalty.detach()
+                if term.acts(self.steps):
+                    total = total + weight * penalty
         return total
 
-    def _is_needed(self, weight: float, warmup: int, match: FadingMatch) -> bool:
-        """Whether this call's points enter the loss or a memory."""
-        return weight > 0 and (match.gamma > 0 or self.steps >= warmup)
-
-    def _head_gradients(self, features: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return every sample's gradient by the head's P parameters, [n, P]."""
+    def _gradients(
+        self, features: Tensor, logits: Tensor, labels: Tensor, sizes: list[int]
+    ) -> Points:
+        """Return every sample's gradient by the head's parameters, domain by domain."""
         (head,) = self._head
-        if head is None:
-            return linear_head_gradients(features, logit_residual(logits, labels.long()))
-        as_one_domain = (features[None], labels[None].long(), logits[None])
-        return head_gradients(head, *as_one_domain).squeeze(0)
+        if head is None or is_linear(head):
+            has_bias = head is None or head.bias is not None
+            return LinearGradients.of(
+                features, logit_residual(logits, labels), sizes, bias=has_bias
+            )
+        found = functional_head_gradients(head, features[None], labels[None])
+        return torch.split(found.squeeze(0), sizes)
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return the count of steps, for ``state_dict``."""
@@ -194,27 +213,8 @@ class InterDomainMatching(nn.Module):
         self.steps = state["steps"]
 
 
-class _Groups:
-    """Who belongs to which domain: the domains of a batch, and its rows in their order."""
-
-    def __init__(self, domains: Tensor, device: torch.device) -> None:
-        unique, member, sizes = torch.unique(domains.cpu(), return_inverse=True, return_counts=True)
-        self.domains: list[int] = unique.tolist()
-        self.sizes: list[int] = sizes.tolist()
-        self.rows = member.argsort(stable=True).to(device, non_blocking=True)
-
-    def of(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Return x [n, …] as one tensor for each domain."""
-        return torch.split(x[self.rows], self.sizes)
-
-
-def _matched_by_class(points: Sequence[Tensor], labels: Sequence[Tensor], order: Order) -> Tensor:
-    """Return the mean of PDM over the classes that every domain holds; 0 if there is none."""
-    shared = set.intersection(*(set(group.tolist()) for group in labels))
-    if not shared:
-        return points[0][:0].sum()
-    of_classes = [
-        pdm([x[y == label] for x, y in zip(points, labels, strict=True)], order)
-        for label in sorted(shared)
-    ]
-    return torch.stack(of_classes).mean()
+def _grouped(domains: Tensor, device: torch.device) -> tuple[Tensor, list[int], list[int]]:
+    """Return the rows of a batch domain by domain, the domains' ids, and their sizes."""
+    ids, member, sizes = torch.unique(domains.cpu(), return_inverse=True, return_counts=True)
+    rows = member.argsort(stable=True).to(device, non_blocking=True)
+    return rows, ids.tolist(), sizes.tolist()

@@ -1,49 +1,130 @@
-"""An exponential moving average whose newest term stays differentiable."""
+"""PDM over several calls: each domain is remembered, and its memory fades."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.late_buffers import LateBuffers
+from shiftproof.matching.gradients import LinearGradients
+from shiftproof.matching.memory import Matching, Memory
+from shiftproof.matching.pdm import Points, group_sizes, like, match, pdm
+from shiftproof.matching.quantiles import overlap
+from shiftproof.matching.spread import check_order, check_trim
 
 
-class MovingAverage(nn.Module):
-    """x̄ₜ = γ x̄ₜ₋₁ + (1 − γ) xₜ with x̄₀ = 0; only xₜ carries a gradient.
+class MovingMatch(LateBuffers):
+    """PDM on a moving average of the sorted points (Algorithm 1, line 5).
 
-    With ``corrected`` the result is x̄ₜ / (1 − γ), as in the code of Fishr (Rame et al., 2022)
-    and of IDM: the gradient that reaches xₜ then does not depend on γ.
+    It keeps for each domain i the sum Sᵢ = Σₖ γᵏ sort(xⁱ) over the calls that held samples of i, k
+    calls ago, and their mass wᵢ = Σₖ γᵏ.  With x̄ = Σᵢ Sᵢ / Σᵢ wᵢ the common centre of the m domains
+    seen so far, in d dimensions and at b levels,
 
-    The average is a buffer, so it is saved, moved and restored with the model.
+        penalty = (1 / (m·d·b)) Σᵢ ‖Sᵢ − wᵢ x̄‖ₚᵖ,
 
-    >>> average = MovingAverage(0.5)
-    >>> average(torch.tensor([4.0])), average(torch.tensor([4.0]))
-    (tensor([2.]), tensor([3.]))
+    where only the points of this call carry a gradient.  A domain that is absent still counts, but
+    less with every call.  γ = 0 keeps nothing: the domains of this call are matched by `pdm`.
+
+    If every call holds every domain, Sᵢ is the moving average of the paper,
+    x̄ₜ = γ x̄ₜ₋₁ + (1 − γ) sort(xₜ), divided by 1 − γ.  The authors' code divides so too, which makes
+    the gradient of the newest points independent of γ: this is ``corrected``.  Without it the
+    penalty is that of the paper's average, (1 − γ)ᵖ times as large.
+
+    The number of levels is the largest group's size in the first call.  Groups of another size are
+    brought to these levels (`matching.quantiles`).  A call in evaluation mode is not remembered,
+    nor one that holds NaN or infinity.
+
+    The state is ``sums`` [domains, dims, levels], ``masses`` [domains] and ``domains``, their ids.
     """
 
-    average: Tensor | None
+    late = ("sums", "masses", "domains")
+    sums: Tensor | None
+    masses: Tensor | None
+    domains: Tensor | None
 
-    def __init__(self, gamma: float, *, corrected: bool = False) -> None:
+    def __init__(
+        self, gamma: float = 0.95, order: int = 2, trim: int = 0, *, corrected: bool = False
+    ) -> None:
         super().__init__()
+        if not 0 <= gamma < 1:
+            raise InvalidValue(f"a moving average needs 0 ≤ γ < 1, not {gamma}")
         self.gamma = gamma
-        self.corrected = corrected
-        self.register_buffer("average", None)
+        self.order = check_order(order)
+        self.trim = trim
+        self.scale = 1.0 if corrected else (1 - gamma) ** order
+        self._known: list[int] = []  # as ``domains``, but read without waiting for a device
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Take in ``x`` and return the new average, of the same shape."""
+    def forward(self, x: Points, domains: Sequence[int] | None = None) -> Tensor:
+        """Take in x and return the penalty.
+
+        x: [domains, batch, dims], or groups [batchᵢ, dims], or the gradients of a linear head.
+        ``domains`` are their ids, by default 0, 1, …
+        """
         if self.gamma == 0:
-            return x
-        current = (1 - self.gamma) * x
-        if self.average is not None:
-            # Loaded from a checkpoint, it may still be where the checkpoint was read.
-            current = current + self.gamma * self.average.to(current)
-        self.average = current.detach()
-        return current / (1 - self.gamma) if self.corrected else current
+            return pdm(x, self.order, self.trim)
+        sizes = group_sizes(x)
+        levels = max(sizes) if self.sums is None else self.sums.shape[2]
+        check_trim(self.trim, levels)
+        rules = [overlap(size, levels, like(x)) for size in sizes]
+        memory = self._memory(x, range(len(sizes)) if domains is None else domains, levels)
+        return self.scale * match(x, Matching(rules, self.order, self.trim, memory=memory))
+
+    def _memory(self, x: Points, present: Sequence[int], levels: int) -> Memory:
+        """Return what this call works on, with room for domains that are new; count the call."""
+        known = [*self._known, *(domain for domain in present if domain not in self._known)]
+        sums, masses = self._past(x, len(known), levels)
+        rows = None
+        if list(present) == known:
+            moved = self.gamma * masses + 1
+        else:
+            rows = torch.tensor([known.index(domain) for domain in present], device=masses.device)
+            moved = (self.gamma * masses).index_add(0, rows, masses.new_ones(len(rows)))
+        kept = self.training and _is_finite(x)
+        if kept is not False:
+            self.sums = sums
+            self.masses = moved if kept is True else torch.where(kept, moved, masses)
+            if known != self._known:
+                self._known, self.domains = known, torch.tensor(known)
+        return Memory(sums, self.gamma, rows, _shares(moved), kept)
+
+    def _past(self, x: Points, count: int, levels: int) -> tuple[Tensor, Tensor]:
+        """Return sums and masses of ``count`` domains; those of new domains are 0."""
+        dims = x.dims if isinstance(x, LinearGradients) else x[0].shape[1]
+        if self.sums is None or self.masses is None:
+            return like(x).new_zeros(count, dims, levels), like(x).new_zeros(count)
+        if self.sums.shape[1] != dims:
+            raise InvalidValue(
+                f"what is matched had {self.sums.shape[1]} dimensions in earlier calls and has"
+                f" {dims} now: build a new matching for another network"
+            )
+        # A checkpoint may have been read on another device.
+        sums, masses = self.sums.to(like(x)), self.masses.to(like(x))
+        new = count - len(sums)
+        if new > 0:
+            sums = torch.cat([sums, sums.new_zeros(new, dims, levels)])
+            masses = torch.cat([masses, masses.new_zeros(new)])
+        return sums, masses
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
-        # The buffer takes its shape from the data, so a fresh module has none to load into.
-        saved = state_dict.get(prefix + "average")
-        self.average = None if saved is None else torch.empty_like(saved)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        self._known = [] if self.domains is None else self.domains.tolist()
+
+
+def _is_finite(x: Points) -> bool | Tensor:
+    """Whether no value is NaN or infinite; a tensor where to read it would be to wait."""
+    parts = (x.features, x.residual) if isinstance(x, LinearGradients) else tuple(x)
+    finite = torch.stack([part.isfinite().all() for part in parts]).all()
+    return bool(finite) if finite.device.type == "cpu" else finite
+
+
+def _shares(masses: Tensor) -> Tensor | None:
+    """Return each domain's share of the mass; None if they are known to be equal."""
+    if masses.device.type == "cpu" and bool((masses == masses[0]).all()):
+        return None
+    return (masses / masses.sum()).view(-1, 1, 1)

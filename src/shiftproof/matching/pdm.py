@@ -17,30 +17,31 @@ sorting is the best pairing.  For two domains in one dimension and kernels of va
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.upcast import widened
-from shiftproof.matching.gradients import linear_head_gradients
-from shiftproof.matching.linear_head import LinearHeadMatch, Matching
-from shiftproof.matching.moving import MovingAverage
+from shiftproof.matching.gradients import LinearGradients
+from shiftproof.matching.linear_head import match_linear_head
+from shiftproof.matching.memory import Matching
+from shiftproof.matching.quantiles import merged_levels, to_levels
 from shiftproof.matching.sorting import sorted_rows
+from shiftproof.matching.spread import Order, check_order, check_trim, spread
 
-Order = Literal[1, 2]
+Points = Tensor | Sequence[Tensor] | LinearGradients
 
 
-def pdm(x: Tensor | Sequence[Tensor], order: Order = 2, trim: int = 0) -> Tensor:
+def pdm(x: Points, order: Order = 2, trim: int = 0) -> Tensor:
     """Return the matching penalty PDM_p of several groups of points, a scalar ≥ 0.
 
     Args:
-        x: [domains, batch, dims], or a sequence of [batchᵢ, dims], one per domain, of any sizes;
-            a single domain has nothing to match, and its penalty is 0.  Unequal groups are matched
-            by quantiles: with Fᵢ⁻¹ the (step) quantile function of group i, the sum over j becomes
-            ∫₀¹ |Fᵢ⁻¹(u) − F̄⁻¹(u)|^p du, which for equal sizes is the same number.
+        x: [domains, batch, dims], or a sequence of [batchᵢ, dims], one per domain, of any sizes,
+            or the gradients of a linear head.  A single domain has nothing to match, and its
+            penalty is 0.  Unequal groups are matched by quantiles: with Fᵢ⁻¹ the (step) quantile
+            function of group i, the sum over j becomes ∫₀¹ |Fᵢ⁻¹(u) − F̄⁻¹(u)|^p du, which for
+            equal sizes is the same number.
         order: 2 for the KL form, 1 for the Wasserstein form.
         trim: how many of the smallest, and of the largest, values to leave out per dimension
             (of the smallest group; of a larger one the same share).
@@ -51,162 +52,43 @@ def pdm(x: Tensor | Sequence[Tensor], order: Order = 2, trim: int = 0) -> Tensor
     >>> pdm(x, order=1), pdm(x, order=2)
     (tensor(1.), tensor(1.))
     """
-    _check(len(x), order)
-    if isinstance(x, Tensor):
-        _check_trim(trim, x.shape[1])
-        ranked = sorted_points(x)
-        return spread(ranked[:, trim : x.shape[1] - trim], order)
-    _check_trim(trim, min(len(group) for group in x))
-    ranked, widths = _merge_quantiles(x, trim)
-    return spread(ranked, order, widths)
+    check_order(order)
+    sizes = group_sizes(x)
+    check_trim(trim, min(sizes))
+    if len(set(sizes)) == 1:
+        return match(x, Matching([None] * len(sizes), order, trim))
+    rules, widths = merged_levels(sizes, trim, like(x))
+    return match(x, Matching(rules, order, widths=widths))
 
 
-def spread(ranked: Tensor, order: Order = 2, widths: Tensor | None = None) -> Tensor:
-    """Return the mean over all elements of |xᵢ − x̄|^p, with x̄ the mean over domains.
-
-    ranked [domains, levels, dims]; ``widths`` [levels], summing to 1, weighs the levels where
-    they are not equally wide.
-    """
-    deviation = ranked - ranked.mean(dim=0)
-    powered = deviation.square() if order == 2 else deviation.abs()
-    if widths is None:
-        return powered.mean()
-    return (powered.mean(dim=(0, 2)) * widths).sum()
-
-
-@torch.no_grad()
-def matching_information(x: Tensor) -> Tensor:
-    """Bound the information that one dimension of x holds on the domain, in nats, on average.
-
-    x [domains, batch, dims].  The density estimates of the domains with Gaussian kernels of
-    standard deviation h have I(x;D) ≤ PDM₂ / (2h²) in one dimension, with h = s · b^(−1/5) (Scott's
-    rule; s the dimension's standard deviation, b the batch).  A dimension that does not vary
-    holds none.
-    """
-    ranked = sorted_points(x)
-    variance = ranked.flatten(0, 1).var(dim=0, correction=0)
-    bandwidth = variance * x.shape[1] ** (-2 / 5)
-    penalty = (ranked - ranked.mean(dim=0)).square().mean(dim=(0, 1))
-    return torch.where(variance > 0, penalty / (2 * bandwidth), 0).mean()
+def match(x: Points, how: Matching) -> Tensor:
+    """Return the penalty of points at the levels that the rules lead to."""
+    if isinstance(x, LinearGradients):
+        return match_linear_head(x, how)
+    if all(rule is None for rule in how.rules):
+        ranked = _sorted(x if isinstance(x, Tensor) else torch.stack(tuple(x)))
+    else:
+        pairs = zip(x, how.rules, strict=True)
+        ranked = torch.stack([to_levels(_sorted(group), rule) for group, rule in pairs])
+    moved = how.moved(ranked)
+    kept = moved[..., how.trim : moved.shape[-1] - how.trim]
+    return spread(kept, how.order, how.shares, how.widths)
 
 
-class MovingMatch(nn.Module):
-    """PDM on a moving average of the sorted points (Algorithm 1, line 5).
-
-    x̄ₜ = γ x̄ₜ₋₁ + (1 − γ) sort(xₜ), matched across domains; ``corrected`` divides by 1 − γ as the
-    authors' code does (see `MovingAverage`).  The
-    average is a buffer of shape [domains, levels, dims] in ``state_dict``.
-
-    The number of levels is that of the first call (the largest group's size).  Later groups of
-    another size are brought to it by their nearest equal-weight distribution in the W₂ sense:
-    each level takes the mean of the quantile function over its share.
-    """
-
-    def __init__(
-        self, gamma: float = 0.95, order: Order = 2, trim: int = 0, *, corrected: bool = False
-    ) -> None:
-        super().__init__()
-        if not 0 <= gamma < 1:
-            raise InvalidValue(f"a moving average needs 0 ≤ γ < 1, not {gamma}")
-        self.order: Order = order
-        self.trim = trim
-        self.average = MovingAverage(gamma, corrected=corrected)
-
-    def forward(self, x: Tensor | Sequence[Tensor]) -> Tensor:
-        """Take in x [domains, batch, dims] (or groups [batchᵢ, dims]) and return the penalty."""
-        _check(len(x), self.order)
-        remembered = self.average.average
-        levels = max(len(g) for g in x) if remembered is None else remembered.shape[1]
-        if isinstance(x, Tensor) and x.shape[1] == levels:
-            ranked = sorted_points(x)
-        else:
-            ranked = torch.stack([resample(sorted_points(group), levels) for group in x])
-        _check_trim(self.trim, levels)
-        averaged: Tensor = self.average(ranked)
-        return spread(averaged[:, self.trim : levels - self.trim], self.order)
-
-    def of_linear_head(self, features: Tensor, residual: Tensor, *, bias: bool = True) -> Tensor:
-        """Take in the gradients of a linear head, and return their penalty.
-
-        features [domains, batch, k], residual [domains, batch, c].  It is that of
-        `linear_head_gradients`, which are never held as a
-        whole (`matching.linear_head`).
-        """
-        _check(len(features), self.order)
-        _check_trim(self.trim, features.shape[1])
-        remembered = self.average.average
-        if remembered is not None and remembered.shape[1] != features.shape[1]:
-            gradients: Tensor = linear_head_gradients(features, residual, bias=bias)
-            penalty: Tensor = self(gradients)
-            return penalty
-        features, residual = widened(features), widened(residual)
-        average = None
-        if self.average.gamma > 0:
-            average = self._rows(remembered, features, residual.shape[2], bias)
-            self.average.average = average.transpose(1, 2)
-        settings = Matching(self.average.gamma, self.order, self.trim, self.average.corrected)
-        matched: Tensor = LinearHeadMatch.apply(features, residual, average, bias, settings)
-        return matched
-
-    @staticmethod
-    def _rows(remembered: Tensor | None, features: Tensor, outputs: int, bias: bool) -> Tensor:
-        """Return the average as rows to be sorted into, [domains, dims, levels]; 0 at first."""
-        domains, levels, k = features.shape
-        if remembered is None:
-            return features.new_zeros(domains, outputs * (k + 1 if bias else k), levels)
-        # Already so, unless it comes from a checkpoint.
-        return remembered.to(features).transpose(1, 2).contiguous()
-
-
-def sorted_points(x: Tensor) -> Tensor:
-    """Sort each dimension (the last axis holds them): [..., batch, dims] → the same shape."""
-    x = widened(x)
-    # Sorting along the last axis of a contiguous copy beats sorting along a strided one.
-    return sorted_rows(x.transpose(-1, -2).contiguous()).transpose(-1, -2)
-
-
-def _merge_quantiles(groups: Sequence[Tensor], trim: int) -> tuple[Tensor, Tensor]:
-    """Return the groups' quantile functions on the pieces where all are constant.
-
-    Group i steps at the levels k/bᵢ.  Between two neighbouring levels of the union every Fᵢ⁻¹ is
-    constant, so the values [domains, pieces, dims] and the widths [pieces] hold all there is.
-    """
-    sizes = [len(group) for group in groups]
-    edges = np.unique(np.concatenate([np.arange(b + 1) / b for b in sizes]))
-    cut = trim / min(sizes)
-    edges = np.unique(np.clip(edges, cut, 1 - cut))
-    middles = (edges[1:] + edges[:-1]) / 2
-    ranked = [sorted_points(group) for group in groups]
-    pieces = torch.stack(
-        [
-            values[torch.as_tensor(np.floor(middles * b).astype(np.int64), device=values.device)]
-            for values, b in zip(ranked, sizes, strict=True)
-        ]
-    )
-    widths = torch.as_tensor(np.diff(edges) / (1 - 2 * cut), dtype=pieces.dtype)
-    return pieces, widths.to(pieces.device)
-
-
-def resample(ranked: Tensor, levels: int) -> Tensor:
-    """Return the mean of the quantile function over each of ``levels`` equal shares.
-
-    ranked [batch, dims], sorted → [levels, dims].
-    """
-    size = len(ranked)
-    if size == levels:
-        return ranked
-    share = np.arange(levels + 1)[:, None] / levels * size - np.arange(size)[None, :]
-    overlap = np.diff(np.clip(share, 0, 1), axis=0) * levels / size
-    return torch.as_tensor(overlap, dtype=ranked.dtype, device=ranked.device) @ ranked
-
-
-def _check(domains: int, order: int) -> None:
-    if domains < 1:
+def group_sizes(x: Points) -> tuple[int, ...]:
+    """Return how many samples each domain has."""
+    sizes = x.sizes if isinstance(x, LinearGradients) else tuple(len(group) for group in x)
+    if not sizes:
         raise InvalidValue("matching needs at least one domain, not 0")
-    if order not in (1, 2):
-        raise InvalidValue(f"the order of matching must be 1 or 2, not {order}")
+    return sizes
 
 
-def _check_trim(trim: int, size: int) -> None:
-    if not 0 <= 2 * trim < size:
-        raise InvalidValue(f"cannot trim {trim} values from each end of {size}")
+def like(x: Points) -> Tensor:
+    """Return an empty tensor of the precision and on the device that x is matched in."""
+    return widened((x.features if isinstance(x, LinearGradients) else x[0])[:0])
+
+
+def _sorted(x: Tensor) -> Tensor:
+    """Sort each dimension of x [..., batch, dims]: [..., dims, batch]."""
+    # Sorting along the last axis of a contiguous copy beats sorting along a strided one.
+    return sorted_rows(widened(x).transpose(-1, -2).contiguous())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from shiftproof.core.late_buffers import LateBuffers
 
 
-class SampledDimensions(nn.Module):
+class SampledDimensions(LateBuffers):
     """Which of P dimensions to match: ``count`` different ones, each set alike probable.
 
     PDM is a mean over dimensions, so that its mean over these has PDM for its expectation, and as
@@ -20,29 +20,21 @@ class SampledDimensions(nn.Module):
     dimensions must then come again, and one draw serves the whole run (and is saved with it).
     """
 
+    late = ("dims",)
     dims: Tensor | None
 
     def __init__(self, count: int, *, redrawn: bool) -> None:
         super().__init__()
         self.count = count
         self.redrawn = redrawn
-        self.register_buffer("dims", None)
 
-    def forward(self, total: int, generator: torch.Generator) -> Tensor:
+    def drawn(self, total: int, generator: torch.Generator) -> Tensor:
         """Return the dimensions of this step, of ``total``; all of them if they are not more."""
         if self.redrawn:
-            return self._drawn(total, generator)
+            return self._draw(total, generator)
         if self.dims is None:
-            self.dims = self._drawn(total, generator)
+            self.dims = self._draw(total, generator)
         return self.dims
 
-    def _drawn(self, total: int, generator: torch.Generator) -> Tensor:
+    def _draw(self, total: int, generator: torch.Generator) -> Tensor:
         return torch.randperm(total, generator=generator)[: self.count].sort().values
-
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
-    ) -> None:
-        # The draw is made with the first step, so a fresh module has no buffer to load into.
-        saved = state_dict.get(prefix + "dims")
-        self.dims = None if saved is None else torch.empty_like(saved)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

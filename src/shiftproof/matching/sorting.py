@@ -28,14 +28,14 @@ _WORTH_A_THREAD = 1 << 15
 def sort_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return x [..., n] sorted along the last axis, and the positions that its values came from.
 
-    Neither carries a gradient.
+    Neither carries a gradient.  Equal values above 0 keep their order.
 
     >>> sort_rows(torch.tensor([3.0, 1.0, 2.0]))
     (tensor([1., 2., 3.]), tensor([1, 2, 0]))
     """
     x = x.detach()
     if not _can_carry_positions(x):
-        values, order = x.sort(dim=-1)
+        values, order = x.sort(dim=-1, stable=True)
         return values, order
     n = x.shape[-1]
     if n >= _LONG and _share_of_zeros(x) > _MANY_ZEROS:

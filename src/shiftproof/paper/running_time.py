@@ -10,16 +10,21 @@ from pathlib import Path
 
 import torch
 
-from shiftproof.bench import machine
-from shiftproof.bench.allocation import allocated_peak
-from shiftproof.bench.matching import batch_for, built
-from shiftproof.bench.measure import medians, ratio_of, seconds_in_turn
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.files import write_atomically
+from shiftproof.core.space import resolve
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import DATASETS
-from shiftproof.learners.algorithms import Algorithm
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.models import MODELS
 from shiftproof.paper.comparison import Cell, Comparison, Row, measured
+from shiftproof.paper.measure import (
+    allocated_peak,
+    machine,
+    medians,
+    ratio_of,
+    seconds_in_turn,
+)
 from shiftproof.paper.published import PaperColumn, paper_table
 from shiftproof.paper.studies import Findings
 from shiftproof.sweeps.estimate import bytes_of
@@ -41,6 +46,29 @@ class Timing:
     bytes: dict[str, int]
     device: str
     machine: dict[str, object]
+
+
+def built(
+    name: str,
+    task: Task,
+    backbone: str,
+    model: dict[str, object] | None = None,
+    hparams: dict[str, object] | None = None,
+) -> Algorithm:
+    """Return an algorithm on a network, of fixed seeds."""
+    torch.manual_seed(0)
+    network = resolve(MODELS.get(backbone), task.regime, model or {}).build(task)
+    cls = ALGORITHMS.get(name)
+    settings = resolve(cls.Hparams, task.regime, hparams or {})
+    generator = torch.Generator().manual_seed(0)
+    return cls(task, network.featurizer, network.head, settings, generator)
+
+
+def batch_for(task: Task, size: int, seed: int = 0) -> Batch:
+    """Return random inputs of a task."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(task.num_domains, size, *task.input_shape, generator=generator)
+    return Batch(x, torch.randint(task.num_classes, x.shape[:2], generator=generator))
 
 
 def time_steps(dataset: str, device: str, rounds: int = ROUNDS) -> Timing:

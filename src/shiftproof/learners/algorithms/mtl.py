@@ -13,8 +13,8 @@ from shiftproof.core.space import Choice, hparam
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.matching.moving import MovingAverage
 from shiftproof.models.risk import per_sample_risk
+from shiftproof.penalties.moving_average import MovingAverage
 
 
 @ALGORITHMS.register("mtl")

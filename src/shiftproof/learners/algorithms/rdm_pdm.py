@@ -9,7 +9,7 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.matching.pdm import MovingMatch
+from shiftproof.matching.moving import MovingMatch
 from shiftproof.models.risk import per_sample_risk
 
 
@@ -56,13 +56,13 @@ class RDMPDM(ERM):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.optimizer_restarts = frozenset({self.hparams.anneal_steps})
-        self.risk_match = MovingMatch(self.hparams.ema, corrected=True)
+        self.match = MovingMatch(self.hparams.ema, corrected=True)
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_E, with the penalty once the warm-up is over."""
         risks = per_sample_risk(self.head(self.features(batch)), batch.y)
         risk = risks.mean()
-        penalty = self.risk_match(risks.unsqueeze(-1))
+        penalty = self.match(risks.unsqueeze(-1))
         matched = self.updates >= self.hparams.anneal_steps
         total = risk + self.hparams.penalty_weight * penalty if matched else risk
         return Losses(total, {"risk": risk, "penalty": penalty})

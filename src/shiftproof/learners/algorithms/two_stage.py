@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.matching.gradients import head_gradients
-from shiftproof.matching.pdm import MovingMatch
-from shiftproof.models.risk import logit_residual, per_sample_risk
+from shiftproof.matching.gradients import gradients_of, head_gradients
+from shiftproof.matching.pdm import pdm
+from shiftproof.models.risk import per_sample_risk
 from shiftproof.penalties.irm import irm_slopes
 from shiftproof.penalties.variance import variance_across_domains
 
@@ -86,10 +85,6 @@ class TwoStage(ERM):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.match = MovingMatch(0.0, trim=self.hparams.trim)
-
     def objective(self, batch: Batch) -> Losses:
         """Return the loss of this stage."""
         h = self.hparams
@@ -124,7 +119,10 @@ class TwoStage(ERM):
         if name == "vrex":
             return pairs * variance_across_domains(outputs.risks)
         if name == "idm":
-            return pairs * self._matched(outputs)
+            gradients = gradients_of(
+                self.head, outputs.representations, outputs.labels, outputs.logits
+            )
+            return pairs * pdm(gradients, trim=self.hparams.trim)
         gradients = head_gradients(
             self.head, outputs.representations, outputs.labels, outputs.logits
         )
@@ -132,14 +130,6 @@ class TwoStage(ERM):
             return pairs * variance_across_domains(_trimmed_mean(gradients, self.hparams.trim))
         variances = gradients.var(dim=1, correction=0)
         return domains * variances.shape[1] * variance_across_domains(variances)
-
-    def _matched(self, outputs: _Outputs) -> Tensor:
-        r, logits, labels = outputs.representations, outputs.logits, outputs.labels
-        if type(self.head) is nn.Linear:
-            bias = self.head.bias is not None
-            return self.match.of_linear_head(r, logit_residual(logits, labels), bias=bias)
-        penalty: Tensor = self.match(head_gradients(self.head, r, labels))
-        return penalty
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy import integrate
 
-from shiftproof.matching.pdm import matching_information, pdm
+from shiftproof.matching.information import matching_information
+from shiftproof.matching.pdm import pdm
 
 
 def points(seed: int, gaps: tuple[float, ...], size: int = 12) -> torch.Tensor:

@@ -9,25 +9,19 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from shiftproof.bench.allocation import allocated_peak
-from shiftproof.bench.measure import (
-    Figure,
-    Work,
-    can_measure_memory,
-    medians,
-    peak_bytes,
-    ratio_of,
-    seconds_in_turn,
-)
-from shiftproof.bench.plain import PlainMatch, plain_gradients
+from benchmarks.figure import Figure, can_measure_memory, peak_bytes
+from benchmarks.plain import PlainMatch, plain_gradients
 from shiftproof.core.space import Regime, resolve
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.matching.gradients import some_linear_head_gradients
-from shiftproof.matching.pdm import MovingMatch
+from shiftproof.matching import InterDomainMatching
+from shiftproof.matching.gradients import LinearGradients, gradients_of
+from shiftproof.matching.moving import MovingMatch
+from shiftproof.matching.pdm import pdm
 from shiftproof.matching.sampled_dimensions import SampledDimensions
-from shiftproof.models import MODELS
 from shiftproof.models.risk import logit_residual
+from shiftproof.paper.measure import Work, allocated_peak, medians, ratio_of, seconds_in_turn
+from shiftproof.paper.running_time import batch_for, built
 from shiftproof.sweeps.estimate import bytes_of
 
 # DomainNet: five training domains, a ResNet-50's features, 345 classes.
@@ -35,29 +29,7 @@ DOMAINS, BATCH, FEATURES, CLASSES = 5, 32, 2048, 345
 # In float64 the plain version would take twice as much memory, hence so many classes.
 FEWER_CLASSES = 32
 GAMMA = 0.95
-
-
-def built(
-    name: str,
-    task: Task,
-    backbone: str,
-    model: dict[str, object] | None = None,
-    hparams: dict[str, object] | None = None,
-) -> Algorithm:
-    """Return an algorithm on a network, of fixed seeds."""
-    torch.manual_seed(0)
-    network = resolve(MODELS.get(backbone), task.regime, model or {}).build(task)
-    cls = ALGORITHMS.get(name)
-    settings = resolve(cls.Hparams, task.regime, hparams or {})
-    generator = torch.Generator().manual_seed(0)
-    return cls(task, network.featurizer, network.head, settings, generator)
-
-
-def batch_for(task: Task, size: int, seed: int = 0) -> Batch:
-    """Return random inputs of a task."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.rand(task.num_domains, size, *task.input_shape, generator=generator)
-    return Batch(x, torch.randint(task.num_classes, x.shape[:2], generator=generator))
+OWN_LOOP = "InterDomainMatching"
 
 
 def step() -> Iterator[Figure]:
@@ -121,7 +93,8 @@ class PenaltySides:
         return value.detach(), *torch.autograd.grad(value, [r, *self._head.parameters()])
 
     def _by_fast(self, r: Tensor) -> Tensor:
-        return self._fast.of_linear_head(r, logit_residual(self._head(r), self._labels))
+        penalty: Tensor = self._fast(gradients_of(self._head, r, self._labels, self._head(r)))
+        return penalty
 
     def _by_plain(self, r: Tensor) -> Tensor:
         return self._plain(plain_gradients(self._head, r, self._labels))
@@ -160,26 +133,86 @@ def penalty() -> Iterator[Figure]:
         )
 
 
+class LoopOfYourOwn:
+    """A step of cross-entropy and `InterDomainMatching`, with the network of an algorithm."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self._network, self._head = algorithm.featurizer, algorithm.head
+        self._adam = algorithm.optimizers["main"]
+        self._matching = InterDomainMatching(gradient_warmup=0)
+
+    def update(self, batch: Batch) -> None:
+        """Take one step."""
+        domains = torch.arange(len(batch.y)).repeat_interleave(batch.y.shape[1])
+        labels = batch.y.flatten()
+        features = self._network(batch.x.flatten(0, 1))
+        logits = self._head(features)
+        loss = nn.functional.cross_entropy(logits, labels)
+        loss = loss + self._matching(features, logits, labels, domains)
+        self._adam.zero_grad()
+        loss.backward()
+        self._adam.step()
+
+
+def matcher() -> Iterator[Figure]:
+    """A step of matching by ``idm-auto`` and in a loop of your own, against one by ``idm``."""
+    task = Task((FEATURES,), CLASSES, DOMAINS, "features")
+    batch = batch_for(task, BATCH)
+
+    def new(name: str) -> Algorithm | LoopOfYourOwn:
+        torch.manual_seed(0)
+        cls = ALGORITHMS.get("idm" if name == OWN_LOOP else name)
+        hparams = resolve(cls.Hparams, task.regime, {"gradient_warmup": 0})
+        network = nn.LayerNorm(FEATURES), nn.Linear(FEATURES, CLASSES)
+        algorithm = cls(task, *network, hparams, torch.Generator().manual_seed(0))
+        return LoopOfYourOwn(algorithm) if name == OWN_LOOP else algorithm
+
+    names = ("idm", "idm-auto", OWN_LOOP)
+    taken = seconds_in_turn({name: partial(new(name).update, batch) for name in names}, 15, 2)
+    peaks = {}
+    if can_measure_memory():
+        peaks = {name: peak_bytes(partial(_steps, partial(new, name), batch)) for name in names}
+    size = f"{DOMAINS} × {BATCH} samples, {FEATURES:,} features, {CLASSES} classes"
+    for name in names[1:]:
+        yield Figure(
+            name, f"{name} step / IDM step, {size}", ratio_of(taken, name, "idm"), "≤", 1.05,
+            {"seconds": {side: medians(taken)[side] for side in ("idm", name)}},
+        )  # fmt: skip
+        if peaks:
+            yield Figure(
+                f"{name}-memory", "peak memory of two steps from the start, against IDM's",
+                peaks[name] / peaks["idm"], "≤", 1.05,
+                {"bytes": {side: peaks[side] for side in ("idm", name)}},
+            )  # fmt: skip
+
+
+def _steps(new: Callable[[], Algorithm | LoopOfYourOwn], batch: Batch) -> None:
+    side = new()
+    side.update(batch)
+    side.update(batch)
+
+
 def estimate() -> Iterator[Figure]:
     """Some dimensions in place of all, at DomainNet's size: how far off, and how much faster."""
     torch.manual_seed(0)
     head = nn.Linear(FEATURES, CLASSES)
-    features = torch.randn(DOMAINS, BATCH, FEATURES)
-    residual = logit_residual(head(features), torch.randint(CLASSES, (DOMAINS, BATCH))).detach()
-    total = CLASSES * (FEATURES + 1)
+    features, labels = (
+        torch.randn(DOMAINS, BATCH, FEATURES),
+        torch.randint(CLASSES, (DOMAINS, BATCH)),
+    )
+    with torch.no_grad():
+        residual = logit_residual(head(features), labels).flatten(0, 1)
+    gradients = LinearGradients.of(features.flatten(0, 1), residual, [BATCH] * DOMAINS)
     generator = torch.Generator().manual_seed(0)
-    match = MovingMatch(0.0)
-    exact = float(match.of_linear_head(features, residual))
-    sampled = SampledDimensions(max(total // 100, 1), redrawn=True)
+    exact = float(pdm(gradients))
+    sampled = SampledDimensions(max(gradients.dims // 100, 1), redrawn=True)
 
     def by_sample() -> float:
-        dims = sampled(total, generator)
-        return float(match(some_linear_head_gradients(features, residual, dims)))
+        some = gradients.some(sampled.drawn(gradients.dims, generator))
+        return float(pdm(some.view(DOMAINS, BATCH, -1)))
 
     found = [by_sample() / exact for _ in range(50)]
-    taken = seconds_in_turn(
-        {"exact": lambda: match.of_linear_head(features, residual), "sample": by_sample}, 5, 1
-    )
+    taken = seconds_in_turn({"exact": lambda: pdm(gradients), "sample": by_sample}, 5, 1)
     yield Figure(
         "estimate",
         "relative standard deviation of the penalty of 1% of the dimensions, redrawn each step",

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
 from shiftproof.bench import BENCHES, matching
 from shiftproof.bench.allocation import allocated_peak
 from shiftproof.bench.measure import (
@@ -22,8 +21,9 @@ from shiftproof.bench.measure import (
     ratio_of,
     seconds_in_turn,
 )
-from shiftproof.core.types import Task
 from shiftproof.report.performance import performance_page
+
+from shiftproof.core.types import Task
 from shiftproof.sweeps.estimate import bytes_of
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from shiftproof.matching.moving import MovingAverage
+from shiftproof.penalties.moving_average import MovingAverage
 
 GAMMAS = pytest.mark.parametrize("gamma", [0.1, 0.5, 0.95])
 

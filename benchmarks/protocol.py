@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import torch
 
-from shiftproof.bench.measure import Figure, medians, seconds_in_turn
+from benchmarks.figure import Figure
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.datasets.colored_mnist import ColoredMNIST
+from shiftproof.paper.measure import medians, seconds_in_turn
 from shiftproof.sweeps.plan import combined
 from shiftproof.sweeps.presets import PROTOCOL_STEPS
 from shiftproof.sweeps.selection import SELECTORS

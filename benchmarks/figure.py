@@ -1,17 +1,16 @@
-"""How figures are taken: two sides in turn within one process, medians, and peaks of memory."""
+"""A measured figure beside its target, and peaks of memory."""
 
 from __future__ import annotations
 
 import gc
-import statistics
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from ctypes import CDLL
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Work = Callable[[], object]
+from shiftproof.paper.measure import Work
+
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 
@@ -35,34 +34,6 @@ class Figure:
     def to_json(self) -> dict[str, Any]:
         """Return the figure as JSON values."""
         return {**asdict(self), "reached": self.reached}
-
-
-def seconds_in_turn(
-    sides: Mapping[str, Work], rounds: int = 9, warmup: int = 1
-) -> dict[str, list[float]]:
-    """Return how long each side took in each round; the sides take turns, in changing order."""
-    taken: dict[str, list[float]] = {name: [] for name in sides}
-    for turn in range(warmup + rounds):
-        for name in list(sides)[:: 1 if turn % 2 else -1]:
-            start = time.perf_counter()
-            sides[name]()
-            if turn >= warmup:
-                taken[name].append(time.perf_counter() - start)
-    return taken
-
-
-def ratio_of(taken: Mapping[str, list[float]], upper: str, lower: str) -> float:
-    """Return the median over rounds of upper / lower: a machine's pace changes between rounds.
-
-    >>> ratio_of({"a": [2.0, 30.0, 4.0], "b": [1.0, 10.0, 2.0]}, "a", "b")
-    2.0
-    """
-    return statistics.median(a / b for a, b in zip(taken[upper], taken[lower], strict=True))
-
-
-def medians(taken: Mapping[str, list[float]]) -> dict[str, float]:
-    """Return the median seconds of each side, to four digits."""
-    return {name: float(f"{statistics.median(values):.4g}") for name, values in taken.items()}
 
 
 def peak_bytes(work: Work) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from shiftproof.bench.measure import Figure
+from benchmarks.figure import Figure
 
 
 def figures_table(figures: Sequence[Figure]) -> Table:
@@ -25,8 +25,8 @@ def performance_page(figures: Sequence[Figure], machine: Mapping[str, Any]) -> s
     lines = [
         "# Performance",
         "",
-        "Made by `shiftproof bench --out results/performance.md` on an otherwise idle machine. A",
-        "ratio is the median over rounds in which both sides took turns within one process.",
+        "Written by `make bench` on an otherwise idle machine. A ratio is the median over rounds",
+        "in which both sides took turns within one process.",
         "",
         ", ".join(f"{name}: {value}" for name, value in machine.items()) + ".",
         "",

@@ -1,0 +1,70 @@
+"""``python -m benchmarks [NAME …] [--json] [--out FILE.md]``: measure on an idle machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.figure import Figure
+from benchmarks.growth import growth, overhead, startup
+from benchmarks.matching import estimate, matcher, penalty, step, table1
+from benchmarks.protocol import run
+from benchmarks.report import figures_table, performance_page
+from shiftproof.core.errors import InvalidValue, ShiftproofError, UnknownName
+from shiftproof.paper.measure import machine
+
+BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
+    "step": step,
+    "penalty": penalty,
+    "matcher": matcher,
+    "estimate": estimate,
+    "table1": table1,
+    "run": run,
+    "growth": growth,
+    "overhead": overhead,
+    "startup": startup,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what was asked for; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--json", action="store_true", help="print the ratios as JSON")
+    parser.add_argument("--out", type=Path, help="Markdown file to write as well")
+    asked = parser.parse_args(arguments)
+    try:
+        _measure(asked.names or list(BENCHMARKS), asked.out, as_json=asked.json)
+    except ShiftproofError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _measure(names: Sequence[str], out: Path | None, *, as_json: bool) -> None:
+    for name in names:
+        if name not in BENCHMARKS:
+            raise UnknownName("benchmark", name, BENCHMARKS)
+    if out is not None and out.suffix != ".md":
+        raise InvalidValue(f"--out must end in .md, not {out.name!r}")
+    figures = []
+    for name in dict.fromkeys(names):
+        with Console(stderr=True).status(f"measuring {name}"):
+            figures += list(BENCHMARKS[name]())
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(performance_page(figures, machine()), "utf-8")
+    if as_json:
+        found = {"machine": machine(), "figures": [figure.to_json() for figure in figures]}
+        print(json.dumps(found, ensure_ascii=False))
+    else:
+        Console().print(figures_table(figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""What `idm` can do beyond Algorithm 2; everything here is off by default.
+
+- ``gradient_weight`` = ``auto`` or ``representation_weight`` = ``auto``: strengths that are set
+  while training (`auto_strength`).
+- ``match_within`` = ``class`` matches representations class by class, which does no harm where
+  domains hold the classes in different shares (`matching.by_class`); ``auto`` does so where the
+  shares differ.
+- ``gradient_dimensions`` matches a random sample of the gradient's dimensions, whose penalty has
+  the exact one's expectation (`matching.sampled_dimensions`), for heads so large that even the
+  fast way is too slow.
+- ``risk_weight``: a third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) from step t₃ on matches the per-sample risks
+  ℓⁱ [b], which the paper leaves to future work (`rdm_pdm`).
+- ``track_information`` records how much a gradient and a representation tell of their domain
+  (`matching.information`): the two terms of the paper's bound, to be watched beside the gap between
+  training and test risk (`training.bound_terms`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.space import hparam
+from shiftproof.core.types import Task
+from shiftproof.learners.algorithms.auto_strength import LabelShift, Strength, Unit
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.matching.by_class import ClassMatch
+from shiftproof.matching.gradients import LinearGradients
+from shiftproof.matching.information import matching_information
+from shiftproof.matching.sampled_dimensions import SampledDimensions
+from shiftproof.matching.term import Grouped, Matched, MatchingTerm, Outputs, risks
+
+if TYPE_CHECKING:
+    from shiftproof.learners.algorithms.idm import IDM
+
+
+@dataclass(frozen=True)
+class ExtensionHparams(ERM.Hparams):
+    """λ₃, t₃, γ₃ and the switches of the extensions."""
+
+    risk_weight: float = hparam(0.0, within=(0, 1e15), help="λ₃, of risk matching; 0 leaves it out")
+    risk_warmup: int = hparam(
+        1500, within=(0, 1e12), unit="steps", help="t₃, steps before risks are matched"
+    )
+    risk_ema: float = hparam(0.95, within=(0, 0.999999), help="γ₃, memory of risk matching")
+    gradient_dimensions: int = hparam(
+        0,
+        within=(0, 1e12),
+        help="match an unbiased sample of so many gradient dimensions; 0 for all, exactly",
+    )
+    match_within: str = hparam(
+        "all", choices=("all", "class", "auto"), help="match representations of all, or by class"
+    )
+    track_information: bool = hparam(
+        False, help="record what gradients and representations tell of the domain"
+    )
+
+
+class Extensions(nn.Module):
+    """The extensions that the hyper-parameters ask for: they change terms, and measure more."""
+
+    def __init__(self, h: IDM.Hparams, task: Task, generator: torch.Generator) -> None:
+        super().__init__()
+        self._h, self._task, self._generator = h, task, generator
+        if h.match_within != "all" and h.representation_ema > 0:
+            raise InvalidValue(
+                f"match_within={h.match_within} has no moving average, since every batch holds"
+                " other shares of the classes: set representation_ema=0"
+            )
+        self.strength: Strength | None = None
+        if "auto" in (h.gradient_weight, h.representation_weight):
+            memories = (h.gradient_ema, h.representation_ema)
+            is_authors = h.variant == "authors"
+            self.strength = Strength(*(Unit(g, h.order, corrected=is_authors) for g in memories))
+
+    def change(self, terms: dict[str, MatchingTerm]) -> None:
+        """Change the terms ``gradient`` and ``representation``, and add ``risk``."""
+        h = self._h
+        if h.gradient_dimensions and "gradient" in terms:
+            terms["gradient"].points = SampledGradients(
+                h.gradient_dimensions, self._generator, redrawn=h.gradient_ema == 0
+            )
+        if h.match_within != "all" and "representation" in terms:
+            match = ClassMatch(h.order)
+            if h.match_within == "auto":
+                match = ClassMatchIfSharesDiffer(h.order, self._task)
+            terms["representation"].match_within_classes(match)
+        if h.risk_weight > 0:
+            terms["risk"] = MatchingTerm(
+                risks, h.risk_weight, h.risk_warmup, h.risk_ema,
+                order=h.order, variant=h.variant,
+            )  # fmt: skip
+
+    def forward(self, outputs: Outputs, risk: Tensor, step: int) -> dict[str, Tensor]:
+        """Return what is worth recording; weights that are set while training are among it."""
+        parts = {}
+        if self._h.track_information:
+            parts["gradient_information"] = matching_information(outputs.gradients)
+            parts["representation_information"] = matching_information(outputs.representations)
+        if self.strength is not None:
+            start = self._h.gradient_warmup - (self._h.variant == "paper")
+            found = self.strength(
+                outputs.gradients, outputs.representations, outputs.labels, risk, outputs.classes,
+                self._generator, warm=step >= start,
+            )  # fmt: skip
+            parts["disagreement"] = self.strength.disagreement.level.float()
+            parts["gradient_weight"], parts["representation_weight"] = found
+        return parts
+
+
+class SampledGradients(SampledDimensions):
+    """Some dimensions of the gradients, as the points of a term."""
+
+    def __init__(self, count: int, generator: torch.Generator, *, redrawn: bool) -> None:
+        super().__init__(count, redrawn=redrawn)
+        self._generator = generator
+
+    def forward(self, outputs: Outputs) -> Matched:
+        """Return [domains, batch, count] of the gradients."""
+        found = outputs.gradients
+        is_linear = isinstance(found, LinearGradients)
+        total = found.dims if is_linear else found.shape[2]
+        dims = self.drawn(total, self._generator).to(found[0].device)
+        if is_linear:
+            return (found.some(dims).unflatten(0, outputs.labels.shape),)
+        return (found[..., dims],)
+
+
+class ClassMatchIfSharesDiffer(ClassMatch):
+    """Match class by class where domains hold the classes in different shares."""
+
+    def __init__(self, order: int, task: Task) -> None:
+        super().__init__(order)
+        self.label_shift = LabelShift(task.num_domains, task.num_classes)
+
+    def forward(self, x: Grouped, y: Grouped, classes: int) -> Tensor:
+        """Return the penalty of points x and labels y."""
+        # As one class, all are matched with all.
+        return super().forward(x, y * self.label_shift(y), classes)

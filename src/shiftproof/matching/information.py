@@ -1,0 +1,39 @@
+"""How much matched points tell of their domain: the terms of the paper's bound."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from shiftproof.core.upcast import widened
+from shiftproof.matching.gradients import LinearGradients, linear_head_gradients
+from shiftproof.matching.sorting import sorted_values
+from shiftproof.matching.spread import centred
+
+
+@torch.no_grad()
+def matching_information(x: Tensor | LinearGradients) -> Tensor:
+    """Bound the information that one dimension of x holds on the domain, in nats, on average.
+
+    x [domains, batch, dims], or the gradients of a linear head with domains of equal sizes.  The
+    density estimates of the domains with Gaussian kernels of standard deviation h have
+    I(x;D) ≤ PDM₂ / (2h²) in one dimension, with h = s · b^(−1/5) (Scott's rule; s the dimension's
+    standard deviation, b the batch).  A dimension that does not vary holds none.
+    """
+    if isinstance(x, Tensor):
+        return _information(x).mean()
+    r, e = (part.view(len(x.sizes), -1, part.shape[1]) for part in (x.features, x.residual))
+    blocks = (
+        _information(linear_head_gradients(r[..., features], e[..., outputs], bias=False))
+        for outputs, features in x.blocks()
+    )
+    return torch.stack([block.sum() for block in blocks]).sum() / x.dims
+
+
+def _information(x: Tensor) -> Tensor:
+    """Return the bound for each dimension of x [domains, batch, dims]."""
+    rows = widened(x).transpose(1, 2).contiguous()
+    variance = rows.var(dim=(0, 2), correction=0)
+    penalty = centred(sorted_values(rows)).square().mean(dim=(0, 2))
+    bandwidth = variance * rows.shape[2] ** (-2 / 5)
+    return torch.where(variance > 0, penalty / (2 * bandwidth), 0)

@@ -1,0 +1,104 @@
+"""One term of IDM's loss: what is matched, how strongly, and from which step on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.matching.moving import MovingMatch
+
+# [domains, batch, …], or one tensor [batchᵢ, …] for each domain.
+Grouped = Any
+Matched = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a network gives for one batch: [domains, batch, …], or one group for each domain.
+
+    ``domains`` are their ids, if they are not 0, 1, …  The gradients are computed when first asked
+    for, since not every step needs them.
+    """
+
+    representations: Grouped
+    labels: Grouped
+    classes: int
+    compute_gradients: Callable[[], Any]
+    risks: Tensor | None = None
+    domains: Sequence[int] | None = None
+
+    @cached_property
+    def gradients(self) -> Any:
+        """Every sample's gradient by the parameters of the head."""
+        return self.compute_gradients()
+
+
+class MatchingTerm(nn.Module):
+    """λ PDM(·; γ) from step t on (Algorithm 2, lines 10–12 and 14–16).
+
+    ``points`` gives ``match`` its arguments, from `Outputs`.  Steps count from 0.  The variant
+    ``authors`` matches after t steps, and its moving average runs from the first step on; the
+    variant ``paper`` matches from the t-th step on, and its average begins there.
+    """
+
+    def __init__(
+        self,
+        points: Callable[[Outputs], Matched],
+        weight: float | Literal["auto"],
+        warmup: int,
+        gamma: float,
+        *,
+        order: int = 2,
+        trim: int = 0,
+        variant: str = "authors",
+    ) -> None:
+        super().__init__()
+        is_authors = variant == "authors"
+        self.points = points
+        self.weight = weight
+        self.start = warmup if is_authors else warmup - 1
+        self.starts_early = is_authors and gamma > 0
+        self.match: nn.Module = MovingMatch(gamma, order, trim, corrected=is_authors)
+
+    def acts(self, step: int) -> bool:
+        """Whether the penalty of this step enters the loss."""
+        return step >= self.start
+
+    def tracks(self, step: int) -> bool:
+        """Whether the points of this step enter a moving average or the loss."""
+        return self.starts_early or self.acts(step)
+
+    def forward(self, outputs: Outputs, step: int) -> Tensor:
+        """Return the penalty of one step; it has no gradient before it acts."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.acts(step)):
+            penalty: Tensor = self.match(*self.points(outputs))
+        return penalty
+
+    def match_within_classes(self, match: nn.Module) -> None:
+        """Match representations class by class from now on, by ``match``."""
+        self.match, self.points = match, labelled_representations
+
+
+def gradients(outputs: Outputs) -> Matched:
+    """Match gradients, domain by domain."""
+    return outputs.gradients, outputs.domains
+
+
+def representations(outputs: Outputs) -> Matched:
+    """Match representations."""
+    return outputs.representations, outputs.domains
+
+
+def labelled_representations(outputs: Outputs) -> Matched:
+    """Match representations class by class."""
+    return outputs.representations, outputs.labels, outputs.classes
+
+
+def risks(outputs: Outputs) -> Matched:
+    """Match risks."""
+    return outputs.risks, outputs.domains
