@@ -46,7 +46,13 @@ def train(
     ] = None,
     steps: Annotated[int, option("Training", "Number of updates.")] = 5001,
     seed: Annotated[int, option("Training", "Seed of starting weights, batches and noise.")] = 0,
-    holdout: Annotated[float, option("Training", "Share of each domain not trained on.")] = 0.2,
+    holdout: Annotated[
+        float | None,
+        option(
+            "Training",
+            "Share of each domain not trained on; default 0.2, and 0 for linear, trees and best.",
+        ),
+    ] = None,
     eval_every: Annotated[
         int | None,
         option("Training", "Steps between evaluations; 0 evaluates after the last step only."),

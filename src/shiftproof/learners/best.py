@@ -9,9 +9,11 @@ import numpy as np
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import hparam
-from shiftproof.learners.base import LEARNERS, Candidate, Learner, Progress, silent
+from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.boosting import BoostingCandidate
+from shiftproof.learners.candidate import Candidate
 from shiftproof.learners.ensemble import Ensemble
+from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.forest import ForestCandidate
 from shiftproof.learners.judging import Judged, judge
 from shiftproof.learners.linear import LinearCandidate
@@ -41,8 +43,8 @@ def portfolio(samples: Samples) -> list[Candidate]:
     ]
 
 
-@LEARNERS.register("best")
-class Best(Learner):
+@ALGORITHMS.register("best")
+class Best(Exact):
     """A portfolio of models, weighted by how they do on held-out training domains.
 
     Every candidate predicts each training domain without having been trained on it.  Those
@@ -54,7 +56,7 @@ class Best(Learner):
     paper = "Wolpert (1992); van der Laan et al. (2007)"
 
     @dataclass(frozen=True)
-    class Hparams(Learner.Hparams):
+    class Hparams(Exact.Hparams):
         """What may be spent."""
 
         budget: float = hparam(
@@ -63,7 +65,7 @@ class Best(Learner):
 
     hparams: Hparams
 
-    def fit(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
+    def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
         """Return the ensemble."""
         if self.hparams.budget <= 0:
             raise InvalidValue(f"`budget` must be above 0 seconds, not {self.hparams.budget:g}")

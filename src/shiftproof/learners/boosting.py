@@ -9,15 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Float, Int, hparam
-from shiftproof.learners.base import (
-    LEARNERS,
-    Candidate,
-    Learner,
-    Progress,
-    in_all_classes,
-    silent,
-)
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.candidate import Candidate, in_all_classes
 from shiftproof.learners.ensemble import Ensemble
+from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.judging import judge, single
 from shiftproof.learners.samples import Samples
 
@@ -37,7 +32,7 @@ class BoostingCandidate(Candidate):
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the longest sequence and predict by its beginnings."""
-        model = self._model(train, max(self.variants), seed).fit(train.x, train.y)
+        model = self._model(train, max(self.variants), seed).fit(_filled(train.x), train.y)
         stages = enumerate(model.staged_predict_proba(x), start=1)
         by_length = {trees: p for trees, p in stages if trees in self.variants}
         return np.stack(
@@ -46,7 +41,7 @@ class BoostingCandidate(Candidate):
 
     def fit(self, train: Samples, variant: int, seed: int) -> Any:
         """Return the trees."""
-        return self._model(train, variant, seed).fit(train.x, train.y)
+        return self._model(train, variant, seed).fit(_filled(train.x), train.y)
 
     def _model(self, train: Samples, trees: int, seed: int) -> Any:
         from sklearn.ensemble import (  # type: ignore[import-untyped]
@@ -64,8 +59,13 @@ class BoostingCandidate(Candidate):
         )
 
 
-@LEARNERS.register("boosting")
-class Boosting(Learner):
+def _filled(x: np.ndarray) -> np.ndarray:
+    """Return rows with 0 in columns that have no value at all, which scikit-learn cannot bin."""
+    return np.where(np.isnan(x).all(axis=0), 0.0, x)
+
+
+@ALGORITHMS.register("boosting")
+class Boosting(Exact):
     """Gradient-boosted trees (scikit-learn's HistGradientBoosting).
 
     How many trees is chosen by held-out training domains, unless given.
@@ -74,7 +74,7 @@ class Boosting(Learner):
     paper = "Friedman (2001); Ke et al. (2017)"
 
     @dataclass(frozen=True)
-    class Hparams(Learner.Hparams):
+    class Hparams(Exact.Hparams):
         """Size and number of trees."""
 
         trees: int | Literal["auto"] = hparam(
@@ -90,7 +90,7 @@ class Boosting(Learner):
 
     hparams: Hparams
 
-    def fit(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
+    def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
         """Return the model, calibrated on held-out domains."""
         h = self.hparams
         variants = STAGES if h.trees == "auto" else (int(h.trees),)

@@ -18,7 +18,8 @@ def tempered(predicted: np.ndarray, temperature: float) -> np.ndarray:
     >>> tempered(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
     [[0.667, 0.333]]
     """
-    return np.exp(_log_tempered(predicted, temperature))
+    changed: np.ndarray = np.exp(_log_tempered(predicted, temperature))
+    return changed
 
 
 def fit_temperature(predicted: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:

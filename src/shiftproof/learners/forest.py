@@ -9,16 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Choice, Int, hparam
-from shiftproof.learners.base import (
-    LEARNERS,
-    Candidate,
-    Learner,
-    Progress,
-    in_all_classes,
-    silent,
-)
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.candidate import Candidate, in_all_classes
 from shiftproof.learners.encoding import encoder
 from shiftproof.learners.ensemble import Ensemble
+from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.judging import judge, single
 from shiftproof.learners.samples import Samples
 
@@ -60,8 +55,8 @@ class ForestCandidate(Candidate):
         return pipeline
 
 
-@LEARNERS.register("forest")
-class Forest(Learner):
+@ALGORITHMS.register("forest")
+class Forest(Exact):
     """Random forest (scikit-learn's).
 
     The fewest samples in a leaf are chosen by held-out training domains, unless given.
@@ -70,7 +65,7 @@ class Forest(Learner):
     paper = "Breiman (2001)"
 
     @dataclass(frozen=True)
-    class Hparams(Learner.Hparams):
+    class Hparams(Exact.Hparams):
         """Number and size of trees."""
 
         trees: int = hparam(200, Int(5, 9, base=2), within=(1, 1e6), help="number of trees")
@@ -84,7 +79,7 @@ class Forest(Learner):
 
     hparams: Hparams
 
-    def fit(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
+    def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
         """Return the model, calibrated on held-out domains."""
         h = self.hparams
         variants = LEAVES if h.smallest_leaf == "auto" else (int(h.smallest_leaf),)

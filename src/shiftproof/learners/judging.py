@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from shiftproof.learners.base import Candidate
 from shiftproof.learners.calibration import fit_temperature, tempered
+from shiftproof.learners.candidate import Candidate
 from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.samples import Samples, held_out_folds
 

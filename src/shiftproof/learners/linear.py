@@ -12,9 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Float, hparam
-from shiftproof.learners.base import LEARNERS, Candidate, Learner, Progress, silent
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.candidate import Candidate
 from shiftproof.learners.encoding import encoder
 from shiftproof.learners.ensemble import Ensemble
+from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.judging import judge, single
 from shiftproof.learners.logistic import logistic_path, probabilities
 from shiftproof.learners.samples import Samples
@@ -82,8 +84,8 @@ class LinearCandidate(Candidate):
         return (train.balanced() if self.balance_domains else np.ones(len(train)))[None]
 
 
-@LEARNERS.register("linear")
-class Linear(Learner):
+@ALGORITHMS.register("linear")
+class Linear(Exact):
     """Multinomial logistic regression with a quadratic penalty, solved exactly.
 
     The penalty is the one with the lowest log loss over held-out training domains, unless given.
@@ -92,7 +94,7 @@ class Linear(Learner):
     paper = "Cox (1958)"
 
     @dataclass(frozen=True)
-    class Hparams(Learner.Hparams):
+    class Hparams(Exact.Hparams):
         """The penalty and the weights of domains."""
 
         penalty: float | Literal["auto"] = hparam(
@@ -107,7 +109,7 @@ class Linear(Learner):
 
     hparams: Hparams
 
-    def fit(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
+    def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
         """Return the model, calibrated on held-out domains."""
         penalty = self.hparams.penalty
         variants = PATH if penalty == "auto" else (float(penalty),)

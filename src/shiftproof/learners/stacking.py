@@ -81,7 +81,8 @@ def _em(w: np.ndarray, likelihood: np.ndarray, weight: np.ndarray) -> np.ndarray
     """Return the proportions after one step of expectation–maximisation."""
     mixture = w @ likelihood
     following: np.ndarray = w * (likelihood @ (weight / mixture))
-    return following / following.sum()
+    following /= following.sum()
+    return following
 
 
 def _risk(w: np.ndarray, likelihood: np.ndarray, weight: np.ndarray) -> float:
