@@ -104,9 +104,9 @@ class TableForm(InputForm):
             raise DataError(f"{table} holds an infinite value, the first in row {row + 1}")
         return cells
 
-    def read(self, raw: Any, progress: Progress = silent) -> Tensor:
-        """Return rows, a data frame or an array, as the network takes them."""
-        cells = self.cells(raw)
+    def read(self, raw: Any, progress: Progress = silent, table: str = "the table") -> Tensor:
+        """Return rows, a data frame or an array, as the model takes them."""
+        cells = self.cells(raw, table)
         return cells.float() if self.raw else self.columns.apply(cells)
 
     def to_json(self) -> dict[str, Any]:
