@@ -21,7 +21,7 @@ LAYERS = [
     {"testing", "__main__"},
     {"cli"},
     {"api"},
-    {"report", "sklearn", "paper"},
+    {"reporting", "sklearn", "paper"},
     {"sweeps", "shift"},
     {"inference"},
     {"training"},
@@ -199,8 +199,8 @@ ALLOWED = {
     "core/space.py": "from shiftproof.core.seeding import s\nfrom shiftproof import __version__",
     "learners/__init__.py": "from .base import A",
     "learners/base.py": "from shiftproof.penalties import pdm\nfrom ..models import net",
-    "cli/__init__.py": "def main():\n    from shiftproof.report import page",
-    "report/page.py": "from shiftproof.sweeps import ranking\nfrom shiftproofing.cli import x",
+    "cli/__init__.py": "def main():\n    from shiftproof.reporting import page",
+    "reporting/page.py": "from shiftproof.sweeps import ranking\nfrom shiftproofing.cli import x",
     "testing/t.py": "from shiftproof.cli import main\nfrom shiftproof.testing import u",
     "sweeps/plan.py": "import shiftproof.training.loop\nimport json",
 }
@@ -253,7 +253,9 @@ def test_the_walker_catches_a_part_without_a_layer(name: str, package: Path) -> 
 # --- what importing costs ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["shiftproof", "shiftproof.cli"])
+@pytest.mark.parametrize(
+    "module", ["shiftproof", "shiftproof.cli", "shiftproof.training.run_folder"]
+)
 def test_importing_does_not_load_torch(module: str) -> None:
     script = f"import sys, {module}; print('torch' in sys.modules)"
     run = subprocess.run(

@@ -16,8 +16,6 @@ from shiftproof.cli.messages import OTHER_NAMES, in_options, running
 from shiftproof.cli.progress import ProgressBar
 
 SOURCE = Path(shiftproof.__file__).parent
-# Paths whose strings still name options; empty once the benchmarks have left the package.
-NOT_YET = ("bench/", "report/performance.py")
 # Commands of other programs.
 OF_OTHERS = ("ray start --head",)
 OPTION = re.compile(r"--[a-z]")
@@ -35,7 +33,7 @@ def options_named(folder: Path) -> list[str]:
     found = []
     for path in sorted(folder.rglob("*.py")):
         relative = path.relative_to(folder)
-        if relative.as_posix().startswith(("cli/", *NOT_YET)):
+        if relative.as_posix().startswith("cli/"):
             continue
         for line, text in strings(path):
             for command in OF_OTHERS:

@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 
 from shiftproof import ShiftproofError, load
+from shiftproof.inference.model import trained_model
+from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.load_run import read_run
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
@@ -135,6 +137,25 @@ def test_a_run_with_settings_of_another_version_is_refused(old: Path, shiftproof
     assert code == 2
     assert_refused(err)
     assert "forgotten" in err
+
+
+@pytest.mark.parametrize("folder", ["unfinished-erm", "table-erm"])
+def test_a_checkpoint_that_does_not_fit_is_refused(old: Path, shiftproof: Any, folder: str) -> None:
+    """As if the network had changed: torch's own message about it has several lines."""
+    run = old / folder
+    (run / "model.safetensors").unlink(missing_ok=True)
+    state = load_state(run / "checkpoint.safetensors")
+    assert state is not None
+    state["algorithm"]["modules"].popitem()
+    save_state(run / "checkpoint.safetensors", state)
+    code, _, err = shiftproof(*train_command(run, old / "patients.csv"))
+    assert code == 2
+    assert_refused(err)
+    assert "does not fit this version" in err
+    dataset = load(old / "patients.csv", label="ill", domain="site")
+    with pytest.raises(ShiftproofError) as caught:
+        trained_model(read_run(run), dataset, run)
+    assert "\n" not in str(caught.value)
 
 
 def train_command(folder: Path, table: Path) -> list[Any]:

@@ -17,8 +17,8 @@ from shiftproof.paper.catalogue import STUDIES
 from shiftproof.paper.comparison import Comparison
 from shiftproof.paper.running_time import compare_timings, read_timing
 from shiftproof.paper.studies import Choice
-from shiftproof.report.paper_tables import comparison_table
-from shiftproof.report.renderers.markdown import as_markdown
+from shiftproof.reporting.paper_tables import comparison_table
+from shiftproof.reporting.renderers.markdown import as_markdown
 from shiftproof.sweeps.read_runs import read_sweep
 
 ROOT = Path(__file__).parents[1]

@@ -102,7 +102,7 @@ def test_picture_and_file(found: ShiftReport, tmp_path: Path) -> None:
 
 
 def test_a_page_shows_it_without_a_command(found: ShiftReport) -> None:
-    from shiftproof.report.page.shifts import diagnosis_blocks
+    from shiftproof.reporting.page.shifts import diagnosis_blocks
 
     facts = [fact for block in diagnosis_blocks(found.to_dict()) if block.kind == "facts"
              for fact in block.value]  # fmt: skip

@@ -68,7 +68,7 @@ def test_importing_is_quick_and_imports_nothing_heavy() -> None:
 
 # Importing a submodule binds its name in the package; a verb of the same name must stay.
 @pytest.mark.parametrize(
-    "module", ["shiftproof.report.page", "shiftproof.api.train", "shiftproof.matching.pdm"]
+    "module", ["shiftproof.reporting.page", "shiftproof.api.train", "shiftproof.matching.pdm"]
 )
 def test_no_submodule_hides_a_public_name(module: str) -> None:
     script = (
@@ -82,8 +82,8 @@ def test_no_submodule_hides_a_public_name(module: str) -> None:
 
 
 def test_submodules_can_still_be_imported_by_name() -> None:
-    assert inspect.ismodule(importlib.import_module("shiftproof.report"))
-    from shiftproof.report.diagnosis import KINDS
+    assert inspect.ismodule(importlib.import_module("shiftproof.reporting"))
+    from shiftproof.reporting.diagnosis import KINDS
 
     assert "concept" in KINDS
 

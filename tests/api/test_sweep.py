@@ -35,7 +35,7 @@ class Notes(SweepObserver):
     def progress(self, what, done, total):
         self.loaded.append(what)
 
-    def planned(self, plan, workers, done=0):
+    def planned(self, plan, workers, done=None):
         self.plans.append((len(plan.jobs), workers, done))
 
     def standing(self, standing):
@@ -53,7 +53,7 @@ def test_a_dry_run_has_a_plan_and_writes_nothing(table, tmp_path):
     assert (planned.status, planned.result, planned.failures) == ("planned", None, [])
     assert planned.standing.total == 6
     assert planned.plan.seconds(workers=1) > 0
-    assert notes.plans == [(6, 1, 0)]
+    assert notes.plans == [(6, 1, None)]
     assert "measuring steps on toy.csv" in notes.loaded
     assert notes.ends == []
     assert not (tmp_path / "out").exists()

@@ -6,7 +6,7 @@ import pytest
 
 from shiftproof.cli import main
 from shiftproof.data.datasets.colored_mnist import ColoredMNISTForIRM
-from shiftproof.report.demo import demo_sentence
+from shiftproof.reporting.demo import demo_sentence
 from shiftproof.sweeps import demo as plan
 
 

@@ -73,3 +73,28 @@ def test_single_precision_compares_no_class_with_another():
     x = (1000.0 * y).unsqueeze(-1).expand(-1, -1, 2)
     # Where rounding lets two classes touch, a sliver of their distance of 10⁶ comes in.
     assert pdm_by_class(x, y, 7) < 1.0
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_groups_of_unequal_sizes(order):
+    for seed in range(8):
+        x, y = make(seed, 3, 12, 3)
+        sizes = (12, 7, 9)
+        groups = [x[i, :size] for i, size in enumerate(sizes)]
+        labels = [y[i, :size] for i, size in enumerate(sizes)]
+        found = pdm_by_class(groups, labels, 3, order)
+        of_classes = [
+            pdm([g[own == c] for g, own in zip(groups, labels, strict=True)], order=order)
+            for c in range(3)
+            if all((own == c).any() for own in labels)
+        ]
+        expected = torch.stack(of_classes).mean()
+        torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-9)
+        ours, theirs = (torch.autograd.grad(value, x)[0] for value in (found, expected))
+        torch.testing.assert_close(ours, theirs, atol=1e-12, rtol=1e-9)
+
+
+def test_half_precision_is_computed_in_single_precision():
+    x, y = make(0, 2, 12, 3)
+    half = x.detach().bfloat16()
+    assert torch.equal(pdm_by_class(half, y, 3), pdm_by_class(half.float(), y, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from shiftproof.matching.gradients import linear_head_gradients, some_linear_head_gradients
+from shiftproof.matching.gradients import LinearGradients, linear_head_gradients
 from shiftproof.matching.pdm import pdm
 from shiftproof.matching.sampled_dimensions import SampledDimensions
 from shiftproof.testing.harness import build, problem, take_steps
@@ -14,11 +14,12 @@ from shiftproof.testing.harness import build, problem, take_steps
 @pytest.mark.parametrize("bias", [True, False])
 def test_some_gradients_are_those_of_all(bias: bool) -> None:
     torch.manual_seed(0)
-    features, residual = torch.randn(2, 5, 7), torch.randn(2, 5, 3)
+    features, residual = torch.randn(10, 7), torch.randn(10, 3)
     whole = linear_head_gradients(features, residual, bias=bias)
-    dims = torch.randperm(whole.shape[-1])
-    some = some_linear_head_gradients(features, residual, dims, bias=bias)
-    assert torch.equal(some, whole[..., dims])
+    factors = LinearGradients.of(features, residual, [5, 5], bias=bias)
+    dims = torch.randperm(factors.dims)
+    assert factors.dims == whole.shape[1]
+    assert torch.equal(factors.some(dims), whole[:, dims])
 
 
 def test_the_estimate_is_unbiased_and_as_precise_as_promised() -> None:
@@ -28,7 +29,7 @@ def test_the_estimate_is_unbiased_and_as_precise_as_promised() -> None:
     single = torch.stack([pdm(x[..., [i]]) for i in range(60)])
     generator = torch.Generator().manual_seed(1)
     sampled = SampledDimensions(12, redrawn=True)
-    found = torch.stack([pdm(x[..., sampled(60, generator)]) for _ in range(4000)])
+    found = torch.stack([pdm(x[..., sampled.drawn(60, generator)]) for _ in range(4000)])
     # Of a finite population: s² with n − 1.
     expected = (single.var() / 12 * (1 - 12 / 60)).sqrt().item()
     assert found.std().item() == pytest.approx(expected, rel=0.05)
@@ -37,7 +38,7 @@ def test_the_estimate_is_unbiased_and_as_precise_as_promised() -> None:
 
 def test_all_dimensions_are_all() -> None:
     generator = torch.Generator().manual_seed(0)
-    assert torch.equal(SampledDimensions(99, redrawn=True)(7, generator), torch.arange(7))
+    assert torch.equal(SampledDimensions(99, redrawn=True).drawn(7, generator), torch.arange(7))
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.9])
@@ -60,5 +61,6 @@ def test_idm_goes_on_after_a_stop_with_the_same_dimensions(
     for name, value in straight.state_dict().items():
         assert torch.equal(value, second.state_dict()[name]), name
     if gamma:
-        assert len(straight.sampled.dims) == 5
-        assert straight.gradient_match.average.average.shape[-1] == 5
+        term = straight.terms["gradient"]
+        assert len(term.points.dims) == 5
+        assert term.match.sums.shape[1] == 5

@@ -16,8 +16,8 @@ from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.information import Shift
 from shiftproof.models.weights import PRETRAINED
-from shiftproof.report.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
-from shiftproof.report.terminal import dataset_summary
+from shiftproof.reporting.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
+from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.shift.advise import Advice, advise
 from shiftproof.shift.diagnose import MOST_SAMPLES, Diagnosis, check_most
 from shiftproof.shift.diagnose import diagnose as measure
@@ -68,7 +68,7 @@ class ShiftReport:
 
     def picture(self, path: str | os.PathLike[str]) -> Path:
         """Draw domains, features and classes into a PNG file."""
-        from shiftproof.report.diagnosis_picture import check_picture, diagnosis_picture
+        from shiftproof.reporting.diagnosis_picture import check_picture, diagnosis_picture
 
         path = Path(path)
         check_picture(path)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.files import read_json, write_atomically
-from shiftproof.report.diagnosis import read_diagnosis
-from shiftproof.report.formats import (
+from shiftproof.reporting.diagnosis import read_diagnosis
+from shiftproof.reporting.formats import (
     accuracies_as_csv,
     accuracy_records,
     selected_as_csv,
@@ -21,9 +21,9 @@ from shiftproof.report.formats import (
     tables_as_markdown,
     tables_as_text,
 )
-from shiftproof.report.page import Source, results_page, tables_html
-from shiftproof.report.sweep_tables import sweep_tables
-from shiftproof.report.table import Table
+from shiftproof.reporting.page import Source, results_page, tables_html
+from shiftproof.reporting.sweep_tables import sweep_tables
+from shiftproof.reporting.table import Table
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
 from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order

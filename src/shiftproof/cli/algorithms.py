@@ -16,7 +16,7 @@ def algorithms(
     from rich.console import Console
 
     from shiftproof.learners.algorithms import ALGORITHMS
-    from shiftproof.report.terminal import algorithm_description, algorithm_table
+    from shiftproof.reporting.terminal import algorithm_description, algorithm_table
     from shiftproof.sweeps.cost import relative_cost
 
     console = Console()

@@ -32,7 +32,7 @@ def list_() -> None:
 
     from shiftproof.data import DATASETS
     from shiftproof.data.library.base import library_datasets, local_copy
-    from shiftproof.report.data import dataset_table
+    from shiftproof.reporting.data import dataset_table
 
     copies = {name: local_copy(name) for name in library_datasets()}
     Console().print(dataset_table(dict(DATASETS.items()), copies))
@@ -45,7 +45,7 @@ def show(name: Name) -> None:
 
     from shiftproof.data import DATASETS
     from shiftproof.data.library.base import library_datasets, local_copy
-    from shiftproof.report.data import dataset_description
+    from shiftproof.reporting.data import dataset_description
 
     source = DATASETS.get(name)
     held = local_copy(name) if name in library_datasets() else None
@@ -100,7 +100,7 @@ def check(
 
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.library.checking import check_data
-    from shiftproof.report.data import check_report
+    from shiftproof.reporting.data import check_report
 
     with LoadingBar(quiet=as_json) as progress:
         result = check_data(data, progress)
@@ -135,7 +135,7 @@ def _add(name: str, work: Callable[[Progress], LocalCopy], when_interrupted: str
 
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.library.base import folder_of, library_datasets
-    from shiftproof.report.data import local_copy_report
+    from shiftproof.reporting.data import local_copy_report
 
     try:
         with LoadingBar() as progress:

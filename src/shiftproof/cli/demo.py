@@ -23,7 +23,7 @@ def demo(
     from rich.console import Console
 
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.report.demo import demo_sentence, demo_table, write_demo
+    from shiftproof.reporting.demo import demo_sentence, demo_table, write_demo
     from shiftproof.sweeps.demo import CEILING, run_demo
 
     folder = out / f"seed-{seed}"

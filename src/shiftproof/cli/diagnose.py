@@ -84,7 +84,7 @@ def diagnose(
     """Measure which shifts the data has and where they are, and recommend what to train."""
     from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.report.diagnosis_picture import check_picture
+    from shiftproof.reporting.diagnosis_picture import check_picture
 
     if picture is not None:
         check_picture(picture)  # before anything is measured

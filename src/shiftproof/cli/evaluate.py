@@ -41,7 +41,7 @@ def evaluate(
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.metrics import domain_metrics
-    from shiftproof.report.predictions import assessment_table
+    from shiftproof.reporting.predictions import assessment_table
 
     model = api.load_model(run, device)
     request = SampleRequest(

@@ -57,7 +57,7 @@ def predict(
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
-    from shiftproof.report.predictions import frame_bytes, predictions_frame, predictions_summary
+    from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
 
     model = api.load_model(run, device)
     request = SampleRequest(

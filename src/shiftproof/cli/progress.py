@@ -22,7 +22,7 @@ from torch import Tensor
 
 from shiftproof.cli.messages import in_options
 from shiftproof.data import DomainDataset
-from shiftproof.report.terminal import dataset_summary
+from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.training.config import RunConfig
 from shiftproof.training.observers import Observer
 from shiftproof.training.records import Record

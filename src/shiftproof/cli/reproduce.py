@@ -172,8 +172,8 @@ def _show(findings: Findings, name: str, folder: Path | None) -> None:
     """Print the tables, and write tables and figures into a folder, if there is one."""
     from rich.console import Console
 
-    from shiftproof.report.paper_tables import comparison_table, write_findings
-    from shiftproof.report.renderers.terminal import as_rich
+    from shiftproof.reporting.paper_tables import comparison_table, write_findings
+    from shiftproof.reporting.renderers.terminal import as_rich
 
     console = Console()
     for table in findings.comparisons:

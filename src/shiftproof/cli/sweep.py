@@ -151,7 +151,7 @@ def sweep(
 def _show_status(folder: Path) -> None:
     from rich.console import Console
 
-    from shiftproof.report.sweep import standing_table
+    from shiftproof.reporting.sweep import standing_table
     from shiftproof.sweeps.tracker import sweep_status
 
     standing, running = sweep_status(folder)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 
 from shiftproof.cli.progress import LoadingBar
-from shiftproof.report.sweep import failure_lines, plan_table, standing_table
+from shiftproof.reporting.sweep import failure_lines, plan_table, standing_table
 from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult
 from shiftproof.sweeps.tracker import Standing
 
@@ -37,11 +37,11 @@ class SweepProgress(SweepObserver):
             self._bar = self._shown.enter_context(LoadingBar(quiet=self._quiet))
         self._bar(what, done, total)
 
-    def planned(self, plan: SweepPlan, workers: int, done: int = 0) -> None:
+    def planned(self, plan: SweepPlan, workers: int, done: int | None = None) -> None:
         """Print the plan."""
         self._shown.close()
         if self._dry_run or (plan.jobs and not self._quiet):
-            if done:
+            if done is not None:
                 total = done + len(plan.jobs)
                 self._console.print(f"{done} of {total} runs are done; left:")
             self._console.print(plan_table(plan, workers))

@@ -121,7 +121,7 @@ def train(
 
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.report.terminal import accuracy_table, leave_one_out_table, scored_weights
+    from shiftproof.reporting.terminal import accuracy_table, leave_one_out_table, scored_weights
 
     held_out = test_domain or []
     each = EACH in held_out

@@ -17,25 +17,6 @@ from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.paper.comparison import Published
 from shiftproof.sweeps.ranking import Ranks
 
-PAPER_TABLES = (
-    "table1",
-    "table2",
-    "ablation-components-colored-mnist",
-    "ablation-components-office-home",
-    "ablation-gradient-vlcs",
-    "ablation-gradient-pacs",
-    "ablation-representation",
-    "ablation-pdm",
-    "running-time",
-    "detail-colored-mnist",
-    "detail-rotated-mnist",
-    "detail-vlcs",
-    "detail-pacs",
-    "detail-office-home",
-    "detail-terra-incognita",
-    "detail-domain-net",
-)
-
 PrintedError = Literal["standard deviation", "standard error"]
 
 
@@ -122,13 +103,15 @@ def paper_table(name: str) -> PaperTable:
     >>> paper_table("table2").row("vrex").ranking
     Ranks(mean=10.6, median=8, worst=20)
     """
-    if name not in PAPER_TABLES:
-        raise UnknownName("table of the paper", name, PAPER_TABLES)
-    return _tables()[name]
+    tables = paper_tables()
+    if name not in tables:
+        raise UnknownName("table of the paper", name, tables)
+    return tables[name]
 
 
 @cache
-def _tables() -> dict[str, PaperTable]:
+def paper_tables() -> dict[str, PaperTable]:
+    """Return the tables of the paper by name."""
     text = files("shiftproof.paper").joinpath("paper.json").read_text(encoding="utf-8")
     tables = json.loads(text)["tables"]
     return {name: _table(name, fields) for name, fields in tables.items()}

@@ -13,7 +13,7 @@ from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.sweeps.results import Evaluation, RunKey, RunOutcome
-from shiftproof.sweeps.selection.base import AtLastStep, Needs
+from shiftproof.sweeps.selection.base import Needs, StepSelector
 from shiftproof.sweeps.stored_run import VARIANT, StoredRun
 
 # Beside config.json in the folder of every run that was begun.
@@ -25,7 +25,7 @@ _NO_SETTINGS = (
 )  # fmt: skip
 
 
-class LastStep(AtLastStep):
+class LastStep(StepSelector):
     """The last step: what a run ends with is what is reported.
 
     It selects nothing, so it cannot compare draws of hyper-parameters, and is not registered.
@@ -35,7 +35,7 @@ class LastStep(AtLastStep):
     title = "last step of each run"
     needs = Needs(("test-in",), every_step=False)
 
-    def score(self, last: Evaluation, test_domain: int) -> float | None:
+    def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
         """Return the same for every run."""
         return 0.0
 

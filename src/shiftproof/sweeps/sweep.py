@@ -72,8 +72,8 @@ class SweepObserver:
     def progress(self, what: str, done: int, total: int) -> None:
         """Data is being loaded, or steps are being measured."""
 
-    def planned(self, plan: SweepPlan, workers: int, done: int = 0) -> None:
-        """The plan is made: so many runs at once, and ``done`` others are done already."""
+    def planned(self, plan: SweepPlan, workers: int, done: int | None = None) -> None:
+        """The plan is made: so many runs at once; it leaves out ``done`` runs, None if unknown."""
 
     def standing(self, standing: Standing) -> None:
         """The runs stand so."""

@@ -75,8 +75,14 @@ def weights_in_place(
         algorithm.load_training_state(state["algorithm"])
         average.load(state)
     except (KeyError, RuntimeError, ValueError) as error:
-        raise CheckpointError(
-            f"the checkpoint in {folder} does not fit this version ({error})"
-        ) from error
+        raise unfit_checkpoint(folder, error) from error
     with average.in_place():
         yield
+
+
+def unfit_checkpoint(folder: Path, error: Exception) -> CheckpointError:
+    """Return the error of a checkpoint that cannot be loaded, in one line."""
+    reason = " ".join(str(error).split())[:200]
+    return CheckpointError(
+        f"the checkpoint in {folder} does not fit this version ({reason}); {START_OVER}"
+    )

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 import shiftproof
-from shiftproof.core.errors import CheckpointError, DataError, RunConflict
+from shiftproof.core.errors import DataError, RunConflict
 from shiftproof.data import DomainDataset
 from shiftproof.training.checkpoint import State, load_state, save_state
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import reading_threads
 from shiftproof.training.interrupt import stop_on_signal
+from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.observers import Observer
 from shiftproof.training.preflight import preflight_notes
 from shiftproof.training.records import Record
@@ -98,9 +99,7 @@ def _restore(trainer: Trainer, state: State | None, run: RunFolder) -> None:
         try:
             trainer.load(state)
         except (KeyError, RuntimeError, ValueError) as error:
-            raise CheckpointError(
-                f"the checkpoint in {run.path} does not fit this version ({error}); {START_OVER}"
-            ) from error
+            raise unfit_checkpoint(run.path, error) from error
     kept = [record["step"] for record in run.rewind(trainer.step)]
     steps = range(1, trainer.step + 1)
     if kept != [step for step in steps if trainer.config.evaluates_after(step)]:

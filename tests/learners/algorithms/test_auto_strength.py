@@ -14,21 +14,17 @@ from shiftproof.core.space import resolve
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.algorithms.auto_strength import (
-    BY_HEART,
     ENDS,
     FADES,
     MILD,
-    PATIENCE,
     REPRESENTATIONS,
     STRONG,
-    Disagreement,
     LabelShift,
     ShareOfGuess,
     Strength,
     Unit,
-    _dealt_means,
 )
-from shiftproof.matching.pdm import MovingMatch
+from shiftproof.matching.moving import MovingMatch
 from shiftproof.testing.harness import problem
 from shiftproof.training.config import configure
 from shiftproof.training.preflight import preflight_notes
@@ -41,12 +37,17 @@ def points(seed: int = 0, domains: int = 2, size: int = 16) -> Tensor:
     return x + torch.arange(domains).view(-1, 1, 1)
 
 
+def unit_of(unit: Unit, x: Tensor, risk: float) -> Tensor:
+    variance = x.detach().flatten(0, 1).var(dim=0, correction=0).mean()
+    return unit(variance, torch.tensor(risk))
+
+
 # --- the unit ---------------------------------------------------------------------------------
 
 
 def test_a_unit_is_risk_over_variance():
     x = points()
-    unit = Unit(0.0, 2, corrected=True)(x, torch.tensor(3.0))
+    unit = unit_of(Unit(0.0, 2, corrected=True), x, 3.0)
     expected = 3.0 / x.flatten(0, 1).numpy().var(axis=0).mean()
     assert unit.item() == pytest.approx(expected, rel=1e-6)
 
@@ -55,7 +56,7 @@ def test_a_unit_is_risk_over_variance():
 def test_features_of_another_scale_get_the_same_pull(order):
     def pull(scale: float) -> float:
         x = scale * points()
-        unit = Unit(0.0, order, corrected=True)(x, torch.tensor(1.0))
+        unit = unit_of(Unit(0.0, order, corrected=True), x, 1.0)
         return float((unit * MovingMatch(0.0, order)(x)).detach())
 
     assert pull(1e3) == pytest.approx(pull(1.0), rel=1e-5)
@@ -71,90 +72,20 @@ def test_the_pull_on_a_point_does_not_depend_on_the_memory(gamma, corrected, ord
     )
     x = points().requires_grad_()
     for _ in range(400):  # the same points again and again: the average is what it averages
-        penalty, weight = match(x), unit(x, torch.tensor(1.0))
+        penalty, weight = match(x), unit_of(unit, x, 1.0)
     (found,) = torch.autograd.grad(weight * penalty, x)
     (expected,) = torch.autograd.grad(
-        Unit(0.0, order, corrected=True)(x, torch.tensor(1.0)) * MovingMatch(0.0, order)(x), x
+        unit_of(Unit(0.0, order, corrected=True), x, 1.0) * MovingMatch(0.0, order)(x), x
     )
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-9)
 
 
 def test_it_fades_with_the_risk():
     unit = Unit(0.0, 2, corrected=True)
-    before = unit(points(), torch.tensor(1.0))
+    before = unit_of(unit, points(), 1.0)
     for _ in range(400):
-        after = unit(points(), torch.tensor(0.01))
+        after = unit_of(unit, points(), 0.01)
     assert after.item() == pytest.approx(before.item() / 100, rel=1e-3)
-
-
-# --- concept shift ----------------------------------------------------------------------------
-
-
-def watched(
-    gap: float,
-    *,
-    steps: int = 250,
-    seed: int = 0,
-    warm_from: int = 0,
-    shares=(0.5, 0.5),
-    domains=2,
-    share=0.5,
-) -> list[int]:
-    """Gradients of noise 1 whose means lie ``gap`` apart in one of 60 dimensions."""
-    generator = torch.Generator().manual_seed(seed)
-    shift, levels = Disagreement(), []
-    way = torch.arange(domains).view(-1, 1) - (domains - 1) / 2
-    for step in range(steps):
-        chance = torch.rand(domains, 64, generator=generator)
-        y = (chance < torch.tensor(shares).view(-1, 1)[:domains]).long()
-        g = torch.randn(domains, 64, 60, generator=generator)
-        g[..., 0] += gap * way
-        g[..., 1] += 3 * (y - 0.5)  # a gradient depends on the label
-        warm = step >= warm_from
-        levels.append(int(shift(g, y, torch.tensor(share), generator, warm=warm)))
-    return levels
-
-
-def test_what_is_there_is_seen_and_stays_seen():
-    levels = watched(1.0)
-    assert levels[-1] == 2
-    assert levels == sorted(levels)
-
-
-def test_nothing_is_seen_where_nothing_is():
-    assert not any(max(watched(0.0, seed=seed, steps=200)) for seed in range(10))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_label_shift_alone_is_no_concept_shift(seed):
-    assert not any(watched(0.0, seed=seed, steps=200, shares=(0.2, 0.9)))
-
-
-def test_a_small_shift_is_seen_but_not_as_a_large_one():
-    """±0.2 in one dimension is 0.04/62 of the variance, under 0.0015."""
-    assert watched(0.4)[-1] == 1
-
-
-def test_it_waits_for_the_warm_up_and_for_its_averages():
-    assert watched(1.0).index(2) == PATIENCE
-    assert watched(1.0, warm_from=200).index(2) == 200
-
-
-def test_one_domain_never_shifts():
-    assert not any(watched(0.0, domains=1, shares=(0.5,)))
-
-
-def test_dealing_keeps_classes_and_sizes():
-    generator = torch.Generator().manual_seed(0)
-    y = torch.randint(3, (4, 20), generator=generator)
-    weights = _dealt_means(y, generator)
-    torch.testing.assert_close(weights.sum(dim=1), torch.ones(4))
-    member = weights > 0
-    assert torch.equal(member.sum(dim=0), torch.ones(80, dtype=torch.long))
-    for domain in range(4):
-        dealt = torch.bincount(y.flatten()[member[domain]], minlength=3)
-        assert torch.equal(dealt, torch.bincount(y[domain], minlength=3))
-    assert not torch.equal(member, _dealt_means(y, generator) > 0)
 
 
 # --- label shift ------------------------------------------------------------------------------
@@ -198,7 +129,7 @@ def batch(seed: int) -> Batch:
 
 def test_idm_adds_what_the_weights_say():
     idm = build("idm-auto", gradient_warmup=0)
-    idm.strength.disagreement.level.fill_(1)
+    idm.extensions.strength.disagreement.level.fill_(1)
     losses = idm.objective(batch(0))
     parts = losses.parts
     expected = (
@@ -266,11 +197,6 @@ def test_a_strong_weight_keeps_its_unit_and_leaves_the_classifier_its_share():
     assert weights(strength, 1.0, 0.99, 400)[0] == 0
     strength.disagreement.level.fill_(1)
     assert weights(strength, 0.1, 0.5, 400)[0] == pytest.approx(100 * mild, rel=1e-3)
-
-
-def test_samples_known_by_heart_say_nothing():
-    assert not any(watched(1.0, share=0.9 * BY_HEART))
-    assert watched(1.0, share=1.1 * BY_HEART)[-1] == 2
 
 
 def test_the_share_of_a_guess():

@@ -131,5 +131,5 @@ def test_the_embedding_tells_what_no_sample_tells_by_itself(match_upstream: bool
 def test_a_head_without_a_first_linear_layer_is_refused() -> None:
     network = NETWORK.build(TASK)
     for head in (nn.Identity(), nn.Sequential(nn.ReLU(), nn.Linear(7, 3)), nn.Sequential()):
-        with pytest.raises(InvalidValue, match="begins with a linear layer"):
+        with pytest.raises(InvalidValue, match="first layer is linear"):
             MTL(TASK, network.featurizer, head, MTL.Hparams(), torch.Generator())

@@ -89,25 +89,37 @@ class Selector(ABC):
         return best_draw(self.choose_steps(runs, test_domain))
 
 
-class AtLastStep(Selector):
-    """A selector without early stopping: the last step of each draw is scored."""
+class StepSelector(Selector):
+    """A selector that scores the evaluations of the run which holds out the test domain alone.
+
+    Without ``needs.every_step`` it scores the last one: no early stopping.
+    """
 
     @abstractmethod
-    def score(self, last: Evaluation, test_domain: int) -> float | None:
-        """Return the score of the last evaluation, or None if it lacks what is read."""
+    def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
+        """Return the score of an evaluation, or None if it lacks what is read."""
 
     def choose_step(
         self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
     ) -> Selection | None:
-        """Return the last step with its score, and the test domain's in accuracy there."""
+        """Return the step with the highest score."""
         run = runs.get((test_domain,))
-        if run is None or not run.evaluations:
+        if run is None:
             return None
-        last = run.evaluations[-1]
-        score, accuracy = self.score(last, test_domain), last.inside[test_domain]
-        if score is None or accuracy is None:
-            return None
-        return Selection(run, last.step, score, accuracy)
+        evaluations = run.evaluations if self.needs.every_step else run.evaluations[-1:]
+        return best_step(run, test_domain, [(e, self.score(e, test_domain)) for e in evaluations])
+
+
+def best_step(
+    run: RunOutcome, test_domain: int, scored: Iterable[tuple[Evaluation, float | None]]
+) -> Selection | None:
+    """Return the highest score, and of equal ones the earliest; a step must have an accuracy."""
+    steps = [
+        Selection(run, evaluation.step, score, accuracy)
+        for evaluation, score in scored
+        if score is not None and (accuracy := evaluation.inside[test_domain]) is not None
+    ]
+    return max(steps, key=lambda step: (step.score, -step.step), default=None)
 
 
 def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
@@ -115,11 +127,6 @@ def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
     if not chosen:
         return None
     return chosen[max(chosen, key=lambda seed: (chosen[seed].score, seed))]
-
-
-def earliest_best(steps: Iterable[Selection]) -> Selection | None:
-    """Return the highest score, and of equal ones the earliest."""
-    return max(steps, key=lambda chosen: (chosen.score, -chosen.step), default=None)
 
 
 def mean_if_all(values: Iterable[float | None]) -> float | None:

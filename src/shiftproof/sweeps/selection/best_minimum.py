@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shiftproof.sweeps.results import Evaluation
-from shiftproof.sweeps.selection.base import SELECTORS, AtLastStep, Needs, mean_if_all
+from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector, mean_if_all
 
 
 @SELECTORS.register("best-minimum")
-class BestMinimum(AtLastStep):
+class BestMinimum(StepSelector):
     """The last step, scored by the lower of its training and its test accuracy.
 
     Both are of in parts, the first a mean over the training domains: max_w min(A_s(w), A_t(w)), by
@@ -23,8 +23,9 @@ class BestMinimum(AtLastStep):
     title = "best minimum of training and test accuracy (sees the test domain)"
     needs = Needs(("train-in", "test-in", "extra"), every_step=False)
 
-    def score(self, last: Evaluation, test_domain: int) -> float | None:
+    def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
         """Return the lower of both accuracies."""
-        training = mean_if_all(last.inside[:test_domain] + last.inside[test_domain + 1 :])
-        accuracy = last.inside[test_domain]
+        inside = evaluation.inside
+        training = mean_if_all(inside[:test_domain] + inside[test_domain + 1 :])
+        accuracy = inside[test_domain]
         return None if training is None or accuracy is None else min(training, accuracy)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 
 from shiftproof.sweeps.results import Evaluation, RunOutcome
-from shiftproof.sweeps.selection.base import SELECTORS, Needs, Selection, Selector, earliest_best
+from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
 from shiftproof.theory.target import target_gap
 
 # A concept shift is taken to be absent if its p-value is at least this.  The costly mistake is to
@@ -15,7 +14,7 @@ LEVEL = 0.2
 
 
 @SELECTORS.register("invariance")
-class Invariance(Selector):
+class Invariance(StepSelector):
     """The lowest worst-domain risk among steps without a detectable concept shift.
 
     Only the out parts of the training domains are read.  A step is accepted if "no concept shift",
@@ -34,40 +33,26 @@ class Invariance(Selector):
     title = "invariance of the outputs between training domains"
     needs = Needs(("train-out", "test-in", "invariance"))
 
-    def choose_step(
-        self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
-    ) -> Selection | None:
-        """Return the best step by the training domains' out parts."""
-        run = runs.get((test_domain,))
-        return earliest_best(_steps(run, test_domain)) if run else None
+    def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
+        """Return −(worst risk), less a bound on the gap if a shift was found."""
+        shift, risk = evaluation.shift, evaluation.risk
+        if shift is None or risk is None:
+            return None
+        worst, learnt = 0.0, True
+        for position, (own, entropy) in enumerate(zip(risk, shift.label_entropy, strict=True)):
+            if position == test_domain:
+                continue
+            if own is None or entropy is None:
+                return None
+            worst, learnt = max(worst, own), learnt and own < entropy
+        if learnt and shift.concept_p >= LEVEL:
+            return -worst
+        most = math.log(shift.classes)
+        # Half its range makes a bounded loss sub-Gaussian.
+        gap = target_gap(shift.covariate + shift.concept, most / 2).scale
+        return -(most + worst + gap)
 
     def why_unscored(self, run: RunOutcome) -> str:
         """Say why the outputs were not tested, if they could not be."""
         whys = dict.fromkeys(e.untested for e in run.evaluations if e.untested)
         return f"no test of invariance ({'; '.join(whys)})" if whys else super().why_unscored(run)
-
-
-def _steps(run: RunOutcome, test_domain: int) -> Iterator[Selection]:
-    for evaluation in run.evaluations:
-        score, accuracy = _score(evaluation, test_domain), evaluation.inside[test_domain]
-        if score is not None and accuracy is not None:
-            yield Selection(run, evaluation.step, score, accuracy)
-
-
-def _score(evaluation: Evaluation, test_domain: int) -> float | None:
-    shift, risk = evaluation.shift, evaluation.risk
-    if shift is None or risk is None:
-        return None
-    worst, learnt = 0.0, True
-    for position, (own, entropy) in enumerate(zip(risk, shift.label_entropy, strict=True)):
-        if position == test_domain:
-            continue
-        if own is None or entropy is None:
-            return None
-        worst, learnt = max(worst, own), learnt and own < entropy
-    if learnt and shift.concept_p >= LEVEL:
-        return -worst
-    most = math.log(shift.classes)
-    # Half its range makes a bounded loss sub-Gaussian.
-    gap = target_gap(shift.covariate + shift.concept, most / 2).scale
-    return -(most + worst + gap)

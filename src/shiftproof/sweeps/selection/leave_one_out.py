@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.selection.base import (
@@ -10,7 +10,7 @@ from shiftproof.sweeps.selection.base import (
     Needs,
     Selection,
     Selector,
-    earliest_best,
+    best_step,
     mean_if_all,
 )
 
@@ -42,14 +42,7 @@ class LeaveOneOut(Selector):
             if pair is None:
                 return None
             scores.append({e.step: e.inside[other] for e in pair.evaluations})
-        return earliest_best(_steps(run, test_domain, scores))
-
-
-def _steps(
-    run: RunOutcome, test_domain: int, scores: list[dict[int, float | None]]
-) -> Iterator[Selection]:
-    for evaluation in run.evaluations:
-        score = mean_if_all(by_step.get(evaluation.step) for by_step in scores)
-        accuracy = evaluation.inside[test_domain]
-        if score is not None and accuracy is not None:
-            yield Selection(run, evaluation.step, score, accuracy)
+        means = [
+            (e, mean_if_all(by_step.get(e.step) for by_step in scores)) for e in run.evaluations
+        ]
+        return best_step(run, test_domain, means)

@@ -1,0 +1,185 @@
+"""Datasets for the terminal: the list, the card of one, its local copy, the result of a check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from shiftproof.core.space import specs
+from shiftproof.core.text import counted
+from shiftproof.data import DatasetCard, DatasetSource
+from shiftproof.data.images.check import ImageCheck
+from shiftproof.data.library.base import Counts, LibraryDataset, LocalCopy
+from shiftproof.data.sources import Source
+from shiftproof.reporting.terminal import hparam_table, paragraphs
+
+# A card names at most this many classes.
+MOST_CLASSES = 70
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def state(source: type[DatasetSource], held: LocalCopy | None) -> str:
+    """Return whether a dataset can be loaded."""
+    if not issubclass(source, LibraryDataset):
+        return "in the package"
+    if held is None:
+        return "not downloaded"
+    return "complete" if held.complete else "incomplete"
+
+
+def dataset_table(
+    datasets: Mapping[str, type[DatasetSource]], copies: Mapping[str, LocalCopy | None]
+) -> Table:
+    """Return a table with one row a dataset."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("state")
+    table.add_column("description")
+    for name, source in datasets.items():
+        card, held = source.card, copies.get(name)
+        status = Text(state(source, held))
+        if held is not None and not held.complete:
+            status.append(f"\n{held.images:,} images", "dim")
+        details = Text(card.summary)
+        size = f"{len(card.counts)} domains, {len(card.classes)} classes"
+        details.append(f"\n{size}, {sum(card.counts.values()):,} samples", "dim")
+        table.add_row(Text(name, style="bold"), status, details)
+    return table
+
+
+def dataset_description(
+    name: str, source: type[DatasetSource], held: LocalCopy | None
+) -> Iterator[RenderableType]:
+    """Yield a dataset's card, counts, sources and options."""
+    card = source.card
+    yield Text(f"{name}: {card.summary}", style="bold")
+    yield from paragraphs(source)
+    table = Table(show_header=False)
+    domains = ", ".join(f"{domain} ({count:,})" for domain, count in card.counts.items())
+    for key, value in [
+        ("state", state(source, held)),
+        ("domains", domains),
+        (f"{len(card.classes)} classes", _shortened(card.classes)),
+        ("input", " × ".join(map(str, card.input_shape))),
+        ("regime", card.regime),
+        ("backbone", card.backbone),
+        ("evaluated every", f"{card.eval_every} steps"),
+        ("publication", card.publication),
+        ("licence", card.licence),
+    ]:
+        table.add_row(key, Text(value))
+    yield table
+    if card.class_counts or held is not None:
+        yield counts_table(card, held.counts if held is not None else None)
+    if held is not None:
+        yield from _notes(held.notes)
+    if card.sources:
+        yield source_table(card.sources)
+    if options := specs(source):
+        yield hparam_table(options)
+
+
+def local_copy_report(source: type[LibraryDataset], held: LocalCopy) -> Iterator[RenderableType]:
+    """Yield how much of a dataset is on this machine."""
+    published = sum(source.card.counts.values())
+    if held.complete:
+        yield Text(f"{held.name} is complete: {held.images:,} images", style="green")
+    else:
+        yield Text(
+            f"{held.name} is incomplete: {held.images:,} of {published:,} images",
+            style="yellow",
+        )
+        yield counts_table(source.card, held.counts)
+    yield from _notes(held.notes)
+
+
+def counts_table(card: DatasetCard, found: Counts | None) -> Table:
+    """Return the images by class and domain, or by domain only: those found of those published."""
+    title = "images" if found is None else "images on this machine, of those published"
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    if not card.class_counts:
+        table.add_column("domain")
+        table.add_column("images", justify="right")
+        for domain, published in card.counts.items():
+            table.add_row(domain, _of(None if found is None else sum(found[domain]), published))
+        return table
+    table.add_column("class")
+    for domain in card.counts:
+        table.add_column(domain, justify="right")
+    for position, label in enumerate(card.classes):
+        cells = [
+            _of(None if found is None else found[domain][position], by_class[position])
+            for domain, by_class in card.class_counts.items()
+        ]
+        table.add_row(label, *cells)
+    table.add_section()
+    totals = [
+        _of(None if found is None else sum(found[domain]), published)
+        for domain, published in card.counts.items()
+    ]
+    table.add_row("all", *totals, style="bold")
+    return table
+
+
+def source_table(sources: Sequence[Sequence[Source]]) -> Table:
+    """Return the links of each file, and how it is verified."""
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, title="sources", title_justify="left", show_lines=True
+    )
+    table.add_column("file", overflow="fold")
+    table.add_column("link and verification", overflow="fold")
+    for alternatives in sources:
+        for position, source in enumerate(alternatives):
+            table.add_row(
+                Text("or " * (position > 0) + source.filename),
+                Text(f"{source.url}\n{_verification(source)}"),
+            )
+    return table
+
+
+def check_report(name: str, check: ImageCheck) -> Iterator[RenderableType]:
+    """Yield the problems of a set of images, errors first, and what to do about them."""
+    images = sum(sum(classes.values()) for classes in check.counts.values())
+    labels = {label for classes in check.counts.values() for label in classes}
+    yield Text(
+        f"{name}: {images:,} images, {len(check.counts)} domains, {len(labels)} classes",
+        style="bold",
+    )
+    yield from _notes(check.notes)
+    findings = check.findings()
+    for finding in findings:
+        line = Text("\n")
+        line.append(finding.severity, STYLES[finding.severity])
+        line.append(f"  {finding.what}")
+        for place in finding.where:
+            line.append(f"\n  {place}", "dim")
+        line.append(f"\n  → {finding.advice}")
+        yield line
+    errors = sum(finding.severity == "error" for finding in findings)
+    if errors:
+        yield Text(f"\ncheck failed: {counted(errors, 'error')}", style="bold red")
+    else:
+        yield Text("\ncheck passed" + (", with remarks" if findings else ""), style="bold green")
+
+
+def _of(found: int | None, published: int) -> str:
+    return f"{published:,}" if found in (None, published) else f"{found:,} of {published:,}"
+
+
+def _notes(notes: Sequence[str]) -> Iterator[Text]:
+    return (Text(f"note: {note}") for note in notes)
+
+
+def _shortened(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_CLASSES]) + (", …" if len(names) > MOST_CLASSES else "")
+
+
+def _verification(source: Source) -> str:
+    known = [f"sha256 {source.sha256}"] * bool(source.sha256)
+    known += [f"md5 {source.md5}"] * bool(source.md5)
+    known += [f"{source.size:,} bytes"] * bool(source.size)
+    return ", ".join(known) or "no known checksum: verified by the number of images"

@@ -1,0 +1,127 @@
+"""A diagnosis as a picture: domains against domains, features by shift, classes by domain."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.reporting.diagnosis import KINDS, cut
+from shiftproof.reporting.plots import BLUE, GREY, ORANGE
+from shiftproof.shift.diagnose import Diagnosis
+from shiftproof.shift.interpretation import nats
+
+MOST_BARS, MOST_ROWS = 12, 12
+# A heat map of more columns has no numbers in it.
+NUMBERED = 20
+
+
+def check_picture(path: Path) -> None:
+    """Raise if a picture could not be written there."""
+    if path.suffix.lower() != ".png":
+        raise InvalidValue(f"`picture` writes a PNG file; {path} does not end in .png")
+    if not path.parent.is_dir():
+        raise DataError(f"there is no folder {path.parent} to write the picture to")
+
+
+def diagnosis_picture(diagnosis: Diagnosis, title: str) -> bytes:
+    """Return a PNG: domains against domains, features by their shift, classes by domain."""
+    domains, classes = len(diagnosis.domains), min(len(diagnosis.classes), MOST_ROWS)
+    sides = (max(4.0, 0.55 * domains + 2.2), 4.6, max(3.0, 0.5 * domains + 2.2))
+    height = max(4.2, 0.42 * max(domains, classes) + 1.8)
+    figure = Figure(figsize=(sum(sides), height), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 3, width_ratios=sides)
+    _draw_pairs(axes[0], diagnosis)
+    _draw_features(axes[1], diagnosis)
+    _draw_classes(axes[2], diagnosis)
+    amounts = ", ".join(
+        f"{KINDS[name]} {nats(getattr(diagnosis.shift, name).value)}"
+        for name in ("covariate", "label", "concept")
+    )
+    figure.suptitle(f"{cut(title, 60)}: {amounts} nats", fontsize=12)
+    out = io.BytesIO()
+    figure.savefig(out, format="png")
+    return out.getvalue()
+
+
+def _draw_pairs(axes: Axes, diagnosis: Diagnosis) -> None:
+    """Draw how far two domains are told apart: by inputs below the diagonal, and labels above."""
+    count = len(diagnosis.domains)
+    place = {name: position for position, name in enumerate(diagnosis.domains)}
+    values = np.full((count, count), np.nan)
+    for pair in diagnosis.pairs:
+        a, b = place[pair.first], place[pair.second]
+        values[b, a], values[a, b] = pair.told_apart, pair.told_apart_with_label
+    _heat_map(axes, 100 * values, "Oranges", (50, 100))
+    axes.plot([-0.5, count - 0.5], [-0.5, count - 0.5], color=GREY, linewidth=1)
+    names = [cut(name) for name in diagnosis.domains]
+    axes.set_xticks(range(count), names, rotation=40, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(count), names)
+    axes.set_title("Domains told apart (%; 50 is guessing)\nabove: with the label", fontsize=10)
+    axes.set_xlabel("below: by the inputs alone")
+
+
+def _draw_features(axes: Axes, diagnosis: Diagnosis) -> None:
+    """Draw the features' distances: bars for the first of few, a curve for all of many."""
+    features = diagnosis.features
+    alpha = 1 - diagnosis.level
+    if len(features) > 2 * MOST_BARS:
+        ranks = np.arange(1, len(features) + 1)
+        axes.plot(ranks, [f.most for f in features], ".", color=ORANGE, markersize=2, alpha=0.6)
+        axes.plot(ranks, [f.w1 for f in features], color=BLUE, linewidth=2)
+        axes.plot([], [], color=BLUE, linewidth=2, label="mean over pairs")
+        axes.plot([], [], ".", color=ORANGE, label="farthest pair")
+        moved = sum(f.p_value <= alpha for f in features)
+        axes.set_title(f"Features by shift: {moved:,} of {len(features):,} move", fontsize=10)
+        axes.set_xlabel(f"features in order (first: {cut(features[0].name, 30)})")
+        axes.set_ylabel("distance (standard deviations)")
+        axes.set_ylim(bottom=0)
+    else:
+        shown = features[:MOST_BARS][::-1]
+        places = np.arange(len(shown))
+        axes.barh(places, [f.most for f in shown], color=ORANGE, alpha=0.45, label="farthest pair")
+        colours = [BLUE if f.p_value <= alpha else GREY for f in shown]
+        axes.barh(places, [f.w1 for f in shown], color=colours, height=0.45)
+        axes.bar([], [], color=BLUE, label="mean over pairs (grey: may be chance)")
+        axes.set_yticks(places, [cut(f.name, 22) for f in shown])
+        axes.set_title("Features by shift", fontsize=10)
+        axes.set_xlabel("distance (standard deviations)")
+    axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_classes(axes: Axes, diagnosis: Diagnosis) -> None:
+    """Draw the share of each class in each domain; of many classes, those that move most."""
+    moved = sorted(diagnosis.moved_classes, key=lambda each: min(each.shares) - max(each.shares))
+    kept = {id(each) for each in moved[:MOST_ROWS]}
+    shown = [each for each in diagnosis.moved_classes if id(each) in kept]
+    # Twice the mean share is dark: with many classes every share is small.
+    shares = 100 * np.array([each.shares for each in shown])
+    _heat_map(axes, shares, "Blues", (0, max(200 / len(moved), shares.max())))
+    names = [cut(name) for name in diagnosis.domains]
+    axes.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(shown)), [cut(each.name) for each in shown])
+    of = f" ({len(shown)} of {len(moved)})" if len(shown) < len(moved) else ""
+    axes.set_title(f"Classes{of}: share of a domain (%)", fontsize=10)
+
+
+def _heat_map(axes: Axes, values: np.ndarray, colours: str, limits: tuple[float, float]) -> None:
+    """Draw a table as colours, with its numbers in it while there is room."""
+    low, high = limits
+    image = axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
+    axes.tick_params(length=0, labelsize=9)
+    axes.spines[:].set_visible(False)
+    if values.shape[1] > NUMBERED:
+        axes.figure.colorbar(image, ax=axes)
+        return
+    for (row, column), value in np.ndenumerate(values):
+        if not np.isnan(value):
+            dark = value > low + 0.6 * (high - low)
+            ink = "white" if dark else "black"
+            axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=9)

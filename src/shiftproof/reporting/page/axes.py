@@ -1,0 +1,81 @@
+"""Axes: the positions of numbers, and the ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from matplotlib.ticker import MaxNLocator
+
+from shiftproof.reporting.page.values import Tick
+
+MINUS = "\N{MINUS SIGN}"
+# Closer to an end of the axis than this, in percent, a centred label would not fit.
+_NEAR_AN_END = 6.0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Numbers from ``low`` to ``high``, with ``ticks``."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    @classmethod
+    def over(cls, values: Iterable[float], count: int = 5, margin: float = 0.0) -> Axis:
+        """Return an axis from the least to the greatest value, with a margin as a share of it."""
+        found = list(values)
+        low, high = min(found), max(found)
+        if high - low < 1e-9:
+            low, high = low - 0.5, high + 0.5
+        room = margin * (high - low)
+        low, high = low - room, high + room
+        ticks = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+        return cls(low, high, tuple(float(t) for t in ticks if low <= t <= high))
+
+    @classmethod
+    def around(cls, values: Iterable[float], count: int, within: tuple[float, float]) -> Axis:
+        """Return an axis that ends on round numbers, within the possible ones."""
+        inner = cls.over(values, count)
+        ticks = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(inner.low, inner.high)
+        kept = [float(t) for t in ticks if within[0] <= t <= within[1]]
+        return cls(min(kept[0], inner.low), max(kept[-1], inner.high), tuple(kept))
+
+    def share(self, value: float) -> float:
+        """Return the position of a value, from 0 to 1."""
+        return (value - self.low) / (self.high - self.low)
+
+    def percent(self, value: float) -> float:
+        """Return the position of a value, from 0 to 100, with one digit."""
+        return round(100 * min(max(self.share(value), 0.0), 1.0), 1)
+
+    def percent_ticks(self, sign: str = "") -> list[Tick]:
+        """Return the ticks; the labels at both ends stay within the axis."""
+        ticks = []
+        for value in self.ticks:
+            place = self.percent(value)
+            anchor = "start" if place < _NEAR_AN_END else "middle"
+            anchor = "end" if place > 100 - _NEAR_AN_END else anchor
+            ticks.append(Tick(place, short(value) + sign, anchor))
+        return ticks
+
+
+def short(value: float) -> str:
+    """Return a number of an axis.
+
+    >>> [short(v) for v in (1000.0, -2.5, 0.05)]
+    ['1,000', '−2.5', '0.05']
+    """
+    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
+    return text.replace("-", MINUS)
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """Return a difference with its sign; what rounds to zero has none.
+
+    >>> [signed(v) for v in (1.25, -0.34, -0.04)]
+    ['+1.2', '−0.3', '0.0']
+    """
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", MINUS)

@@ -1,0 +1,208 @@
+"""Sections put together, and the page written: one file, no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from shiftproof.reporting.page.curves import learning_curves
+from shiftproof.reporting.page.dot_plots import baseline_plot, cost_plot, rank_plot
+from shiftproof.reporting.page.heat import heat_map
+from shiftproof.reporting.page.provenance import facts, hparams_table, settings_table
+from shiftproof.reporting.page.shifts import diagnosis_blocks, output_shift_table
+from shiftproof.reporting.page.summary import figures, other_selections, sentence, title
+from shiftproof.reporting.page.tables import averages_table, dataset_table
+from shiftproof.reporting.page.values import Block, Page, Section
+from shiftproof.reporting.page.words import selector_explained, selector_name
+from shiftproof.reporting.table import Table
+from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
+from shiftproof.sweeps.results import RunOutcome
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is known of the runs beside themselves.
+
+    ``paths`` is where they were read, ``command`` what made the page, ``sweeps`` the settings of
+    sweeps, ``diagnoses`` what `ShiftReport.save` wrote, and ``remark`` a sentence to put below the
+    first.
+    """
+
+    paths: Sequence[str] = ()
+    command: str = ""
+    sweeps: Sequence[Mapping[str, Any]] = ()
+    diagnoses: Sequence[Mapping[str, Any]] = ()
+    remark: str = ""
+
+
+def results_page(
+    outcomes: Sequence[RunOutcome],
+    all_results: Sequence[SelectionResults],
+    baseline: str | None = "erm",
+    source: Source | None = None,
+) -> str:
+    """Return the page; of several selectors, the first is the main one."""
+    return _render(page_values(outcomes, all_results, baseline, source or Source()))
+
+
+def page_values(
+    outcomes: Sequence[RunOutcome],
+    all_results: Sequence[SelectionResults],
+    baseline: str | None,
+    source: Source,
+) -> Page:
+    """Return everything that the page says.  A section without values is left out."""
+    found = [results for results in all_results if results.has_numbers]
+    main = found[0] if found else None
+    sections = [
+        Section("accuracy", "Accuracy", _accuracy(found)),
+        Section("domains", "By test domain", _by_selector(found, "heat", heat_map, baseline)),
+        Section(
+            "baseline",
+            _against(main, baseline),
+            _by_selector(found, "dots", baseline_plot, baseline),
+        ),
+        Section("ranks", "Ranks", _by_selector(found, "dots", lambda r, _: rank_plot(r), None)),
+        Section("curves", "Learning curves", _curves(main, baseline)),
+        Section("cost", "Cost", _blocks("dots", cost_plot(outcomes, baseline))),
+        Section("shift", "Shift", _shift(main, source.diagnoses)),
+        Section("provenance", "Provenance", _provenance(outcomes, found, source)),
+    ]
+    return Page(
+        title(main, outcomes),
+        sentence(main, baseline),
+        [*([source.remark] if source.remark else []), *other_selections(found)],
+        figures(main, outcomes),
+        [section for section in sections if section.blocks],
+    )
+
+
+def _against(main: SelectionResults | None, baseline: str | None) -> str:
+    return f"Against {algorithm_title(baseline)}" if main and baseline else ""
+
+
+def _accuracy(found: Sequence[SelectionResults]) -> list[Block]:
+    """Return the tables of every selector: averages, then each dataset."""
+    blocks = []
+    for results in found:
+        several = len(results.datasets) > 1
+        heading, words = _heading(results), selector_explained(results)
+        if several:
+            blocks.append(Block("table", averages_table(results), heading, words=words))
+        for dataset in results.datasets:
+            table = dataset_table(results, dataset)
+            if several and table.rows:
+                name = f"{dataset_title(dataset.dataset)}, by test domain"
+                blocks.append(Block("table", table, name, folded=True))
+            elif table.rows:
+                blocks.append(Block("table", table, heading, words=words))
+    return blocks
+
+
+def _by_selector(
+    found: Sequence[SelectionResults], kind: str, make: Any, baseline: str | None
+) -> list[Block]:
+    """Return the same picture of every selector, all but the first folded."""
+    made = [(results, make(results, baseline)) for results in found]
+    values = [(results, value) for results, value in made if value is not None]
+    several = len(values) > 1
+    return [
+        Block(kind, value, _heading(results) if several else "", folded=position > 0)
+        for position, (results, value) in enumerate(values)
+    ]
+
+
+def _curves(main: SelectionResults | None, baseline: str | None) -> list[Block]:
+    panels = learning_curves(main, baseline) if main else []
+    several = len(panels) > 1
+    return [
+        Block("panels", each, each.title if several else "", folded=position > 0)
+        for position, each in enumerate(panels)
+    ]
+
+
+def _shift(main: SelectionResults | None, diagnoses: Sequence[Mapping[str, Any]]) -> list[Block]:
+    blocks = [block for each in diagnoses for block in diagnosis_blocks(each)]
+    return [*blocks, *_blocks("table", output_shift_table(main) if main else None)]
+
+
+def _provenance(
+    outcomes: Sequence[RunOutcome], found: Sequence[SelectionResults], source: Source
+) -> list[Block]:
+    said = facts(outcomes, found, source.paths, source.command, source.sweeps)
+    return [
+        Block("facts", said),
+        *_blocks("table", settings_table(outcomes)),
+        *_blocks("table", hparams_table(outcomes)),
+    ]
+
+
+def _blocks(kind: str, value: object) -> list[Block]:
+    return [] if value is None else [Block(kind, value)]
+
+
+def _heading(results: SelectionResults) -> str:
+    name = selector_name(results)
+    return name[0].upper() + name[1:]
+
+
+def tables_html(tables: Sequence[Table]) -> str:
+    """Return tables as HTML without style or script, for a notebook."""
+    parts: Any = _environment().get_template("parts.html").module
+    return "\n".join(str(parts.table(table, f"table-{at}")) for at, table in enumerate(tables))
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["breakable"] = breakable
+    return environment
+
+
+def _render(page: Page) -> str:
+    style, script = (_text(name) for name in ("page.css", "page.js"))
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            page=page,
+            style=Markup(style),
+            script=Markup(script),
+            style_hash=_hash(style),
+            script_hash=_hash(script),
+        )
+    )
+
+
+def breakable(text: str) -> Markup:
+    """Return a name that may wrap where its parts meet.
+
+    >>> breakable("art_painting<"), breakable("OfficeHome")
+    (Markup('art_<wbr>painting&lt;'), Markup('Office<wbr>Home'))
+    """
+    seams = r"(?<=[_/=-])(?=\w)|(?<=[a-z])(?=[A-Z])"
+    return Markup("<wbr>").join(re.split(seams, text))
+
+
+def _text(name: str) -> str:
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return the hash by which a content security policy allows an inline element."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

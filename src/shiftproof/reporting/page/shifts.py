@@ -1,0 +1,212 @@
+"""What shifts: a diagnosis of the data, and of the outputs of runs that were tested for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shiftproof.reporting.diagnosis import KINDS
+from shiftproof.reporting.page.axes import Axis
+from shiftproof.reporting.page.comparable import best_first, shown_domains
+from shiftproof.reporting.page.values import Block, DotPlot, Fact, Mark
+from shiftproof.reporting.page.words import selector_name
+from shiftproof.reporting.table import NOTHING, Column, Row, Table
+from shiftproof.shift.interpretation import nats
+from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
+from shiftproof.sweeps.results import OutputShift
+from shiftproof.sweeps.selection import Selection
+from shiftproof.sweeps.selection.invariance import LEVEL
+
+MOST_ROWS = 12
+
+
+def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
+    """Return a diagnosis: amounts, in words, where it shifts, and what to do."""
+    advice = diagnosis["advice"]
+    words = [Fact(KINDS[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]]
+    blocks = [
+        Block("dots", _amounts(diagnosis)),
+        Block("facts", words, "In words"),
+        Block("facts", _what_to_do(advice), "What to do"),
+        Block("table", _pairs(diagnosis), "Which domains differ", folded=True),
+        Block("table", _features(diagnosis), "Which features move", folded=True),
+        Block("table", _classes(diagnosis), "Which classes move", folded=True),
+    ]
+    return blocks
+
+
+def output_shift_table(results: SelectionResults) -> Table | None:
+    """Return how the outputs shift between training domains at the steps that are reported."""
+    found = [
+        (name, dataset, at, trial, shift)
+        for dataset in results.datasets
+        for name in best_first(results)
+        for at in shown_domains(dataset)
+        for trial, selected in sorted(dataset.cells[name, at].selections.items())
+        if (shift := _shift_at(selected))
+    ]
+    if not found:
+        return None
+    places: dict[str, list[str]] = {
+        "Dataset": [dataset_title(d.dataset) for _, d, _, _, _ in found],
+        "Test domain": [domain_titles(d.dataset, d.domains)[at] for _, d, at, _, _ in found],
+        "Trial": [f"{trial}" for _, _, _, trial, _ in found],
+    }
+    # What is the same everywhere needs no column.
+    places = {title: texts for title, texts in places.items() if len(set(texts)) > 1}
+    rows = [
+        Row.of(
+            algorithm_title(name),
+            *(texts[position] for texts in places.values()),
+            nats(shift.concept),
+            f"{shift.concept_p:.3f}",
+            "found" if shift.concept_p < LEVEL else "not found",
+            nats(shift.covariate),
+        )
+        for position, (name, _, _, _, shift) in enumerate(found)
+    ]
+    columns = (
+        *(Column(title, words=title != "Trial") for title in places),
+        Column("I(Y;D|R)", -1),
+        Column("p", 1),
+        Column("Concept shift", words=True),
+        Column("I(R;D)", -1),
+    )
+    note = (
+        "In nats, between the out parts of the training domains, at the reported step"
+        f" ({selector_name(results)}). I(Y;D|R): how far the same outputs mean another label in"
+        f" another domain; it counts as found where p is below {LEVEL:g}. I(R;D): how far the"
+        " outputs tell the domain."
+    )
+    return Table("Shift of the outputs", columns, tuple(rows), notes=(note,))
+
+
+def _shift_at(selected: Selection) -> OutputShift | None:
+    return next((e.shift for e in selected.run.evaluations if e.step == selected.step), None)
+
+
+def _amounts(diagnosis: Mapping[str, Any]) -> DotPlot:
+    level = f"{100 * diagnosis['level']:g}%"
+    sources = [("inputs", diagnosis["shift"])]
+    if diagnosis.get("model"):
+        sources.append(("representation", diagnosis["model"]["shift"]))
+    amounts = [
+        (f"{title}, {source}" if len(sources) > 1 else title, shift[kind])
+        for source, shift in sources
+        for kind, title in KINDS.items()
+    ]
+    ends = [end for _, each in amounts for end in (*each["interval"], each["value"])]
+    axis = Axis.over([0.0, 1.02 * max(ends)])
+    rows = [
+        Row.of(
+            title,
+            each["symbol"],
+            f"{each['value']:.4f}",
+            "–".join(f"{end:.4f}" for end in each["interval"]),
+            NOTHING if each["p_value"] is None else f"{each['p_value']:.3f}",
+        )
+        for title, each in amounts
+    ]
+    marks = [
+        [
+            Mark("span", *(axis.percent(end) for end in each["interval"])),
+            Mark("dot", axis.percent(each["value"])),
+        ]
+        for _, each in amounts
+    ]
+    measured = sum(map(sum, diagnosis["counts"]))
+    notes = [
+        f"In nats, with {level} intervals; p: the chance of such data without a shift. Measured on"
+        f" {measured:,} samples of {diagnosis['data']} ({diagnosis['inputs']}), all domains counted"
+        f" alike; at most {nats(diagnosis['domain_entropy'])}, the log of the number of domains.",
+        *(f"Note: {note}." for note in diagnosis["notes"]),
+    ]
+    columns = (Column("Symbol", words=True), Column("Nats", 1), Column(level), Column("p", -1))
+    table = Table("How much shifts", columns, tuple(rows), notes=tuple(notes), heads=("Shift",))
+    key = [("dot", "estimate"), ("span", f"{level} interval")]
+    return DotPlot(table, "nats", axis.percent_ticks(), marks, key)
+
+
+def _what_to_do(advice: Mapping[str, Any]) -> list[Fact]:
+    choice, beside = advice["choice"], advice["beside"]
+    found = [Fact(algorithm_title(choice["algorithm"]), [choice["why"]])]
+    found += [Fact("", [advice["command"]], code=True)] * bool(advice["command"])
+    if beside:
+        found.append(Fact(f"beside it, {algorithm_title(beside['algorithm'])}", [beside["why"]]))
+        found += [Fact("", [advice["compare_with"]], code=True)] * bool(advice["compare_with"])
+    if advice["remarks"]:
+        found.append(Fact("Remarks", list(advice["remarks"])))
+    return found
+
+
+def _pairs(diagnosis: Mapping[str, Any]) -> Table:
+    ordered = sorted(diagnosis["pairs"], key=lambda pair: -float(pair["told_apart_with_label"]))
+    rows = [
+        Row.of(
+            f"{pair['first']} – {pair['second']}",
+            f"{100 * pair['told_apart']:.0f}",
+            f"{100 * pair['told_apart_with_label']:.0f}",
+            f"{pair['w1']:.2f}",
+            f"{100 * pair['labels']:.0f}",
+        )
+        for pair in ordered[:MOST_ROWS]
+    ]
+    columns = (
+        Column("By inputs (%)"),
+        Column("By inputs and label (%)"),
+        Column("Features apart (sd)"),
+        Column("Labels apart (%)"),
+    )
+    notes = ("Told apart by a network: 50% is guessing.", *_more(len(ordered), "pairs"))
+    return Table("Pairs of domains", columns, tuple(rows), notes=notes, heads=("Domains",))
+
+
+def _features(diagnosis: Mapping[str, Any]) -> Table:
+    features: Sequence[Mapping[str, Any]] = diagnosis["features"]
+    moved = sum(feature["p_value"] <= 1 - diagnosis["level"] for feature in features)
+    rows = [
+        Row.of(
+            feature["name"],
+            f"{feature['w1']:.2f}",
+            f"{feature['most']:.2f}",
+            " – ".join(feature["farthest"]),
+            f"{feature['p_value']:.3f}",
+        )
+        for feature in features[:MOST_ROWS]
+    ]
+    columns = (
+        Column("Mean distance (sd)"),
+        Column("Farthest (sd)"),
+        Column("Between", words=True),
+        Column("p", -1),
+    )
+    notes = (
+        f"{moved:,} of {len(features):,} move; p adjusted for all features and pairs.",
+        *_more(len(features), "features"),
+    )
+    return Table("Features by shift", columns, tuple(rows), notes=notes, heads=("Feature",))
+
+
+def _classes(diagnosis: Mapping[str, Any]) -> Table:
+    classes = sorted(
+        diagnosis["moved_classes"], key=lambda each: min(each["shares"]) - max(each["shares"])
+    )
+    rows = [
+        Row.of(
+            each["name"],
+            *(f"{100 * share:.0f}" for share in each["shares"]),
+            NOTHING if each["within"] is None else f"{100 * each['within']:.0f}",
+        )
+        for each in classes[:MOST_ROWS]
+    ]
+    columns = tuple(map(Column, (*diagnosis["domains"], "inputs tell (%)")))
+    notes = (
+        "Share of each domain in percent; and how much of the domain the inputs of a class tell.",
+        *_more(len(classes), "classes"),
+    )
+    return Table("Classes by domain", columns, tuple(rows), notes=notes, heads=("Class",))
+
+
+def _more(count: int, things: str) -> list[str]:
+    return [f"The first {MOST_ROWS} of {count:,} {things}."] if count > MOST_ROWS else []

@@ -1,0 +1,204 @@
+"""The first sentence of the page: which is best, by how much, and is it more than chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from shiftproof.core.text import counted, plural
+from shiftproof.reporting.page.comparable import (
+    best_first,
+    overall,
+    overall_by_trial,
+    shown_domains,
+)
+from shiftproof.reporting.page.words import selector_name
+from shiftproof.reporting.words import joined, number_ranges
+from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
+from shiftproof.sweeps.results import RunOutcome
+
+MOST_NAMED = 3
+
+
+class Lead(NamedTuple):
+    """How far the first is ahead of the second, in points; ``error`` is None of one trial."""
+
+    first: str
+    second: str
+    points: float
+    error: float | None
+    trials: int
+
+
+def lead(results: SelectionResults) -> Lead | None:
+    """Return the two best, and the standard error of their difference over common trials.
+
+    Paired by trial, by the convention of all error bars here: population standard deviation over
+    √trials.
+    """
+    ranked = [name for name in best_first(results) if overall(results, name) is not None]
+    if len(ranked) < 2:
+        return None
+    first, second = ranked[:2]
+    one, two = (overall_by_trial(results, name) for name in (first, second))
+    differences = [one[trial] - two[trial] for trial in one if trial in two]
+    count = len(differences)
+    error = float(np.std(differences)) / math.sqrt(count) if count > 1 else None
+    return Lead(first, second, _apart(results, first, second) or 0.0, error, count)
+
+
+def sentence(results: SelectionResults | None, baseline: str | None) -> str:
+    """Say the result in one sentence."""
+    if results is None or not results.has_numbers:
+        return (
+            "There is no accuracy on a test domain yet: no finished run has held a domain out and"
+            " measured it."
+        )
+    found = lead(results)
+    if found is None:
+        return _of_one(results)
+    first, second = algorithm_title(found.first), algorithm_title(found.second)
+    mean = f"{overall(results, found.first) or 0.0:.1f}% {_where(results)}"
+    count = len(results.algorithms)
+    whom, most = counted(count, "algorithm"), "more" if count == 2 else "most"
+    beside = _beside(results, found, baseline)
+    if round(found.points, 1) == 0:
+        if count == 2:
+            return f"{_by(results)}, {first} and {second} are equally accurate ({mean})."
+        return f"{_by(results)}, {first} and {second} lead {whom} alike ({mean}){beside}."
+    return (
+        f"{_by(results)}, {first} is the {most} accurate of {whom} ({mean}), {found.points:.1f}"
+        f" points above {second}{beside}; {_judged(found, bool(beside))}."
+    )
+
+
+def other_selections(all_results: Sequence[SelectionResults]) -> list[str]:
+    """Say which algorithm is best under the other selectors, a short sentence each."""
+    said = []
+    for results in all_results[1:]:
+        if found := lead(results):
+            mean = overall(results, found.first) or 0.0
+            first, second = algorithm_title(found.first), algorithm_title(found.second)
+            if round(found.points, 1) == 0:
+                said.append(f"{_by(results)}: {first} and {second} alike, {mean:.1f}%.")
+            else:
+                said.append(
+                    f"{_by(results)}: {first} {mean:.1f}%, {found.points:.1f} points above"
+                    f" {second}; {_judged(found)}."
+                )
+    return said
+
+
+def title(results: SelectionResults | None, outcomes: Sequence[RunOutcome]) -> str:
+    """Return the algorithms and datasets in a few words."""
+    algorithms = list(dict.fromkeys(outcome.algorithm for outcome in outcomes))
+    datasets = list(dict.fromkeys(outcome.dataset for outcome in outcomes))
+    if results is not None:
+        algorithms = list(results.algorithms)
+        datasets = [d.dataset for d in results.datasets]
+    who = _named([algorithm_title(name) for name in algorithms], "algorithms")
+    what = _named([dataset_title(name) for name in datasets], "datasets")
+    return f"{who} on {what}"
+
+
+def figures(
+    results: SelectionResults | None, outcomes: Sequence[RunOutcome]
+) -> list[tuple[str, str]]:
+    """Return the numbers of runs, domains, trials and draws, each with its name."""
+    finished = sum(outcome.status == "finished" for outcome in outcomes)
+    runs = f"{finished:,}" if finished == len(outcomes) else f"{finished:,} of {len(outcomes):,}"
+    found = [(f"{plural('run', len(outcomes))} finished", runs)]
+    if results is not None:
+        domains = sum(len(shown_domains(d)) for d in results.datasets)
+        found.append((plural("test domain", domains), f"{domains}"))
+        trials = sorted({trial for d in results.datasets for trial in d.trials})
+        draws = sorted({draw for d in results.datasets for draw in d.draws})
+        several = "s" * (len(trials) > 1)
+        standalone = all(outcome.standalone for outcome in outcomes)
+        kind = f"seed{several} (" if standalone else f"trial{several} (seed{several} "
+        found.append((f"{kind}{number_ranges(trials)})", f"{len(trials)}"))
+        if not standalone:
+            found.append((plural("hyper-parameter draw", len(draws)), f"{len(draws)}"))
+    return found
+
+
+def _of_one(results: SelectionResults) -> str:
+    """Say how the only algorithm with a number everywhere does."""
+    ranked = [name for name in best_first(results) if overall(results, name) is not None]
+    if not ranked:
+        return (
+            f"No algorithm has an accuracy on every test domain ({_units(results)}) yet, so there"
+            " is nothing to compare."
+        )
+    name = ranked[0]
+    means = [
+        (each.mean, domain_titles(d.dataset, d.domains)[at])
+        for d in results.datasets
+        for at in shown_domains(d)
+        if (each := d.cells[name, at].estimate)
+    ]
+    text = (
+        f"{_by(results)}, {algorithm_title(name)} is right on {overall(results, name):.1f}% of the"
+        f" samples of a domain that it was not trained on"
+    )
+    if len(means) == 1:
+        return f"{text} ({means[0][1]})."
+    (low, worst), (high, best) = min(means), max(means)
+    return (
+        f"{text}, on average over {_units(results)}: from {low:.1f}% ({worst}) to {high:.1f}%"
+        f" ({best})."
+    )
+
+
+def _judged(found: Lead, first_of_two: bool = False) -> str:
+    if found.error is None:
+        return "with one trial there is no standard error to judge that by"
+    which = "the first difference" if first_of_two else "the difference"
+    size = f"its standard error ({found.error:.1f}, {found.trials} trials)"
+    if found.points > found.error:
+        return f"{which} exceeds {size}"
+    return f"{which} does not exceed {size}, so that the two cannot be told apart"
+
+
+def _beside(results: SelectionResults, found: Lead, baseline: str | None) -> str:
+    """Compare with the baseline, if it is neither of the two."""
+    if baseline not in results.algorithms or baseline in (found.first, found.second):
+        return ""
+    points = _apart(results, found.first, baseline)
+    return "" if points is None else f" and {points:.1f} above {algorithm_title(baseline)}"
+
+
+def _apart(results: SelectionResults, first: str, second: str) -> float | None:
+    """Return the difference of two averages as printed, so that the reader can check it."""
+    one, two = overall(results, first), overall(results, second)
+    return None if one is None or two is None else round(one, 1) - round(two, 1)
+
+
+def _by(results: SelectionResults) -> str:
+    if results.selector.name == "last-step":
+        return "At the last step"
+    return f"Selected by {selector_name(results)}"
+
+
+def _where(results: SelectionResults) -> str:
+    """Say over what a mean is taken."""
+    places = [(d, at) for d in results.datasets for at in shown_domains(d)]
+    if len(places) > 1:
+        return f"on average over {_units(results)}"
+    ((dataset, at),) = places
+    domain = domain_titles(dataset.dataset, dataset.domains)[at]
+    return f"on test domain {domain} of {dataset_title(dataset.dataset)}"
+
+
+def _units(results: SelectionResults) -> str:
+    count = sum(len(shown_domains(d)) for d in results.datasets)
+    names = [dataset_title(d.dataset) for d in results.datasets]
+    return f"{counted(count, 'test domain')} of {_named(names, 'datasets')}"
+
+
+def _named(names: Sequence[str], things: str) -> str:
+    return joined(names) if len(names) <= MOST_NAMED else f"{len(names)} {things}"

@@ -1,0 +1,68 @@
+"""Sentences that several sections share: what the numbers are and how runs were selected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shiftproof.reporting.words import ERROR_BAR, sizes_of
+from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
+
+# Of each selector: a short name, and what it does.
+_SELECTORS = {
+    "training-domain": (
+        "training-domain validation",
+        "Run and step with the highest accuracy on samples of the training domains that were not"
+        " trained on. It uses nothing of the test domain.",
+    ),
+    "leave-one-domain-out": (
+        "leave-one-domain-out",
+        "Run and step with the highest accuracy on other domains that were held out as well. It"
+        " uses nothing of the test domain.",
+    ),
+    "best-minimum": (
+        "best minimum of training and test accuracy",
+        "Run with the highest minimum of training and test accuracy at its last step. It uses"
+        " the very accuracy that is reported: what can be reached, not what to expect.",
+    ),
+    "invariance": (
+        "invariance of the outputs",
+        "The lowest worst-domain risk among steps whose outputs mean the same in every training"
+        " domain, as far as a test can tell. It uses nothing of the test domain.",
+    ),
+    "oracle": (
+        "test-domain validation (oracle)",
+        "The last step of the run with the highest accuracy on labelled samples of the test domain"
+        " itself: what could be reached, not what a user without such labels would get.",
+    ),
+    "last-step": (
+        "last step",
+        "The last step of each run, which is the model in its folder. Nothing was selected.",
+    ),
+}
+
+
+def selector_name(results: SelectionResults) -> str:
+    """Return a short name of how runs and steps were selected."""
+    known = _SELECTORS.get(results.selector.name)
+    return known[0] if known else results.selector.title
+
+
+def selector_explained(results: SelectionResults) -> str:
+    """Say how runs and steps were selected; nothing of a plugin's selector."""
+    known = _SELECTORS.get(results.selector.name)
+    return known[1] if known else ""
+
+
+def error_bars(datasets: Sequence[DatasetResults]) -> str:
+    """Say what ± is, or why there is none."""
+    if max(len(d.trials) for d in datasets) > 1:
+        return f"± {ERROR_BAR}"
+    return "one trial, hence no error bars"
+
+
+def what_the_numbers_are(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
+    """Say split, selector, seeds, trials, draws and error bars."""
+    return (
+        "Accuracy (%) on the in part of the test domain (test-in, by default 80% of it);"
+        f" {selector_name(results)}; {sizes_of(datasets)}; {error_bars(datasets)}."
+    )

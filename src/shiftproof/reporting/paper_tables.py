@@ -1,0 +1,159 @@
+"""A table of the paper with ours beside it, as a `Table`.
+
+A row of the paper takes up to three rows: the paper's figures, ours, and how far apart they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from shiftproof.core.files import write_atomically
+from shiftproof.paper.comparison import Cell as Figure
+from shiftproof.paper.comparison import Comparison
+from shiftproof.paper.studies import Findings
+from shiftproof.reporting.dynamics import write_dynamics
+from shiftproof.reporting.renderers.latex import as_aligned_latex
+from shiftproof.reporting.renderers.markdown import as_markdown
+from shiftproof.reporting.renderers.text import as_aligned_text
+from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
+
+# Further from the paper than this, in standard errors, is marked.
+FAR = 2.0
+# The share under chance is simulated in tests/paper/test_comparison.py.
+FAR_NOTE = (
+    "* more than two standard errors from the paper (of so few runs, chance alone puts 5 to 20% of"
+    " figures there)"
+)
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Return the comparison as a table; figures far from the paper are marked."""
+    rows = tuple(_rows(comparison))
+    return Table(
+        comparison.title,
+        tuple(map(Column, comparison.columns)),
+        rows,
+        notes=tuple(_notes(comparison, rows)),
+        heads=("", *comparison.marks, ""),
+        name=comparison.name,
+    )
+
+
+def write_findings(findings: Findings, name: str, folder: Path) -> list[Path]:
+    """Write tables as text, Markdown and LaTeX, and the curves of study ``name`` as a figure."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    formats = {".txt": as_aligned_text, ".md": as_markdown, ".tex": as_aligned_latex}
+    for comparison in findings.comparisons:
+        table = comparison_table(comparison)
+        for suffix, render in formats.items():
+            path = folder / f"{table.name}{suffix}"
+            write_atomically(path, render(table).encode())
+            written.append(path)
+    if (curves := findings.curves) is not None:
+        written += write_dynamics(
+            curves.penalties, curves.steps, curves.switch, folder / name, curves.accuracies
+        )
+    return written
+
+
+def _rows(comparison: Comparison) -> Iterator[Row]:
+    places = _decimal_places(comparison)
+    for row in comparison.rows:
+        figures = list(zip(row.cells, places, strict=True))
+        kinds = {
+            "paper": tuple(_paper(figure, digits) for figure, digits in figures),
+            "ours": tuple(_ours(figure, digits, comparison) for figure, digits in figures),
+        }
+        if comparison.comparable and any(figure.difference is not None for figure in row.cells):
+            kinds["diff"] = tuple(_difference(figure, digits) for figure, digits in figures)
+        labels = (row.name, *row.marks)
+        for kind, cells in kinds.items():
+            yield Row((*labels, kind), cells)
+            labels = ("",) * len(labels)
+
+
+def _decimal_places(comparison: Comparison) -> list[int]:
+    """Return for each column how many decimals the paper prints there, and at least one.
+
+    Where the paper has no figure it is as many as anywhere in the table.
+    """
+    printed = [
+        max((_decimals(row.cells[at]) for row in comparison.rows), default=0)
+        for at in range(len(comparison.columns))
+    ]
+    return [max(digits or max(printed), 1) for digits in printed]
+
+
+def _decimals(figure: Figure) -> int:
+    numbers = () if figure.paper is None else (figure.paper.value, figure.paper.error or 0.0)
+    return max((len(f"{n:.6f}".rstrip("0").partition(".")[2]) for n in numbers), default=0)
+
+
+def _paper(figure: Figure, digits: int) -> Cell:
+    if figure.paper is None:
+        return Cell()
+    error = figure.paper.error
+    return Cell(f"{figure.paper.value:.{digits}f}", "" if error is None else f"{error:.{digits}f}")
+
+
+def _ours(figure: Figure, digits: int, comparison: Comparison) -> Cell:
+    if figure.ours is None:
+        return Cell()
+    spread = {
+        "standard deviation": figure.ours.deviation,
+        "standard error": figure.ours.standard_error,
+    }[comparison.error]
+    return Cell(
+        f"{figure.ours.mean:.{digits}f}",
+        "" if spread is None else f"{spread:.{digits}f}",
+        f"({len(figure.ours.values)})" * comparison.counts_runs,
+    )
+
+
+def _difference(figure: Figure, digits: int) -> Cell:
+    """Return the difference in standard errors, or as it is where none is known."""
+    if figure.difference is None:
+        return Cell()
+    errors = figure.in_standard_errors
+    if errors is None:
+        return Cell(_signed(figure.difference, digits))
+    far = abs(errors) > FAR
+    return Cell(_signed(errors, 1), sign="s.e." + "*" * far, mark="far" * far)
+
+
+def _signed(value: float, digits: int) -> str:
+    text = f"{value:+.{digits}f}"
+    return text if float(text) else text[1:]
+
+
+def _notes(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what the signs mean, and what the comparison says itself."""
+    if any(cell.mark == "far" for row in rows for cell in row.cells):
+        yield FAR_NOTE
+    if signs := "; ".join(_signs_explained(comparison, rows)):
+        yield f"{signs[0].upper()}{signs[1:]}."
+    yield from comparison.notes
+
+
+def _signs_explained(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
+    figures = [figure for row in comparison.rows for figure in row.cells]
+    apart = [f for f in figures if comparison.comparable and f.difference is not None]
+    known = [figure for figure in apart if figure.in_standard_errors is not None]
+    if comparison.unit:
+        yield f"figures in {comparison.unit}"
+    spread = {row.labels[-1] for row in rows if any(cell.error for cell in row.cells)}
+    if spread:
+        whose = {"paper": "of the paper's runs", "ours": "of our runs"}
+        yield f"± {comparison.error} " + " and ".join(w for k, w in whose.items() if k in spread)
+    if comparison.counts_runs and any(figure.ours is not None for figure in figures):
+        yield "(n) number of our repetitions"
+    if apart:
+        yield "diff: ours less the paper's" + ", in standard errors (s.e.)" * bool(known)
+    if known and len(known) < len(apart):
+        yield "where no s.e. follows, none is known and the difference is in the figures' own unit"
+    if any(figure.ours is not None and figure.ours.standard_error is None for figure in known):
+        yield "a single run of ours is taken to spread as the paper's do"
+    if any(cell.text == NOTHING for row in rows for cell in row.cells):
+        yield f"{NOTHING} not in the paper, or not measured"

@@ -1,0 +1,194 @@
+"""The tables of a sweep under one selector: accuracies, ranks, and tests against a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from shiftproof.core.text import counted
+from shiftproof.reporting.missing_runs import describe_missing
+from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
+from shiftproof.reporting.words import ERROR_BAR, sizes_of
+from shiftproof.sweeps.aggregate import DatasetResults, Estimate, MissingRun, SelectionResults
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
+from shiftproof.sweeps.ranking import rank_algorithms
+from shiftproof.sweeps.significance import DRAWS, MOST_ENUMERATED, compare_with_baseline
+
+# The widths of DomainBed's columns.
+DATASET_WIDTH, AVERAGES_WIDTH = 20, 25
+
+
+def sweep_tables(
+    results: SelectionResults, baseline: str | None = "erm", seed: int = 0
+) -> Iterator[Table]:
+    """Yield a table a dataset, then averages, ranks and the comparison with the baseline.
+
+    ``seed`` is that of the comparison's random signs.
+    """
+    baseline = baseline if baseline in results.algorithms else None
+    title = baseline and algorithm_title(baseline)
+    for dataset in results.datasets:
+        yield _dataset_table(results, dataset).marked(title)
+    if not results.has_numbers:
+        return
+    yield _averages_table(results).marked(title)
+    if len(results.algorithms) > 1:
+        yield _ranking_table(results).marked(title)
+        if baseline is not None:
+            yield _comparison_table(results, baseline, seed)
+
+
+def estimate_cell(found: Estimate | None, trials: int, incomplete: bool, bar: bool) -> Cell:
+    """Return a mean; its sign says that trials or runs are missing."""
+    if found is None:
+        return Cell()
+    sign = f"({found.trials}/{trials})" if found.trials < trials else "*" * incomplete
+    return Cell(f"{found.mean:.1f}", f"{found.error:.1f}" if bar else "", sign)
+
+
+def number_cell(value: float | None, incomplete: bool) -> Cell:
+    """Return a mean of means, which has no error."""
+    return Cell() if value is None else Cell(f"{value:.1f}", sign="*" * incomplete)
+
+
+def _dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
+    rows = []
+    # Where there is no number at all, the notes alone say why.
+    for algorithm in results.algorithms * dataset.has_numbers:
+        cells = [
+            _estimate(cell.estimate, cell.trials, cell.incomplete, dataset)
+            for cell in dataset.row(algorithm)
+        ]
+        average = number_cell(dataset.row_average(algorithm), not dataset.complete(algorithm))
+        rows.append(Row.of(algorithm_title(algorithm), *cells, average))
+    missing = [run for cell in dataset.cells.values() for run in cell.missing]
+    titled = [run._replace(test_domains=_titles(run, dataset)) for run in missing]
+    return Table(
+        f"Dataset: {dataset_title(dataset.dataset)},"
+        f" model selection method: {results.selector.title}",
+        _columns((*domain_titles(dataset.dataset, dataset.domains), "Avg"), 1),
+        tuple(rows),
+        _caption(results, [dataset]),
+        (
+            *(() if rows else ("no number: no run can be selected from",)),
+            *_signs_explained(rows, "below"),
+            *describe_missing(titled),
+        ),
+        width=DATASET_WIDTH,
+    )
+
+
+def _averages_table(results: SelectionResults) -> Table:
+    rows = []
+    for algorithm in results.algorithms:
+        cells = [
+            _estimate(d.average(algorithm), d.trials, not d.complete(algorithm), d)
+            for d in results.datasets
+        ]
+        incomplete = not all(d.complete(algorithm) for d in results.datasets)
+        average = number_cell(results.average(algorithm), incomplete)
+        rows.append(Row.of(algorithm_title(algorithm), *cells, average))
+    return Table(
+        f"Averages, model selection method: {results.selector.title}",
+        _columns((*(dataset_title(d.dataset) for d in results.datasets), "Avg"), 1),
+        tuple(rows),
+        _caption(results, results.datasets) + " Over test domains within a trial, then trials.",
+        _signs_explained(rows, "above"),
+        width=AVERAGES_WIDTH,
+    )
+
+
+def _ranking_table(results: SelectionResults) -> Table:
+    accuracies = {
+        algorithm: {
+            # As printed, like the paper's: what looks equal is equal.
+            d.dataset: round(average.mean, 1)
+            for d in results.datasets
+            if d.covers(algorithm) and (average := d.average(algorithm))
+        }
+        for algorithm in results.algorithms
+    }
+    ranks = rank_algorithms(accuracies)
+    lacking = any(algorithm not in ranks for algorithm in results.algorithms)
+    rows = _rows_of(
+        results.algorithms,
+        {name: (f"{r.mean:.1f}", f"{r.median:g}", f"{r.worst}") for name, r in ranks.items()},
+        columns=3,
+    )
+    return Table(
+        f"Ranking, model selection method: {results.selector.title}",
+        _columns(("Mean", "Median", "Worst"), -1),
+        rows,
+        f"Ranks by the averages as printed above, over {counted(len(results.datasets), 'dataset')};"
+        f" equal ones share the smallest rank. {_caption(results, results.datasets)}",
+        (f"{NOTHING} lacks a test domain of a dataset and is not ranked there",) * lacking,
+        width=AVERAGES_WIDTH,
+    )
+
+
+def _comparison_table(results: SelectionResults, baseline: str, seed: int) -> Table:
+    accuracies = {name: results.accuracies(name) for name in results.algorithms}
+    compared = compare_with_baseline(accuracies, baseline, seed)
+    rows = _rows_of(
+        [name for name in results.algorithms if name != baseline],
+        {
+            c.algorithm: (
+                f"{100 * c.difference:+.1f}", f"{c.p_value:.4f}", f"{c.corrected:.4f}", f"{c.pairs}"
+            )
+            for c in compared
+        },
+        columns=4,
+    )  # fmt: skip
+    title = algorithm_title(baseline)
+    return Table(
+        f"Against {title}, model selection method: {results.selector.title}",
+        _columns(("Difference", "p", "p (Holm)", "Pairs"), 0),
+        rows,
+        f"Mean difference to {title} in points, paired by dataset, test domain and trial;"
+        f" two-sided sign-flip test, exact up to {MOST_ENUMERATED} pairs, else {DRAWS:,} random"
+        f" assignments (seed {seed}); Holm's correction over {counted(len(compared), 'algorithm')}."
+        " Pairs of one dataset share training data: read a small p with care."
+        f" {_caption(results, results.datasets)}",
+        width=AVERAGES_WIDTH,
+    )
+
+
+def _rows_of(
+    algorithms: Sequence[str], found: Mapping[str, Sequence[str]], columns: int
+) -> tuple[Row, ...]:
+    return tuple(
+        Row.of(algorithm_title(name), *found.get(name, (NOTHING,) * columns)) for name in algorithms
+    )
+
+
+def _columns(titles: Sequence[str], better: int) -> tuple[Column, ...]:
+    return tuple(Column(title, better) for title in titles)
+
+
+def _estimate(
+    found: Estimate | None, trials: Sequence[int], incomplete: bool, dataset: DatasetResults
+) -> Cell:
+    """Print a number; a standalone run has no error bar, where DomainBed's tables have 0.0."""
+    bar = not (dataset.standalone and found is not None and found.trials == 1)
+    return estimate_cell(found, len(trials), incomplete, bar)
+
+
+def _caption(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
+    """Say what the numbers are: split, selector, seeds, trials, draws, error bar."""
+    single = all(dataset.standalone and len(dataset.trials) == 1 for dataset in datasets)
+    bars = "one run each, hence no error bars" if single else f"+/- {ERROR_BAR}"
+    return (
+        f"Accuracy (%) on the test domain's in part (test-in), selector {results.selector.name};"
+        f" {sizes_of(datasets)}; {bars}."
+    )
+
+
+def _signs_explained(rows: Sequence[Row], where: str) -> tuple[str, ...]:
+    signs = {cell.sign for row in rows for cell in row.cells}
+    few = f"(n/m) n of m trials; the others lack runs that are named {where}"
+    star = f"* over the runs there are; those that are missing are named {where}"
+    return (few,) * any(sign.startswith("(") for sign in signs) + (star,) * ("*" in signs)
+
+
+def _titles(run: MissingRun, dataset: DatasetResults) -> tuple[str, ...]:
+    titles = domain_titles(dataset.dataset, dataset.domains)
+    return tuple(dict(zip(dataset.domains, titles, strict=True))[n] for n in run.test_domains)

@@ -1,0 +1,211 @@
+"""A diagnosis as text and as a picture, from values made by hand."""
+
+import io
+from itertools import combinations, pairwise
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.information import Estimate, Shift
+from shiftproof.reporting import diagnosis_picture as drawing
+from shiftproof.reporting.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
+from shiftproof.reporting.diagnosis_picture import check_picture, diagnosis_picture
+from shiftproof.shift.advise import advise
+from shiftproof.shift.diagnose import Diagnosis, ModelShift, Prediction
+from shiftproof.shift.localize import MovedClass, MovedFeature, Pair
+
+LONG = "a hospital whose name goes on and on and on"
+
+
+def estimate(symbol, value, p=0.005):
+    return Estimate(
+        symbol, value, (max(value - 0.01, 0), value + 0.01), 0.95, p, "a method", (), 90
+    )
+
+
+def shift(x="X"):
+    return Shift(
+        covariate=estimate(f"I({x};D)", 0.31),
+        label=estimate("I(Y;D)", 0.0, 0.7),
+        concept=estimate(f"I(Y;D|{x})", 0.123),
+        joint=estimate(f"I({x},Y;D)", 0.433),
+        within_label=estimate(f"I({x};D|Y)", 0.433),
+    )
+
+
+def made(domains=("north", LONG, "west"), classes=2, features=3, model=None, left_out=0):
+    pairs = [
+        Pair(a, b, 0.5 + 0.01 * i, 0.9 - 0.01 * i, 0.1, 0.2, 0.05, 0.07)
+        for i, (a, b) in enumerate(combinations(domains, 2))
+    ]
+    moved = [
+        MovedFeature(f"feature {i}", 1 / (i + 1), 2 / (i + 1), pairs_of(domains), 0.01 + 0.2 * i)
+        for i in range(features)
+    ]
+    shares = np.random.default_rng(0).dirichlet(np.ones(classes), len(domains)).T
+    kinds = [
+        MovedClass(f"class {i}", tuple(shares[i]), 0.1 if i else None, 0.2 if i else None)
+        for i in range(classes)
+    ]
+    return Diagnosis(
+        domains=tuple(domains),
+        classes=tuple(kind.name for kind in kinds),
+        counts=((30,) * classes,) * len(domains),
+        left_out=left_out,
+        level=0.95,
+        shift=shift(),
+        missed=0.0,
+        domain_entropy=float(np.log(len(domains))),
+        prediction=Prediction(0.7, 0.8, 0.5, 0.6, 0.6),
+        pairs=tuple(pairs),
+        features=tuple(moved),
+        moved_classes=tuple(kinds),
+        model=model,
+    )
+
+
+def pairs_of(domains):
+    return (domains[0], domains[1])
+
+
+def text_of(diagnosis, width=100, **about):
+    return diagnosis_text(
+        diagnosis, advise(diagnosis), About("some data", "3 domains", **about), width
+    )
+
+
+def row(text, start):
+    return next(line for line in text.splitlines() if line.strip().startswith(start)).split()
+
+
+def test_the_text_holds_amounts_reading_places_and_commands():
+    text = text_of(made(), notes=["a remark"], command="shiftproof train X", beside="shiftproof Y")
+    assert text.startswith("some data: 3 domains\nnote: a remark\n")
+    assert row(text, "covariate shift")[2:] == ["I(X;D)", "0.3100", "0.3000–0.3200", "0.005"]
+    assert row(text, "label shift")[-1] == "0.700"
+    assert "by a method, all domains counted alike; at most 1.10" in text
+    assert "- concept shift: The same input means another label" in text
+    assert "\n    shiftproof train X\n" in text
+    assert "\n    shiftproof Y\n" in text
+    assert row(text, "class 0")[-1] == "–"
+    assert "1 of 3 do" in text
+    assert "measured, of each" not in text
+
+
+def test_what_differs_most_comes_first():
+    text = text_of(made(classes=14, features=20, domains=[f"d{i}" for i in range(7)]))
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Which domains")) + 2
+    told = [float(line.split()[-3].rstrip("%")) for line in lines[start : start + 10]]
+    assert told == sorted(told, reverse=True)
+    assert "… and 11 more pairs" in text
+    assert "… and 12 more features" in text
+    assert "… and 4 more classes" in text
+    assert "… and 1 more domain\n" in text
+
+
+def test_samples_left_out_are_told():
+    text = text_of(made(left_out=1000))
+    assert "180 of 1,180 samples are measured, of each domain 60; a higher `most` measures" in text
+
+
+def test_a_model_stands_beside_the_inputs():
+    model = ModelShift("erm", shift("R"), 0.0, estimate("I(L;D)", 0.05), (0.1,) * 3, (0.9,) * 3)
+    text = text_of(made(model=model))
+    assert row(text, "concept shift")[2:4] == ["I(Y;D|X)", "0.1230"]
+    assert row(text, "concept shift")[6:8] == ["I(Y;D|R)", "0.1230"]
+    assert row(text, "risks") == ["risks", "I(L;D)", "0.0500", "0.0400–0.0600", "0.005"]
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_prose_keeps_to_the_width(width):
+    text = text_of(made(), width, notes=["long " * 40])
+    prose = [line for line in text.splitlines() if line.startswith(("-", "note"))]
+    assert max(map(len, prose)) <= width
+    assert f"{LONG[:12]}…{LONG[-11:]}" in text
+
+
+def test_html_holds_amounts_words_and_advice_and_nothing_unescaped():
+    hostile = "<script>alert('x')</script> & co"
+    diagnosis = made(domains=(hostile, "south", "west"))
+    about = About(hostile, "3 domains", notes=[f"note of {hostile}"])
+    found = diagnosis_html(diagnosis, advise(diagnosis), about)
+    assert "<td>I(Y;D|X)</td><td>0.1230</td><td>0.1130–0.1330</td><td>0.005</td>" in found
+    assert "concept shift: The same input means another label" in found
+    assert "<h4>What to do</h4><ul><li>idm (gradient_weight=auto, " in found
+    assert "<script" not in found
+    assert found.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; co") >= 2
+
+
+def test_json_holds_the_commands_if_there_are_any():
+    diagnosis = made()
+    advice = advise(diagnosis, ("west",))
+    about = About("some data", "3 domains", "data.csv", "3 columns", ["a note"], "shiftproof train")
+    found = diagnosis_json(diagnosis, advice, about)
+    assert (found["data"], found["inputs"], found["notes"]) == (
+        "data.csv",
+        "3 columns",
+        ["a note"],
+    )
+    assert found["advice"]["command"] == "shiftproof train"
+    assert found["advice"]["compare_with"] is None
+    assert found["advice"]["test_domains"] == ("west",)
+    assert found["advice"]["choice"]["algorithm"] == "idm"
+
+
+def test_a_picture_that_cannot_be_written_is_refused(tmp_path):
+    check_picture(tmp_path / "shift.PNG")
+    with pytest.raises(InvalidValue, match=r"`picture` writes a PNG file; .*shift\.pdf"):
+        check_picture(tmp_path / "shift.pdf")
+    with pytest.raises(DataError, match="there is no folder"):
+        check_picture(tmp_path / "no" / "shift.png")
+
+
+def pixels(data):
+    picture = matplotlib.image.imread(io.BytesIO(data))
+    assert picture[..., :3].std() > 0.05
+    return picture.shape[:2]
+
+
+def test_a_picture_of_few_and_of_many(monkeypatch):
+    figures = []
+    monkeypatch.setattr(
+        drawing,
+        "FigureCanvasAgg",
+        lambda f, real=drawing.FigureCanvasAgg: figures.append(f) or real(f),
+    )
+    small = pixels(diagnosis_picture(made(), "patients"))
+    large = pixels(diagnosis_picture(made([f"{LONG} {i}" for i in range(21)], 30, 400), "t" * 200))
+    assert small[0] < large[0] < 1500
+    assert small[1] < large[1] < 4500
+    few, many = (figure.axes for figure in figures)
+    # Numbers are written into tables that have room for them: all pairs twice, and all shares.
+    assert sorted(t.get_text() for t in few[0].texts) == ["50", "51", "52", "88", "89", "90"]
+    assert [t.get_text() for t in few[1].get_yticklabels()] == [f"feature {i}" for i in (2, 1, 0)]
+    assert not many[0].texts
+    assert len(many[1].lines[0].get_xdata()) == 400
+    assert "(12 of 30)" in many[2].get_title()
+    for figure in figures:
+        for axes in figure.axes:
+            assert all(len(label.get_text()) <= 22 for label in axes.get_yticklabels())
+
+
+def test_nothing_overlaps():
+    """Tick labels stay inside the figure and clear of each other and of the neighbouring panel."""
+    figures = []
+    real = drawing.FigureCanvasAgg
+    drawing.FigureCanvasAgg = lambda f: figures.append(f) or real(f)
+    try:
+        diagnosis_picture(made([f"{LONG} {i}" for i in range(5)], 10, 13), "patients")
+    finally:
+        drawing.FigureCanvasAgg = real
+    (figure,) = figures
+    for axes in figure.axes:
+        labels = [t.get_window_extent() for t in axes.get_yticklabels() if t.get_text()]
+        assert all(box.x0 >= 0 for box in labels)
+        ordered = sorted(labels, key=lambda box: box.y0)
+        assert all(a.y1 <= b.y0 + 1 for a, b in pairwise(ordered))
+        others = [other.get_window_extent() for other in figure.axes if other is not axes]
+        assert not any(box.overlaps(other) for box in labels for other in others)
