@@ -121,7 +121,12 @@ def train(
 
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.reporting.terminal import accuracy_table, leave_one_out_table, scored_weights
+    from shiftproof.reporting.terminal import (
+        accuracy_table,
+        leave_one_out_table,
+        members_table,
+        scored_weights,
+    )
 
     held_out = test_domain or []
     each = EACH in held_out
@@ -173,6 +178,9 @@ def train(
         if scored := scored_weights(run.metrics):
             print(f"scored: {scored}")
         print(f"{run.step} steps in {run.seconds:.1f} s; the run is in {run.folder}")
+    members = members_table([run.metrics for run in runs])
+    if members is not None and not as_json:
+        Console().print(members)
     _exit_unless_finished(runs, each=each)
 
 

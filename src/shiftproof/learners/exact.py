@@ -83,6 +83,7 @@ class Exact(Algorithm):
     family: ClassVar[Family] = "exact"
     paper: ClassVar[str] = ""
     exact = True
+    full_batches = True
     predicts_with = ("head",)
 
     @dataclass(frozen=True)
