@@ -18,7 +18,7 @@ from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.load_run import read_run
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
-from shiftproof.training.records import read_records
+from shiftproof.training.records import Records
 
 ALGORITHMS = ["erm", "idm", "idm-auto"]
 ON_PATIENTS = ["--label", "ill", "--domain", "site"]
@@ -101,7 +101,7 @@ class StopAfter(Observer):
 def test_an_unfinished_run_resumes_or_is_refused_in_one_line(old: Path, algorithm: str) -> None:
     """It was killed after its last record, and its checkpoint is older: the records come again."""
     folder = old / f"unfinished-{algorithm}"
-    before = read_records(folder / "records.jsonl")
+    before = Records(folder / "records.jsonl").read()
     dataset = load(old / "patients.csv", label="ill", domain="site")
     try:
         result = train(read_run(folder), dataset, folder, StopAfter(200))
@@ -118,10 +118,10 @@ def test_an_unfinished_run_resumes_or_is_refused_in_one_line(old: Path, algorith
 
 def test_an_unfinished_run_of_erm_resumes_with_the_same_command(old: Path, shiftproof: Any) -> None:
     folder = old / "unfinished-erm"
-    begun = read_records(folder / "records.jsonl")
+    begun = Records(folder / "records.jsonl").read()
     code, _, err = shiftproof(*train_command(folder, old / "patients.csv"))
     assert code == 0, err
-    records = read_records(folder / "records.jsonl")
+    records = Records(folder / "records.jsonl").read()
     assert [record["step"] for record in records[: len(begun)]] == [r["step"] for r in begun]
     assert records[-1]["step"] == json.loads((folder / "config.json").read_bytes())["steps"]
     assert (folder / "model.safetensors").exists()

@@ -4,8 +4,14 @@ import os
 
 import pytest
 
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.files import file_hash, read_json, write_atomically, write_json
+from shiftproof.core.errors import DataError, InvalidValue, RunConflict
+from shiftproof.core.files import (
+    file_hash,
+    locked_folder,
+    read_json,
+    write_atomically,
+    write_json,
+)
 
 
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
@@ -50,3 +56,18 @@ def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path, algorithm):
     (tmp_path / "a").write_bytes(b"abc" * 100_000)
     expected = hashlib.new(algorithm, b"abc" * 100_000).hexdigest()
     assert file_hash(tmp_path / "a", algorithm) == expected
+
+
+def test_one_holder_a_folder_at_a_time(tmp_path):
+    folder = tmp_path / "new" / "run"
+
+    def hold(path):
+        with locked_folder(path, "busy"):
+            pass
+
+    for _ in range(2):
+        with locked_folder(folder, "busy"), pytest.raises(RunConflict, match="busy"):
+            hold(folder)
+    (tmp_path / "file").touch()
+    with pytest.raises(RunConflict, match="is a file; `out` must be a folder"):
+        hold(tmp_path / "file")

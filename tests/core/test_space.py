@@ -18,8 +18,6 @@ from shiftproof.core.space import (
     Distribution,
     Float,
     Int,
-    distribution_from_json,
-    distribution_to_json,
     draw,
     hparam,
     resolve,
@@ -209,34 +207,8 @@ def test_whole_numbers_round_down_below_zero_too() -> None:
 # --- JSON -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "distribution",
-    [
-        Float(0, 1),
-        Float(-4.5, -2.5, base=10),
-        Int(0, 5000),
-        Int(3, 5.5, base=2),
-        Choice((0.0, 0.1, 0.5)),
-        Choice((1, 2)),
-        Choice((True, False)),
-        Choice(("a", "b")),
-    ],
-    ids=str,
-)
-def test_a_distribution_survives_json(distribution: Distribution) -> None:
-    rebuilt = distribution_from_json(json.loads(json.dumps(distribution_to_json(distribution))))
-    assert rebuilt == distribution
-    assert type(rebuilt) is type(distribution)
-    assert hash(rebuilt) == hash(distribution)
-    for seed in range(5):
-        ours, theirs = (d.sample(np.random.RandomState(seed)) for d in (rebuilt, distribution))
-        assert ours == theirs
-        assert type(ours) is type(theirs)
-
-
 def test_a_whole_number_is_not_the_same_as_a_real_one() -> None:
     assert Int(0, 5) != Float(0, 5)
-    assert distribution_to_json(Int(0, 5)) != distribution_to_json(Float(0, 5))
 
 
 def test_distributions_read_as_the_protocol_writes_them() -> None:

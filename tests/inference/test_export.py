@@ -19,10 +19,10 @@ from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.inference.export import (
     DESCRIPTION,
+    FORMATS,
     ColumnsLayer,
     description,
     to_onnx,
-    to_safetensors,
     to_torchscript,
 )
 from shiftproof.inference.model import TrainedModel, trained_model
@@ -128,7 +128,7 @@ def test_images_of_any_kind(
 
 
 def test_safetensors_is_the_model_itself(tabular: TrainedModel, frame: pd.DataFrame) -> None:
-    again = TrainedModel.from_bytes(to_safetensors(tabular))
+    again = TrainedModel.from_bytes(FORMATS["safetensors"][0](tabular))
     inputs = tabular.form.read(frame)
     assert torch.equal(again.probabilities(inputs), tabular.probabilities(inputs))
 

@@ -79,7 +79,7 @@ def test_the_model_of_every_cell_and_selector(finished, tmp_path):
         assert kept["step"] == model.step
         for name, weight in trainer.algorithm.state_dict().items():
             assert torch.equal(weight, kept["algorithm"]["modules"][name])
-        record = RunFolder(run).records()[-1]
+        record = RunFolder(run).records.read()[-1]
         assert record["accuracy"][f"{model.test_domain}/in"] == model.accuracy == entry["accuracy"]
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "models/runs").rglob("*.safetensors")}
     export_models(selected, SweepFolder(sweep), tmp_path / "models", runner(plan, calls))

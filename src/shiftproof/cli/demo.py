@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from shiftproof.cli.options import AsJson, Device
+
 EXAMPLE = "Example: [bold]shiftproof demo --seed 1[/]"
 
 
@@ -16,8 +18,8 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="Folder for the two runs, the picture and the page.")
     ] = Path("shiftproof-demo"),
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    device: Device = "auto",
+    as_json: AsJson = False,
 ) -> None:
     """Train ERM and IDM on Colored MNIST and compare them where the colours are reversed."""
     from rich.console import Console

@@ -76,6 +76,41 @@ Precision = Annotated[str, option("Model", "fp32 or bf16.")]
 Quiet = Annotated[bool, option("Output", "Show no progress.", "--quiet", "-q")]
 AsJson = Annotated[bool, option("Output", "Print the result as JSON.", "--json")]
 
+# --- of sweeps and of the paper's studies --------------------------------------------------------
+TestDomains = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Domain to hold out; default each in turn; repeatable. All datasets need it."
+    ),
+]
+FrozenWeights = Annotated[
+    str,
+    typer.Option(metavar="PATH", help="Weights of that backbone: a file, pretrained or random."),
+]
+Executor = Annotated[
+    str, option("Runs", "Where runs are made: local (processes) or ray (a cluster).")
+]
+RayAddress = Annotated[
+    str | None,
+    option(
+        "Runs", "Ray cluster, HOST:PORT or auto; default one on this machine.", metavar="ADDRESS"
+    ),
+]
+RunsAtOnce = Annotated[
+    int | None, option("Runs", "Runs at once; default as cores and memory allow.")
+]
+RetryFailed = Annotated[bool, option("Runs", "Run failed runs again.", "--retry-failed")]
+DryRun = Annotated[bool, option("Runs", "Print the plan and stop.", "--dry-run")]
+
+
+def split(text: str | None) -> tuple[str, ...] | None:
+    """Return the names in a list that is separated by commas.
+
+    >>> split("erm, idm")
+    ('erm', 'idm')
+    """
+    return None if text is None else tuple(name.strip() for name in text.split(","))
+
 
 def parse_assignments(option: str, items: Iterable[str] | None) -> dict[str, str]:
     """Return {name: value} for items like `lr=0.001`.

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from shiftproof.cli.sweep_options import split
+from shiftproof.cli.options import split
 from shiftproof.core.errors import InvalidValue, UnknownName
 
 EXAMPLE = "Example: [bold]shiftproof report runs/sweep --format html --out results.html[/]"

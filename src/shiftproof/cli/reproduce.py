@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftproof.cli.options import Quiet, parse_assignments
-from shiftproof.cli.sweep_options import (
-    DryRun,
-    Executor,
-    FrozenWeights,
-    RayAddress,
-    RetryFailed,
-    RunDevice,
-    RunPrecision,
-    RunsAtOnce,
-    TestDomains,
-    split,
-)
+from shiftproof.cli import options
+from shiftproof.cli.options import parse_assignments, split
 from shiftproof.core.errors import InvalidValue, UnknownName
 
 if TYPE_CHECKING:
@@ -79,7 +68,7 @@ def reproduce(
     data: Annotated[
         list[str] | None, typer.Option(help="DATASET=FOLDER, to replace a dataset; repeatable.")
     ] = None,
-    test_domain: TestDomains = None,
+    test_domain: options.TestDomains = None,
     selection: Annotated[
         str | None,
         typer.Option(
@@ -90,19 +79,19 @@ def reproduce(
     backbone: Annotated[
         str, typer.Option(help="Network that computes features where images are frozen (lite).")
     ] = "resnet50",
-    weights: FrozenWeights = "pretrained",
+    weights: options.FrozenWeights = "pretrained",
     records: Annotated[
         Path | None,
         typer.Option(help="Run nothing, but read the folder of a sweep or a file of records."),
     ] = None,
-    executor: Executor = "local",
-    ray_address: RayAddress = None,
-    workers: RunsAtOnce = None,
-    device: RunDevice = "auto",
-    precision: RunPrecision = "fp32",
-    retry_failed: RetryFailed = False,
-    dry_run: DryRun = False,
-    quiet: Quiet = False,
+    executor: options.Executor = "local",
+    ray_address: options.RayAddress = None,
+    workers: options.RunsAtOnce = None,
+    device: options.Device = "auto",
+    precision: options.Precision = "fp32",
+    retry_failed: options.RetryFailed = False,
+    dry_run: options.DryRun = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Reproduce a table or figure of the paper; run the same command again to resume.
 

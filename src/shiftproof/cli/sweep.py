@@ -7,20 +7,8 @@ from typing import Annotated
 
 import typer
 
-from shiftproof.cli.options import Quiet, parse_assignments
-from shiftproof.cli.sweep_options import (
-    DryRun,
-    Executor,
-    FrozenWeights,
-    RayAddress,
-    RetryFailed,
-    RunDevice,
-    RunPrecision,
-    RunsAtOnce,
-    TestDomains,
-    runs_option,
-    split,
-)
+from shiftproof.cli import options
+from shiftproof.cli.options import parse_assignments, split
 from shiftproof.core.errors import InvalidValue
 
 EXAMPLE = (
@@ -68,41 +56,35 @@ def sweep(
             " algorithm\\[NAME=VALUE]."
         ),
     ] = None,
-    test_domain: TestDomains = None,
+    test_domain: options.TestDomains = None,
     steps: Annotated[
         int | None, typer.Option(help="Number of updates; default the preset's.")
     ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Label column (tables).")
-    ] = None,
-    domain: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Domain column (tables).")
-    ] = None,
+    label: options.LabelColumn = None,
+    domain: options.DomainColumn = None,
     backbone: Annotated[
         str | None,
         typer.Option(help="Network that computes features where images are frozen (lite)."),
     ] = None,
-    weights: FrozenWeights = "pretrained",
-    data_option: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE, an option of every dataset; repeatable.")
-    ] = None,
-    executor: Executor = "local",
-    ray_address: RayAddress = None,
-    workers: RunsAtOnce = None,
+    weights: options.FrozenWeights = "pretrained",
+    data_option: options.DataOption = None,
+    executor: options.Executor = "local",
+    ray_address: options.RayAddress = None,
+    workers: options.RunsAtOnce = None,
     models: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR", help="After the runs, write the models that are selected to this folder."
         ),
     ] = None,
-    device: RunDevice = "auto",
-    precision: RunPrecision = "fp32",
-    retry_failed: RetryFailed = False,
-    dry_run: DryRun = False,
+    device: options.Device = "auto",
+    precision: options.Precision = "fp32",
+    retry_failed: options.RetryFailed = False,
+    dry_run: options.DryRun = False,
     status: Annotated[
-        Path | None, runs_option("Print the status of a sweep and stop.", metavar="DIR")
+        Path | None, options.option("Runs", "Print the status of a sweep and stop.", metavar="DIR")
     ] = None,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run the DomainBed protocol; run the same command again to resume."""
     from shiftproof.api.sweep import sweep as run

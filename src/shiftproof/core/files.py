@@ -1,4 +1,4 @@
-"""Files that are read whole and replaced whole."""
+"""Files that are read and replaced as a whole, and locks on folders."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from shiftproof.core.errors import DataError, InvalidValue
+from filelock import FileLock, Timeout
+
+from shiftproof.core.errors import DataError, InvalidValue, RunConflict
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -56,3 +58,30 @@ def file_hash(path: Path, algorithm: str = "sha256") -> str:
     """Return the hash of a file's content, in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+@contextlib.contextmanager
+def locked(path: Path, busy: Exception) -> Iterator[None]:
+    """Hold the lock file at `path`, or raise `busy` if another process holds it.
+
+    The operating system releases the lock when the process ends, however it ends.
+    """
+    lock = FileLock(path, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise busy from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path, busy: str) -> Iterator[None]:
+    """Create the folder of a run or sweep if needed, and hold its lock."""
+    if folder.exists() and not folder.is_dir():
+        raise RunConflict(f"{folder} is a file; `out` must be a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / "lock", RunConflict(busy)):
+        yield

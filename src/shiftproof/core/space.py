@@ -79,27 +79,6 @@ class Choice:
 
 
 Distribution = Float | Int | Choice
-_KINDS: dict[str, type[Distribution]] = {"float": Float, "int": Int, "choice": Choice}
-
-
-def distribution_to_json(distribution: Distribution) -> dict[str, Any]:
-    """Return a JSON value from which `distribution_from_json` rebuilds the distribution."""
-    kind = next(name for name, cls in _KINDS.items() if cls is type(distribution))
-    return {"kind": kind, **dataclasses.asdict(distribution)}
-
-
-def distribution_from_json(value: Mapping[str, Any]) -> Distribution:
-    """Rebuild a distribution.
-
-    >>> distribution_from_json(distribution_to_json(Choice((0.0, 0.5))))
-    Choice(values=(0.0, 0.5))
-    """
-    arguments: dict[str, Any] = {
-        key: tuple(item) if isinstance(item, list) else item
-        for key, item in value.items()
-        if key != "kind"
-    }
-    return _KINDS[value["kind"]](**arguments)
 
 
 class Setting(NamedTuple):

@@ -77,11 +77,6 @@ class TableForm(InputForm):
         """Return inputs of the model, [n, *input_shape], imputed, scaled and encoded."""
         return self.columns.apply(inputs.double()) if self.raw else as_numbers(inputs)
 
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The columns that a table must have."""
-        return tuple(column.name for column in self.columns.columns.columns)
-
     def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> Tensor:
         """Return rows as numbers, [rows, columns] of float64; categories as codes, missing as NaN.
 

@@ -58,7 +58,7 @@ class DataRequest:
         if path.is_dir():
             self.refuse_columns(f"{self.data} is a folder of images")
             view = resolve(ImageView, "large-image", self.options, "option of an image folder")
-            return load_image_folder(path, view, progress=progress)
+            return load_image_folder(path, view, progress)
         if not path.exists():
             if len(path.parts) > 1 or path.suffix:
                 raise DataError(f"no such file or folder: {self.data}")

@@ -31,9 +31,7 @@ class Source:
                 raise DataError(f"{digest!r} is not {length} hexadecimal digits ({self.url})")
 
     @classmethod
-    def google_drive(
-        cls, file_id: str, filename: str, sha256: str = "", md5: str = "", size: int = 0
-    ) -> Source:
+    def google_drive(cls, file_id: str, filename: str, md5: str = "") -> Source:
         """Return a file on Google Drive, with a link that skips the virus scan page.
 
         >>> Source.google_drive("1a-b", "set.zip").url
@@ -41,7 +39,7 @@ class Source:
         """
         query = urlencode({"id": file_id, "export": "download", "confirm": "t"})
         url = f"https://drive.usercontent.google.com/download?{query}"
-        return cls(url, filename, sha256, md5, size)
+        return cls(url, filename, md5=md5)
 
     def flaw(self, path: Path) -> str:
         """Return how the file at `path` differs from the published one, or an empty text."""

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.input_forms import ImageForm, TableForm
-from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, IsMissing, OneHot, Scaled
+from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, OneHot, Scaled
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.predictor import Predictor
 from shiftproof.learners.algorithms import ALGORITHMS
@@ -35,61 +35,42 @@ class ColumnsLayer(nn.Module):
     """`FittedColumns.apply` as a layer.
 
     Cells [n, columns] float64, categories by their codes, NaN for missing → [n, features] float32.
-    Each feature is of one of three kinds and depends on one column; those of a kind are computed
-    together and then put in order.
+    Each feature depends on one column and is scaled, one-hot, or marks what is missing.
+    It is computed in all three ways, and `kind` chooses.
     """
 
-    order: Tensor
-    scaled: Tensor
-    hot: Tensor
-    missing: Tensor
-    codes: Tensor
+    column: Tensor
+    kind: Tensor
+    code: Tensor
     median: Tensor
     mean: Tensor
     std: Tensor
 
     def __init__(self, columns: FittedColumns) -> None:
         super().__init__()
-        scaled: list[tuple[int, float, float, float]] = []
-        hot: list[tuple[int, int]] = []
-        missing: list[int] = []
-        order: list[tuple[int, int]] = []  # the kind of each feature, and its place in the kind
+        features: list[tuple[float, ...]] = []  # column, kind, code, median, mean, std
         for part in columns.parts:
             if isinstance(part, Scaled):
-                order.append((0, len(scaled)))
-                scaled.append((part.column, part.median, part.mean, part.std))
+                features.append((part.column, 0, 0, part.median, part.mean, part.std))
             elif isinstance(part, OneHot):
-                for code in part.codes:
-                    order.append((1, len(hot)))
-                    hot.append((part.column, code))
-            elif isinstance(part, IsMissing):
-                order.append((2, len(missing)))
-                missing.append(part.column)
-        starts = (0, len(scaled), len(scaled) + len(hot))
-        self._keep("order", [starts[kind] + place for kind, place in order])
-        self._keep("scaled", [column for column, *_ in scaled])
-        self._keep("hot", [column for column, _ in hot])
-        self._keep("missing", missing)
-        self._keep("codes", [float(code) for _, code in hot])
-        for position, name in enumerate(("median", "mean", "std"), 1):
-            self._keep(name, [float(row[position]) for row in scaled])
-
-    def _keep(self, name: str, values: list[Any]) -> None:
-        whole = name in ("order", "scaled", "hot", "missing")
-        dtype = torch.int64 if whole else torch.float64
-        self.register_buffer(name, torch.tensor(values, dtype=dtype))
+                features += [(part.column, 1, code, 0, 0, 1) for code in part.codes]
+            else:
+                features.append((part.column, 2, 0, 0, 0, 1))
+        table = torch.tensor(features, dtype=torch.float64)
+        for name, values in zip(("column", "kind"), table[:, :2].long().unbind(1), strict=True):
+            self.register_buffer(name, values)
+        for name, values in zip(("code", "median", "mean", "std"), table[:, 2:].T, strict=True):
+            self.register_buffer(name, values)
 
     def forward(self, cells: Tensor) -> Tensor:
         """Return the features of cells."""
-        numbers = cells[:, self.scaled]
-        numbers = torch.where(numbers.isnan(), self.median, numbers)
+        x = cells[:, self.column]
         # Halved as in `Scaled`, against overflow.
-        numbers = (numbers / 2 - self.mean / 2) / (self.std / 2)
-        numbers = numbers.clamp(-FARTHEST, FARTHEST)
-        hot = torch.eq(cells[:, self.hot], self.codes).double()
-        missing = cells[:, self.missing].isnan().double()
-        made: Tensor = torch.cat([numbers, hot, missing], dim=1)[:, self.order]
-        return made.float()
+        scaled = torch.where(x.isnan(), self.median, x) / 2 - self.mean / 2
+        scaled = (scaled / (self.std / 2)).clamp(-FARTHEST, FARTHEST)
+        hot = torch.eq(x, self.code).double()
+        marks = torch.where(self.kind == 1, hot, x.isnan().double())
+        return torch.where(self.kind == 0, scaled, marks).float()
 
 
 class ExportedModel(nn.Module):
@@ -200,16 +181,11 @@ def to_torchscript(model: TrainedModel) -> bytes:
     return buffer.getvalue()
 
 
-def to_safetensors(model: TrainedModel) -> bytes:
-    """Return the content of the model's own file."""
-    return model.to_bytes()
-
-
 # For each format, the function that makes the file, and its suffix.
 FORMATS: dict[str, tuple[Callable[[TrainedModel], bytes], str]] = {
     "onnx": (to_onnx, ".onnx"),
     "torchscript": (to_torchscript, ".pt"),
-    "safetensors": (to_safetensors, ".safetensors"),
+    "safetensors": (TrainedModel.to_bytes, ".safetensors"),
 }
 
 

@@ -80,11 +80,7 @@ class Typicality:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name; whitening, the largest, as float32, without loss."""
-        return {
-            "means": self.means,
-            "whitening": self.whitening.float().contiguous(),
-            "distances": self.distances,
-        }
+        return {**vars(self), "whitening": self.whitening.float().contiguous()}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Typicality:

@@ -40,7 +40,7 @@ from scipy.special import ndtri  # type: ignore[import-untyped]
 from shiftproof.core.errors import InvalidValue
 from shiftproof.information.contingency import independence, information
 from shiftproof.information.no_shift import covariate_p, functions
-from shiftproof.information.sample import LogRatio, Sample, checked, stratified_mean
+from shiftproof.information.sample import Floats, LogRatio, Sample, checked, stratified_mean
 
 SYMBOLS = {
     "covariate": "I(X;D)",
@@ -49,6 +49,7 @@ SYMBOLS = {
     "joint": "I(X,Y;D)",
     "within_label": "I(X;D|Y)",
 }
+INDEPENDENT = "the samples of each domain are independent draws from it"
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,14 @@ class Shift:
 
 @dataclass(frozen=True)
 class Parts:
-    """The log ratios of a `Shift`, with the requested p-values."""
+    """The log ratios of a `Shift` that depend on x, with the requested p-values.
+
+    That of `within_label` is the joint one minus that of the label.
+    """
 
     covariate: LogRatio
     concept: LogRatio
     joint: LogRatio
-    within_label: LogRatio
     p_values: Mapping[str, float | None] = field(default_factory=dict)
 
 
@@ -121,7 +124,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
-        """Return the assumptions of the estimates, as sentences."""
+        """Return the assumptions of the estimates beyond `INDEPENDENT`, as sentences."""
 
     @abstractmethod
     def covariate_part(self, sample: Sample) -> LogRatio:
@@ -129,13 +132,17 @@ class Estimator(ABC):
 
     @abstractmethod
     def parts(self, sample: Sample) -> Parts:
-        """Return the log ratios of everything but the label shift, and their p-values."""
+        """Return the log ratios, and the p-values of everything but the label shift."""
 
     def covariate_p(self, sample: Sample) -> float | None:
         """Return the p-value of "no covariate shift", if requested."""
         if not self.permutations:
             return None
-        return covariate_p(functions(sample.x), sample, self.permutations, self.seed)
+        return covariate_p(self.functions(sample.x), sample, self.permutations, self.seed)
+
+    def functions(self, x: Floats) -> Floats:
+        """Return the functions φ(x) that the tests of "no shift" compare."""
+        return functions(x)
 
     def covariate(self, x: ArrayLike, d: ArrayLike) -> Estimate:
         """Return I(X;D) of features x [n, k] (or [n]) and domains d [n]."""
@@ -148,13 +155,21 @@ class Estimator(ABC):
         sample = checked(x, y, d, self.balanced)
         parts = self.parts(sample)
         label = information(sample.y, sample)
-        estimates = {
-            name: self._estimate(name, sample, getattr(parts, name), parts.p_values.get(name))
-            for name in SYMBOLS
-            if name != "label"
+        ratios = {
+            "covariate": parts.covariate,
+            "label": label,
+            "concept": parts.concept,
+            "joint": parts.joint,
+            "within_label": parts.joint - label,
         }
         p_label = independence(sample.y, sample, self.permutations, self.seed)
-        return Shift(label=self._estimate("label", sample, label, p_label), **estimates)
+        p_values = {**parts.p_values, "label": p_label}
+        return Shift(
+            **{
+                name: self._estimate(name, sample, ratio, p_values.get(name))
+                for name, ratio in ratios.items()
+            }
+        )
 
     def _estimate(
         self, name: str, sample: Sample, part: LogRatio, p_value: float | None
@@ -176,7 +191,7 @@ class Estimator(ABC):
             level=self.level,
             p_value=p_value,
             method=self.method,
-            assumptions=self.assumptions(sample),
+            assumptions=(INDEPENDENT, *self.assumptions(sample)),
             samples=len(sample.d),
         )
 

@@ -29,7 +29,6 @@ from scipy.special import logsumexp  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information.base import Estimator, Parts
-from shiftproof.information.contingency import information
 from shiftproof.information.experts import (
     COMPONENTS,
     SQUARED,
@@ -39,7 +38,7 @@ from shiftproof.information.experts import (
     linear_experts,
     linear_features,
 )
-from shiftproof.information.no_shift import concept_p, covariate_p, exact_p_values, functions
+from shiftproof.information.no_shift import concept_p, exact_p_values
 from shiftproof.information.sample import Floats, LogRatio, Sample
 from shiftproof.information.stacking import Posterior, cross_fit, jackknife_cost
 
@@ -69,7 +68,6 @@ class CrossFitted(Estimator):
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """Return the assumptions of the estimates."""
         stated = [
-            "the samples of each domain are independent draws from it",
             "the classifiers can represent how domains and labels depend on the features;"
             " otherwise I(X;D) and I(X,Y;D) are too small, and I(Y;D|X) is too large by at most"
             " what I(X;D) lacks",
@@ -88,12 +86,6 @@ class CrossFitted(Estimator):
         """Return log q(d|x)/p(d)."""
         return _covariate(sample, self._domain(sample, self._panel(sample)))
 
-    def covariate_p(self, sample: Sample) -> float | None:
-        """Return the p-value of "no covariate shift", if requested."""
-        if not self.permutations:
-            return None
-        return covariate_p(self._functions(sample), sample, self.permutations, self.seed)
-
     def parts(self, sample: Sample) -> Parts:
         """Return all log ratios, and the requested p-values."""
         panel = self._panel(sample)
@@ -109,14 +101,8 @@ class CrossFitted(Estimator):
         mixed = mixture(domain.fitted, label.fitted)
         covariate = _covariate(sample, domain)
         concept = _concept(sample, domain, label, mixed)
-        joint = covariate + concept
-        return Parts(
-            covariate=covariate,
-            concept=concept,
-            joint=joint,
-            within_label=joint - information(sample.y, sample),
-            p_values=self._p_values(sample, np.exp(domain.fitted[:, 0]), np.exp(mixed)),
-        )
+        p_values = self._p_values(sample, np.exp(domain.fitted[:, 0]), np.exp(mixed))
+        return Parts(covariate, concept, covariate + concept, p_values)
 
     def _domain(self, sample: Sample, panel: Sequence[Expert]) -> Posterior:
         """Return q(d|x)."""
@@ -132,8 +118,9 @@ class CrossFitted(Estimator):
     def _panel(self, sample: Sample) -> list[Expert]:
         return linear_experts(sample.x) if self.linear else experts(sample.x)
 
-    def _functions(self, sample: Sample) -> Floats:
-        return linear_features(sample.x) if self.linear else functions(sample.x)
+    def functions(self, x: Floats) -> Floats:
+        """Return the functions φ(x) that the tests of "no shift" compare."""
+        return linear_features(x) if self.linear else super().functions(x)
 
     def _shrunk(self, sample: Sample) -> bool:
         return not (self.linear or few_columns(sample.x))
@@ -141,7 +128,7 @@ class CrossFitted(Estimator):
     def _p_values(self, sample: Sample, q_domain: Floats, q_label: Floats) -> dict[str, float]:
         if not self.permutations:
             return {}
-        phi, draws = self._functions(sample), (self.permutations, self.seed)
+        phi, draws = self.functions(sample.x), (self.permutations, self.seed)
         concept = concept_p(phi, q_domain, q_label, sample, *draws)
         return {"concept": concept} | exact_p_values(phi, sample, *draws)
 

@@ -28,9 +28,8 @@ from sklearn.neighbors import KDTree  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.information.base import Estimator, Parts
-from shiftproof.information.contingency import information
 from shiftproof.information.experts import principal_components
-from shiftproof.information.no_shift import exact_p_values, functions
+from shiftproof.information.no_shift import exact_p_values
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
 
 # In more dimensions, all samples are about equally far.
@@ -48,15 +47,11 @@ class Neighbours(Estimator):
         if self.neighbours < 1:
             raise InvalidValue(f"`neighbours` must be at least 1, not {self.neighbours}")
 
-    @property
-    def method(self) -> str:
-        """Return the name of the method."""
-        return "nearest neighbours"
+    method = "nearest neighbours"
 
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """Return the assumptions of the estimates."""
         return (
-            "the samples of each domain are independent draws from it",
             f"the shares of domains and labels are nearly constant within the distance of"
             f" {self.neighbours} neighbours; otherwise the values are too small",
         )
@@ -69,12 +64,10 @@ class Neighbours(Estimator):
     def parts(self, sample: Sample) -> Parts:
         """Return all log ratios."""
         x = _metric(sample)
-        joint = self._widened(lambda k: _joint(sample, x, k)[0], sample)
         return Parts(
-            covariate=self._widened(lambda k: _covariate(sample, x, k), sample),
+            covariate=self.covariate_part(sample),
             concept=self._widened(lambda k: _joint(sample, x, k)[1], sample),
-            joint=joint,
-            within_label=joint - information(sample.y, sample),
+            joint=self._widened(lambda k: _joint(sample, x, k)[0], sample),
             p_values=self._p_values(sample),
         )
 
@@ -82,7 +75,7 @@ class Neighbours(Estimator):
         """Return all but that of the concept shift, which needs classifiers: see CrossFitted."""
         if not self.permutations:
             return {}
-        return exact_p_values(functions(sample.x), sample, self.permutations, self.seed)
+        return exact_p_values(self.functions(sample.x), sample, self.permutations, self.seed)
 
     def _widened(self, log_ratio: Callable[[int], Floats], sample: Sample) -> LogRatio:
         """Return the log ratio, corrected for smoothing by a second estimate with 3k neighbours.

@@ -8,9 +8,10 @@ neither finds more than there is.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,7 @@ from scipy.special import entr  # type: ignore[import-untyped]
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.base import Progress, silent
 from shiftproof.information import Counts, Estimate, Shift, estimator_for
+from shiftproof.information.contingency import contingency
 from shiftproof.information.sample import Floats, Sample, as_table, checked
 from shiftproof.shift.localize import (
     MovedClass,
@@ -163,17 +165,21 @@ def diagnose(
     if sample.x.shape[1] == 0:
         raise DataError(f"none of the {len(names)} features varies: there is nothing to measure")
 
-    clock = _Clock(progress, (FOLDS * 2 + 1) * (2 if model else 1) + 1)
-    measure = _Measure(seed, level, permutations, clock.tick)
+    steps, done = (FOLDS * 2 + 1) * (2 if model else 1) + 1, itertools.count()
+
+    def tick() -> None:
+        progress("measuring shifts", next(done), steps)
+
+    tick()
+    settings = {"seed": seed, "balanced": True, "level": level, "permutations": permutations}
+    measure = _Measure(settings, tick)
     shift, missed, found = measure(table, labels, codes)
     matched = match(table, codes, seed)
-    clock.tick()
-    counts = np.zeros((len(there), len(labelled)), dtype=int)
-    np.add.at(counts, (sample.d, sample.y), 1)
+    tick()
     return Diagnosis(
         domains=there,
         classes=labelled,
-        counts=tuple(tuple(row) for row in counts.tolist()),
+        counts=tuple(tuple(row) for row in contingency(sample.y, sample.d).T.tolist()),
         left_out=left_out,
         level=level,
         shift=shift,
@@ -187,54 +193,26 @@ def diagnose(
     )
 
 
-class _Clock:
-    """Counts the steps of a diagnosis, and reports progress."""
-
-    def __init__(self, progress: Progress, steps: int) -> None:
-        self._progress, self._steps, self._done = progress, steps, 0
-        self._progress("measuring shifts", 0, steps)
-
-    def tick(self) -> None:
-        self._done += 1
-        self._progress("measuring shifts", self._done, self._steps)
-
-
-class _Measured(NamedTuple):
-    """The better of two estimates, what the weaker missed, and the networks' posteriors."""
-
-    shift: Shift
-    missed: float
-    found: Posteriors
-
-
 @dataclass(frozen=True)
 class _Measure:
     """How to measure: the same for inputs and for representations."""
 
-    seed: int
-    level: float
-    permutations: int
+    settings: dict[str, Any]
     tick: Callable[[], None]
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "balanced": True,
-            "level": self.level,
-            "permutations": self.permutations,
-        }
-
-    def __call__(self, x: ArrayLike, y: ArrayLike, d: ArrayLike) -> _Measured:
+    def __call__(self, x: ArrayLike, y: ArrayLike, d: ArrayLike) -> tuple[Shift, float, Posteriors]:
+        """Return the better of two estimates, what the weaker missed, and the posteriors."""
         usual = estimator_for(x, d, **self.settings)
         one = usual.measure(x, y, d)
         self.tick()
-        found = posteriors(checked(x, y, d, balanced=True), seed=self.seed, tick=self.tick)
+        found = posteriors(
+            checked(x, y, d, balanced=True), seed=self.settings["seed"], tick=self.tick
+        )
         if isinstance(usual, Counts):  # exact: nothing can be missed
-            return _Measured(one, 0.0, found)
+            return one, 0.0, found
         other = ByNetwork(found=found, **self.settings).measure(x, y, d)
         missed = max(0.0, other.covariate.value - one.covariate.value)
-        return _Measured(_better(one, other, missed), missed, found)
+        return _better(one, other, missed), missed, found
 
     def covariate(self, x: ArrayLike, d: ArrayLike) -> Estimate:
         """Return I(X;D) alone."""

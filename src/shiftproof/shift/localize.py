@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, log_expit  # type: ignore[import-untyped]
 
 from shiftproof.information import Matching, match_dimensions
+from shiftproof.information.contingency import contingency
 from shiftproof.information.sample import Floats, Sample
 from shiftproof.shift.posteriors import Posteriors
 
@@ -115,9 +116,8 @@ def _told_apart(odds: Floats, weights: Floats) -> float:
 
 def class_shares(sample: Sample) -> Floats:
     """Return the share of each class in each domain: [domains, classes]."""
-    counts = np.zeros((sample.domains, sample.classes))
-    np.add.at(counts, (sample.d, sample.y), 1)
-    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+    counts = contingency(sample.y, sample.d)
+    return np.asarray((counts / counts.sum(axis=0)).T)
 
 
 def match(x: Floats, d: ArrayLike, seed: int) -> Matching:

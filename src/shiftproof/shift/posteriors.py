@@ -33,9 +33,8 @@ from torch import Tensor, nn
 from shiftproof.core.seeding import seed_hash
 from shiftproof.information.base import Estimator, Parts
 from shiftproof.information.classifiers import mixture
-from shiftproof.information.contingency import information
 from shiftproof.information.experts import COMPONENTS, principal_components
-from shiftproof.information.no_shift import concept_p, functions
+from shiftproof.information.no_shift import concept_p
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
 
 FOLDS = 5
@@ -92,15 +91,11 @@ class ByNetwork(Estimator):
 
     found: Posteriors
 
-    @property
-    def method(self) -> str:
-        """Name the method."""
-        return "cross-fitted networks"
+    method = "cross-fitted networks"
 
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """State what the numbers rest on."""
         return (
-            "the samples of each domain are independent draws from it",
             "the networks have learnt how domains and labels depend on the features; what they"
             " miss makes I(X;D) and I(X,Y;D) too small",
         )
@@ -116,22 +111,12 @@ class ByNetwork(Estimator):
         mixed = self.found.mixed_label
         covariate = self.covariate_part(sample)
         concept = LogRatio(self.found.label[own, sample.d, sample.y] - mixed[own, sample.y])
-        joint = covariate + concept
-        return Parts(
-            covariate=covariate,
-            concept=concept,
-            joint=joint,
-            within_label=joint - information(sample.y, sample),
-            p_values={"concept": self._concept_p(sample, mixed)},
-        )
-
-    def _concept_p(self, sample: Sample, mixed: Floats) -> float | None:
-        """Return the only p-value that depends on the classifiers, if asked for."""
-        if not self.permutations:
-            return None
-        q_domain, q_label = np.exp(self.found.domain), np.exp(mixed)
-        phi = functions(sample.x)
-        return concept_p(phi, q_domain, q_label, sample, self.permutations, self.seed)
+        p_values = {}
+        if self.permutations:  # the only p-value that depends on the classifiers
+            phi, draws = self.functions(sample.x), (self.permutations, self.seed)
+            q_domain, q_label = np.exp(self.found.domain), np.exp(mixed)
+            p_values["concept"] = concept_p(phi, q_domain, q_label, sample, *draws)
+        return Parts(covariate, concept, covariate + concept, p_values)
 
 
 def _inputs(x: Floats) -> np.ndarray:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import listed, quoted
-from shiftproof.data import DomainDataset
+from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
@@ -136,20 +136,26 @@ def _inputs(
 ) -> Iterator[Tensor]:
     """Yield the inputs, flat and batch by batch: cells of a table as they are, pixels in [0, 1]."""
     total, done = sum(map(len, positions.values())), 0
+    for domain, x, _ in batches(dataset, positions, workers):
+        done += len(x)
+        if domain.is_lazy:
+            progress("reading images", done, total)
+        if dataset.preparation is None:
+            x = as_numbers(x)
+        if tuple(x.shape[1:]) != shape:
+            x = F.adaptive_avg_pool2d(x, (shape[1], shape[2]))
+        yield x.flatten(1)
+
+
+def batches(
+    dataset: DomainDataset, positions: Positions, workers: int
+) -> Iterator[tuple[Domain, Tensor, Tensor]]:
+    """Yield the samples at `positions` in order: domain, inputs and labels."""
     for domain in dataset.domains:
-        if domain.name not in positions:
-            continue
-        for x, _ in read_in_order(
-            EvaluationSet(domain.name, domain, positions[domain.name]), workers
-        ):
-            done += len(x)
-            if domain.is_lazy:
-                progress("reading images", done, total)
-            if dataset.preparation is None:
-                x = as_numbers(x)
-            if tuple(x.shape[1:]) != shape:
-                x = F.adaptive_avg_pool2d(x, (shape[1], shape[2]))
-            yield x.flatten(1)
+        if domain.name in positions:
+            subset = EvaluationSet(domain.name, domain, positions[domain.name])
+            for x, y in read_in_order(subset, workers):
+                yield domain, x, y
 
 
 def _places(dataset: DomainDataset, shape: tuple[int, ...]) -> tuple[tuple[str, ...], str]:

@@ -21,9 +21,9 @@ from shiftproof.inference.predictor import Predictor
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models.risk import per_sample_risk, predicted_class
 from shiftproof.shift.diagnose import ModelView
-from shiftproof.shift.samples import Positions
+from shiftproof.shift.samples import Positions, batches
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
+from shiftproof.training.evaluate import reading_threads
 from shiftproof.training.load_run import (
     fitted_preparation,
     read_checkpoint,
@@ -96,13 +96,9 @@ def _views(
     autocast = torch.autocast(device.type, dtype=torch.bfloat16)
     total, done = sum(map(len, positions.values())), 0
     network = Predictor(algorithm)
-    for domain in dataset.domains:
-        if domain.name not in positions:
-            continue
-        subset = EvaluationSet(domain.name, domain, positions[domain.name])
-        for x, labels in read_in_order(subset, workers):
-            with autocast if run.precision == "bf16" else contextlib.nullcontext():
-                given, logits = (part.float().cpu() for part in network.represented(x.to(device)))
-            done += len(x)
-            progress("asking the model", done, total)
-            yield given, per_sample_risk(logits, labels), predicted_class(logits) == labels
+    for _, x, labels in batches(dataset, positions, workers):
+        with autocast if run.precision == "bf16" else contextlib.nullcontext():
+            given, logits = (part.float().cpu() for part in network.represented(x.to(device)))
+        done += len(x)
+        progress("asking the model", done, total)
+        yield given, per_sample_risk(logits, labels), predicted_class(logits) == labels

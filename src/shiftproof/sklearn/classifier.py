@@ -147,6 +147,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 )
             domains, where = self._domains(sample_domain, len(x))
             check_consistent_length(x, where)
+            view = {"image_size": self.image_size, "augment": self.augment}
             reporter = Reporter(self.algorithm, self.steps, verbose=self.verbose)
             dataset = dataset_of(
                 kind,
@@ -154,7 +155,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 [classes.texts[code] for code in which],
                 [domains.texts[code] for code in where],
                 classes=classes.texts,
-                view=resolve(ImageView, "large-image", self._view(), "option"),
+                view=resolve(ImageView, "large-image", view, "option"),
                 progress=reporter.loading,
             )
             model, history = train_model(self.get_params(deep=False), dataset, reporter)
@@ -168,8 +169,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each sample, in the type of `y`."""
         likely = self.predict_proba(X).argmax(axis=1)
-        labels: np.ndarray = self.classes_[likely]
-        return labels
+        return np.asarray(self.classes_[likely])
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class, [n, classes] in the order of `classes_`."""
@@ -184,8 +184,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         A new sample of the training domains is below α with probability at most α.  A sample below
         0.01 is unlike the training data, and its prediction is a guess.
         """
-        p_values: np.ndarray = self._predicted(X).typicality.numpy()
-        return p_values
+        return np.asarray(self._predicted(X).typicality)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted estimator to a folder, which `shiftproof predict` can also read."""
@@ -273,9 +272,6 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
             x = pd.DataFrame(x, columns=getattr(self, "feature_names_in_", None))
         return kind, x
-
-    def _view(self) -> dict[str, object]:
-        return {"image_size": self.image_size, "augment": self.augment}
 
     def _predicted(self, given: Any) -> Predictions:
         check_is_fitted(self, "model_")

@@ -71,7 +71,12 @@ def dataset_of(
     if kind == "paths":
         rows = zip(x, labels, domains, strict=True)
         samples = [LabelledPath(path, label, domain) for path, label, domain in rows]
-        _refuse_missing(x)
+        missing = [position for position, path in enumerate(x) if not path.is_file()]
+        if missing:
+            raise DataError(
+                f"{len(missing)} of the {len(x)} files in `X` do not exist; the first is"
+                f" X[{missing[0]}] = {x[missing[0]]}"
+            )
         return image_dataset(NAME, samples, view, classes=classes, progress=progress)
     if len(set(domains)) > 1:
         return from_arrays(x, labels, domains, name=NAME)
@@ -83,13 +88,3 @@ def dataset_of(
         torch.cat([getattr(domain, part) for domain in made.domains])[order] for part in "xy"
     )
     return replace(made, domains=(Domain(domains[0], inputs, targets),))
-
-
-def _refuse_missing(paths: Sequence[Path]) -> None:
-    missing = [position for position, path in enumerate(paths) if not path.is_file()]
-    if missing:
-        first = missing[0]
-        raise DataError(
-            f"{len(missing)} of the {len(paths)} files in `X` do not exist; the first is"
-            f" X[{first}] = {paths[first]}"
-        )

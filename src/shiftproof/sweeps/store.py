@@ -13,10 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from filelock import FileLock, Timeout
-
 from shiftproof.core.errors import RunConflict
-from shiftproof.core.files import read_json, write_json
+from shiftproof.core.files import locked_folder, read_json, write_json
 from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.stored_run import JOB_NAMES, row_of
 from shiftproof.training.run_folder import changes
@@ -48,21 +46,10 @@ class SweepFolder:
         ``settings`` must not change from one call to the next: runs made under others cannot be
         compared.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise RunConflict(f"{self.path} is a file; `out` takes a folder")
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / "lock", blocking=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise RunConflict(
-                f"another sweep is running in {self.path}; see its status, or wait for it"
-            ) from None
-        try:
+        busy = f"another sweep is running in {self.path}; see its status, or wait for it"
+        with locked_folder(self.path, busy):
             self._claim_settings(dict(settings))
             yield
-        finally:
-            lock.release()
 
     def run(self, job: Job) -> Path:
         """Return the folder of a run."""

@@ -80,7 +80,7 @@ def read_run_folder(folder: Path) -> StoredRun:
         ended["status"] if ended.get("status") in STATUSES else status,
         job,
         config,
-        run.records() if config else [],
+        run.records.read() if config else [],
         ended.get("seconds"),
         ended.get("environment") or {},
         str((failed or {}).get("reason", "")),

@@ -46,13 +46,8 @@ def expected_empirical_gap(
     """
     learned = mean_root(information_per_domain, loss_bound)
     memorised = [mean_root(samples, loss_bound) for samples in information_per_sample]
-    _same_domains(len(information_per_domain), len(memorised))
-    return Bound(
-        printed("Theorem A.18"),
-        "|E[L′(W)] − E[L(W)]|",
-        learned + math.fsum(memorised) / len(memorised),
-        (BOUNDED, SAME_LAW, CONDITIONALLY_INDEPENDENT),
-    )
+    domains = len(information_per_domain)
+    return _expected("Theorem A.18", learned, memorised, domains, BOUNDED)
 
 
 def empirical_gap(
@@ -102,13 +97,8 @@ def expected_empirical_gap_wasserstein(
     memorised = [
         expected_source_gap_wasserstein(samples, lipschitz).value for samples in distance_per_sample
     ]
-    _same_domains(len(distance_per_domain), len(memorised))
-    return Bound(
-        printed("Theorem A.19"),
-        "|E[L′(W)] − E[L(W)]|",
-        learned + math.fsum(memorised) / len(memorised),
-        (LIPSCHITZ_IN_WEIGHTS, SAME_LAW, CONDITIONALLY_INDEPENDENT),
-    )
+    domains = len(distance_per_domain)
+    return _expected("Theorem A.19", learned, memorised, domains, LIPSCHITZ_IN_WEIGHTS)
 
 
 def _concentrated(
@@ -120,6 +110,12 @@ def _concentrated(
     return TailBound(printed("Theorem A.18"), gap_of, math.sqrt(square), 2, needs)
 
 
-def _same_domains(one: int, other: int) -> None:
-    if one != other:
-        raise InvalidValue(f"{one} domains are given, but samples of {other}")
+def _expected(
+    number: str, learned: float, memorised: Sequence[float], domains: int, loss: str
+) -> Bound:
+    """Bound the expected gap by a term of the domains and the mean of those of their samples."""
+    if domains != len(memorised):
+        raise InvalidValue(f"{domains} domains are given, but samples of {len(memorised)}")
+    value = learned + math.fsum(memorised) / len(memorised)
+    needs = (loss, SAME_LAW, CONDITIONALLY_INDEPENDENT)
+    return Bound(printed(number), "|E[L′(W)] − E[L(W)]|", value, needs)

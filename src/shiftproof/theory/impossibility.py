@@ -66,7 +66,7 @@ def indistinguishable_environments(
         raise InvalidValue(f"{size} points need more than {size + 1} dimensions, not {dimensions}")
     if not stretch > 1:
         raise InvalidValue(f"the stretch must be above 1, not {stretch}")
-    plane = _complement(x)[:, :2]
+    plane = linalg.null_space(x, rcond=_NEGLIGIBLE)[:, :2]  # orthogonal to the batch
     number = count("environments", environments)
     covariances = []
     for angle in np.arange(number) * math.pi / (2 * number):
@@ -123,8 +123,3 @@ def _batch(points: npt.ArrayLike) -> Array:
             f"a batch must be finite numbers [points, dimensions], not of shape {x.shape}"
         )
     return x
-
-
-def _complement(x: Array) -> Array:
-    """Return an orthonormal basis [dimensions, free] of the directions orthogonal to the batch."""
-    return np.asarray(linalg.null_space(x, rcond=_NEGLIGIBLE), dtype=float)

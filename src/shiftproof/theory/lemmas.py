@@ -16,7 +16,6 @@ from shiftproof.theory.statement import (
 
 SUBGAUSSIAN_PAIR = "f(X, Ȳ) is σ-sub-Gaussian, with Ȳ distributed as Y but independent of X."
 SUBGAUSSIAN_EACH = "f(x, Y) is σ-sub-Gaussian for each x."
-SUBGAUSSIAN_REFERENCE = "f is σ-sub-Gaussian under P, the second argument of KL(Q ‖ P)."
 CENTRED = "X is σ-sub-Gaussian with mean 0."
 
 

@@ -127,6 +127,8 @@ def averaged_tensors(algorithm: Algorithm) -> list[Tensor]:
 class Average:
     """No average, and the interface of one: methods that do nothing here may be overridden."""
 
+    # Its name in records and checkpoints.
+    name: ClassVar[str] = ""
     # Whether `judge` needs the risk of the raw weights on the training domains' held-out parts.
     judges: ClassVar[bool] = False
 
@@ -143,14 +145,17 @@ class Average:
 
     def described(self) -> dict[str, Any]:
         """Describe which weights are scored as `{"scored": …}`; nothing without averaging."""
-        return {}
+        steps = self.span and [*self.span[1:]]
+        return {"scored": {"weights": self.name, "steps": steps}} if self.name else {}
 
     def state(self) -> dict[str, Any]:
         """Return the state as `{"average": …}`; nothing without averaging."""
-        return {}
+        return {"average": {self.name: self.span}} if self.name else {}
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore a state that holds what `state` returned."""
+        if self.name:
+            self.span = self._read(state["average"][self.name])
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -187,21 +192,11 @@ class Average:
 class ExponentialAverage(Average):
     """`ema`: w̄₁ = w₁, w̄ₙ₊₁ = dₙ w̄ₙ + (1 − dₙ) wₙ₊₁ after every step, dₙ = `warm_decay`."""
 
+    name = "ema"
+
     def follow(self, step: int) -> None:
         """Update the average."""
         self.span = self._extended(self.span, step, warm_decay)
-
-    def described(self) -> dict[str, Any]:
-        """Return which steps are in the average: all of them."""
-        return {"scored": {"weights": "ema", "steps": self.span and [*self.span[1:]]}}
-
-    def state(self) -> dict[str, Any]:
-        """Return the average."""
-        return {"average": {"ema": self.span}}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Restore the average."""
-        self.span = self._read(state["average"]["ema"])
 
 
 class ValleyAverage(Average):
@@ -256,6 +251,7 @@ class BestWeights(Average):
     Of equal risks, the earliest counts, as in the protocol's selection by training domains.
     """
 
+    name = "best"
     judges = True
 
     def __init__(self, algorithm: Algorithm) -> None:
@@ -274,17 +270,13 @@ class BestWeights(Average):
             self._risk = risk
             self.span = self._extended(None, self._step, warm_decay)
 
-    def described(self) -> dict[str, Any]:
-        """Return the step of the best weights, as a span of one step."""
-        return {"scored": {"weights": "best", "steps": self.span and [*self.span[1:]]}}
-
     def state(self) -> dict[str, Any]:
         """Return the best weights and their risk."""
         return {"average": {"best": self.span, "risk": self._risk}}
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore the best weights and their risk."""
-        self.span = self._read(state["average"]["best"])
+        super().load(state)
         self._risk = state["average"]["risk"]
 
 

@@ -9,7 +9,7 @@ since the last one, so that the sum over all steps is exact.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -33,10 +33,7 @@ class BoundTerms(NamedTuple):
 
 def bound_terms(records: Sequence[Record], test_domains: Collection[str]) -> list[BoundTerms]:
     """Return the terms at each record of a run that held out `test_domains`."""
-    return list(_terms(records, test_domains))
-
-
-def _terms(records: Sequence[Record], test_domains: Collection[str]) -> Iterator[BoundTerms]:
+    terms: list[BoundTerms] = []
     before, accumulated = 0, 0.0
     for record in records:
         if "gradient_information" not in record:
@@ -47,10 +44,9 @@ def _terms(records: Sequence[Record], test_domains: Collection[str]) -> Iterator
         step, gradient = record["step"], record["gradient_information"]
         accumulated += (step - before) * gradient
         before = step
-        yield BoundTerms(
-            step, gradient, accumulated, record["representation_information"],
-            _gap(record, test_domains),
-        )  # fmt: skip
+        representation, gap = record["representation_information"], _gap(record, test_domains)
+        terms.append(BoundTerms(step, gradient, accumulated, representation, gap))
+    return terms
 
 
 def _gap(record: Record, test_domains: Collection[str]) -> float:

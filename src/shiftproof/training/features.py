@@ -74,7 +74,8 @@ def freeze(
         "weights": content_hash(weights) if names_a_file(weights) else weights,
         "precision": precision,
     }
-    extractor = _Extractor(dataset.input_shape, frozen, weights, device, precision)
+    model = extractor_model(name, weights)
+    extractor = _Extractor(model, dataset.input_shape, torch.device(device), precision)
     total = sum(len(domain) for domain in (*dataset.domains, *dataset.extras))
     done = 0
 
@@ -135,31 +136,24 @@ class FrozenFeatures(DomainDataset):
     network: Callable[[], nn.Module] = field(kw_only=True, compare=False, repr=False)
 
 
+@dataclass
 class _Extractor:
     """A backbone that is built when features are first missing."""
 
-    def __init__(
-        self,
-        input_shape: tuple[int, ...],
-        frozen: dict[str, str],
-        weights: str,
-        device: str,
-        precision: str,
-    ) -> None:
-        self._input_shape = input_shape
-        self._model = extractor_model(frozen["backbone"], weights)
-        self._device = torch.device(device)
-        self._bf16 = precision == "bf16"
-        self._featurizer: nn.Module | None = None
+    model: Model
+    input_shape: tuple[int, ...]
+    device: torch.device
+    precision: str
+    featurizer: nn.Module | None = None
 
     @torch.no_grad()
     def features(self, domain: Domain, index: np.ndarray, workers: int) -> Iterator[Tensor]:
         """Yield the features of some samples, batch by batch."""
         featurizer = self.built()
-        autocast = torch.autocast(self._device.type, dtype=torch.bfloat16)
+        autocast = torch.autocast(self.device.type, dtype=torch.bfloat16)
         for x, _ in read_in_order(EvaluationSet(domain.name, domain, index), workers):
-            with autocast if self._bf16 else contextlib.nullcontext():
-                features = featurizer(as_numbers(x.to(self._device))).float().cpu()
+            with autocast if self.precision == "bf16" else contextlib.nullcontext():
+                features = featurizer(as_numbers(x.to(self.device))).float().cpu()
             if not features.isfinite().all():
                 raise DataError(
                     f"the features of domain {domain.name!r} are not finite; use"
@@ -169,14 +163,14 @@ class _Extractor:
 
     def built(self) -> nn.Module:
         """Return the network, in eval mode and on its device."""
-        if self._featurizer is None:
+        if self.featurizer is None:
             with torch.random.fork_rng():
                 torch.manual_seed(0)  # for random weights
-                featurizer = build_extractor(self._model, self._input_shape)
+                featurizer = build_extractor(self.model, self.input_shape)
             # Convolutions on a CPU are fastest with images in channels-last order.
-            featurizer = featurizer.to(self._device)
-            self._featurizer = featurizer.to(memory_format=torch.channels_last)
-        return self._featurizer
+            featurizer = featurizer.to(self.device)
+            self.featurizer = featurizer.to(memory_format=torch.channels_last)
+        return self.featurizer
 
 
 def extractor_model(backbone: str, weights: str) -> Model:

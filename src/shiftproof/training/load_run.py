@@ -72,7 +72,11 @@ def weights_in_place(
     """Load the weights of a checkpoint; inside the context, averaged ones if the run averages."""
     average = AVERAGES[run.average](algorithm)
     try:
-        algorithm.load_training_state(state["algorithm"])
+        modules = state["algorithm"]["modules"]
+        for part in algorithm.predicts_with:  # what else is state may be of an older version
+            names = [name for name in modules if name.startswith(f"{part}.")]
+            own = {name.removeprefix(f"{part}."): modules[name] for name in names}
+            getattr(algorithm, part).load_state_dict(own)
         average.load(state)
     except (KeyError, RuntimeError, ValueError) as error:
         raise unfit_checkpoint(folder, error) from error

@@ -88,7 +88,7 @@ def train(
                     observer.note(note)
                 with contextlib.closing(trainer):
                     ended = _run(trainer, run, observer, stop_requested, checkpoint_seconds)
-        records = run.records()
+        records = run.records.read()
         if ended["status"] != "stopped" and (not records or records[-1]["step"] != ended["step"]):
             raise RunConflict(f"the run in {folder} has lost records; {START_OVER}")
         return RunResult(ended["status"], ended["step"], ended["seconds"], records, folder)
@@ -100,7 +100,7 @@ def _restore(trainer: Trainer, state: State | None, run: RunFolder) -> None:
             trainer.load(state)
         except (KeyError, RuntimeError, ValueError) as error:
             raise unfit_checkpoint(run.path, error) from error
-    kept = [record["step"] for record in run.rewind(trainer.step)]
+    kept = [record["step"] for record in run.records.rewind(trainer.step)]
     steps = range(1, trainer.step + 1)
     if kept != [step for step in steps if trainer.config.evaluates_after(step)]:
         raise RunConflict(f"the run in {run.path} has lost records; {START_OVER}")
@@ -126,7 +126,7 @@ def _run(
             record = trainer.measure()
             judged = record.get("validation_risk", 0.0)
             if all(math.isfinite(risk) for risk in (judged, *record["risk"].values())):
-                run.append(record)
+                run.records.append(record)
                 observer.record(record)
             else:
                 diverged_at = trainer.step
@@ -141,8 +141,8 @@ def _run(
     status = "finished"
     if diverged_at is not None:
         status = "diverged"
-        run.rewind(diverged_at - 1)
-        run.append({"step": diverged_at, "event": "diverged"})
+        run.records.rewind(diverged_at - 1)
+        run.records.append({"step": diverged_at, "event": "diverged"})
     ended = {
         "status": status,
         "step": trainer.step if diverged_at is None else diverged_at,

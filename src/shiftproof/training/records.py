@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,42 +17,45 @@ from shiftproof.core.files import write_atomically
 Record = dict[str, Any]
 
 
-def append_record(path: Path, record: Record) -> None:
-    """Add one record and wait until it is on disk."""
-    with open(path, "ab") as file:
-        file.write(_line(record))
-        file.flush()
-        os.fsync(file.fileno())
+class Records:
+    """The records in one file, which may not exist yet."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
-def read_records(path: Path) -> list[Record]:
-    """Return all complete records; a last line cut off by a crash is left out."""
-    return list(_whole_lines(path))
+    def append(self, record: Record) -> None:
+        """Add one record and wait until it is on disk."""
+        with open(self._path, "ab") as file:
+            file.write(_line(record))
+            file.flush()
+            os.fsync(file.fileno())
 
+    def read(self) -> list[Record]:
+        """Return all complete records; a last line cut off by a crash is left out."""
+        records: list[Record] = []
+        lines = self._path.read_bytes().splitlines(keepends=True) if self._path.exists() else []
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                record = json.loads(line)
+            except ValueError:
+                record = None
+            if not isinstance(record, dict) or "step" not in record:
+                raise RunConflict(
+                    f"{self._path} is damaged in line {number}; delete the run to start over"
+                )
+            records.append(record)
+        return records
 
-def rewind_records(path: Path, step: int) -> list[Record]:
-    """Delete records after `step` and events, which will come again; return those that stay."""
-    kept = [r for r in _whole_lines(path) if r["step"] <= step and "event" not in r]
-    data = b"".join(map(_line, kept))
-    if not path.exists() or path.read_bytes() != data:
-        write_atomically(path, data)
-    return kept
+    def rewind(self, step: int) -> list[Record]:
+        """Delete records after `step` and events, which will come again; return those that stay."""
+        kept = [r for r in self.read() if r["step"] <= step and "event" not in r]
+        data = b"".join(map(_line, kept))
+        if not self._path.exists() or self._path.read_bytes() != data:
+            write_atomically(self._path, data)
+        return kept
 
 
 def _line(record: Record) -> bytes:
     return json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n"
-
-
-def _whole_lines(path: Path) -> Iterator[Record]:
-    if not path.exists():
-        return
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
-        if not line.endswith(b"\n"):
-            return
-        try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        if not isinstance(record, dict) or "step" not in record:
-            raise RunConflict(f"{path} is damaged in line {number}; delete the run to start over")
-        yield record

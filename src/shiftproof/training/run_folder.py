@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from shiftproof.core.errors import RunConflict
-from shiftproof.core.files import read_json, write_json
-from shiftproof.training.records import Record, append_record, read_records, rewind_records
+from shiftproof.core.files import locked_folder, read_json, write_json
+from shiftproof.training.records import Records
 
 if TYPE_CHECKING:  # torch takes a while to import, and reading a run's results does not need it
     from shiftproof.training.config import RunConfig
@@ -28,28 +26,15 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoint = path / "checkpoint.safetensors"
-        self._records = path / "records.jsonl"
+        self.records = Records(path / "records.jsonl")
         self._done = path / "done.json"
 
     @contextmanager
     def claim(self, config: RunConfig) -> Iterator[None]:
-        """Lock the folder for `config`: no other run and no other process may write to it.
-
-        The operating system releases the lock when the process ends, however it ends.
-        """
-        if self.path.exists() and not self.path.is_dir():
-            raise RunConflict(f"{self.path} is a file; `out` must be a folder")
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / "lock", blocking=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise RunConflict(f"another process is writing {self.path}; wait or stop it") from None
-        try:
+        """Lock the folder for `config`: no other run and no other process may write to it."""
+        with locked_folder(self.path, f"another process is writing {self.path}; wait or stop it"):
             self._claim_config(config)
             yield
-        finally:
-            lock.release()
 
     def done(self) -> dict[str, Any] | None:
         """Return how the run ended, or None if it has not."""
@@ -60,18 +45,6 @@ class RunFolder:
     def finish(self, ended: dict[str, Any]) -> None:
         """Write done.json, the last file of a run."""
         write_json(self._done, ended)
-
-    def records(self) -> list[Record]:
-        """Return the records so far."""
-        return read_records(self._records)
-
-    def append(self, record: Record) -> None:
-        """Add a record."""
-        append_record(self._records, record)
-
-    def rewind(self, step: int) -> list[Record]:
-        """Drop the records after `step` and return the others."""
-        return rewind_records(self._records, step)
 
     def _claim_config(self, config: RunConfig) -> None:
         path = self.path / "config.json"

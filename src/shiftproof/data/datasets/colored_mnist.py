@@ -8,23 +8,14 @@ shares.  On the last domain, a model that relies on the colour fails.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from shiftproof.core.seeding import stream_seed
 from shiftproof.core.space import hparam
-from shiftproof.data.base import (
-    DATASETS,
-    DatasetCard,
-    DatasetSource,
-    DomainDataset,
-    Progress,
-    silent,
-)
-from shiftproof.data.datasets.mnist import LICENCE, Digits, load_mnist
+from shiftproof.data.base import DATASETS, DatasetSource, DomainDataset, Progress, silent
+from shiftproof.data.datasets.mnist import Digits, load_mnist, mnist_card
 from shiftproof.data.domain import Domain
 
 AGREEMENT = {"90%": 0.9, "80%": 0.8, "10%": 0.1}
@@ -55,17 +46,13 @@ class ColoredMNIST(DatasetSource):
 
     side: int = hparam(28, choices=(28, 14), help="height and width; 14 takes every second pixel")
 
-    card: ClassVar[DatasetCard] = DatasetCard(
+    card = mnist_card(
         summary="digits below 5 or not, coloured; the colour's meaning reverses (concept shift)",
         counts={"90%": 23_334, "80%": 23_333, "10%": 23_333},
         classes=CLASSES,
         input_shape=(2, 28, 28),
-        regime="small-image",
-        backbone="mnist-cnn",
-        eval_every=100,
         publication="Arjovsky et al. (2019), Invariant Risk Minimization;"
         " in this form Gulrajani and Lopez-Paz (2021), In Search of Lost Domain Generalization",
-        licence=LICENCE,
     )
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
@@ -94,16 +81,13 @@ class ColoredMNISTForIRM(DatasetSource):
         25_000, within=(1, 25_000), help="digits of each domain (of the reversed: at most 10,000)"
     )
 
-    card: ClassVar[DatasetCard] = DatasetCard(
+    card = mnist_card(
         summary="Colored MNIST at 14×14 for full-batch training, with a gray evaluation set",
         counts={"90%": 25_000, "80%": 25_000, "10%": 10_000},
         classes=CLASSES,
         input_shape=(2, 14, 14),
-        regime="small-image",
         backbone="mlp",
-        eval_every=100,
         publication="Arjovsky et al. (2019), Invariant Risk Minimization",
-        licence=LICENCE,
     )
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
@@ -117,15 +101,8 @@ class ColoredMNISTForIRM(DatasetSource):
             colour(name, small.take(part[: self.per_domain]), agreement, rng)
             for part, (name, agreement) in zip(parts, AGREEMENT.items(), strict=True)
         ]
-        reversed_domain = domains[-1]
-        gray = Domain(
-            "gray",
-            _uncoloured(reversed_domain.stored(np.arange(len(reversed_domain)))),
-            reversed_domain.y,
-        )
+        coloured = domains[-1].stored(np.arange(len(domains[-1])))
+        # Both channels hold the image.
+        x = coloured.amax(dim=1, keepdim=True).expand_as(coloured).contiguous()
+        gray = Domain("gray", x, domains[-1].y)
         return self.card.dataset("colored-mnist-irm", domains, extras=[gray])
-
-
-def _uncoloured(x: Tensor) -> Tensor:
-    """Fill both channels with the image; the shape [n, 2, h, w] stays."""
-    return x.amax(dim=1, keepdim=True).expand_as(x).contiguous()

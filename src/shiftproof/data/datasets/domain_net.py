@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from shiftproof.core.files import file_hash
 from shiftproof.core.text import counted
-from shiftproof.data.base import DATASETS, DatasetCard, Progress
-from shiftproof.data.datasets.image_benchmark import ImageBenchmark
+from shiftproof.data.base import DATASETS, Progress
+from shiftproof.data.datasets.image_benchmark import ImageBenchmark, image_card
 from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.library.base import Found
 from shiftproof.data.sources import Source
@@ -59,6 +57,7 @@ COUNTS = {
     "real": (172_947, 175_327),
     "sketch": (69_128, 70_386),
 }
+BOUNDS = {domain: (cleaned * 99 // 100, raw) for domain, (cleaned, raw) in COUNTS.items()}
 SERVER = "http://csr.bu.edu/ftp/visda/2019/multi-source"
 ARCHIVES = (
     ("groundtruth/clipart.zip", "cd0d8f2d77a4e181449b78ed62bccf1e", 1_270_909_081),
@@ -71,7 +70,6 @@ ARCHIVES = (
 
 
 @DATASETS.register("domain-net")
-@dataclass(frozen=True)
 class DomainNet(ImageBenchmark):
     """345 classes in six styles; 18 GB to download.
 
@@ -85,14 +83,12 @@ class DomainNet(ImageBenchmark):
     Sizes and checksums of the archives were recorded by a public mirror in 2021.
     """
 
-    name: ClassVar[str] = "domain-net"
-    card: ClassVar[DatasetCard] = DatasetCard(
+    name = "domain-net"
+    card = image_card(
         summary="345 classes: clip art, infographics, paintings, scribbles, photographs, sketches",
         counts={domain: cleaned for domain, (cleaned, _) in COUNTS.items()},
         classes=tuple(CLASSES.split()),
-        input_shape=(3, 224, 224),
         regime="huge-image",
-        backbone="resnet50",
         eval_every=1000,
         publication="Peng et al. (2019), Moment Matching for Multi-Source Domain Adaptation",
         licence="fair use notice of its authors: for non-commercial research and education; the"
@@ -102,9 +98,7 @@ class DomainNet(ImageBenchmark):
             for path, md5, size in ARCHIVES
         ),
     )
-    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {
-        domain: (cleaned * 99 // 100, raw) for domain, (cleaned, raw) in COUNTS.items()
-    }
+    bounds = BOUNDS
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:

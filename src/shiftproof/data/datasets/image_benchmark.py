@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from shiftproof.core.errors import DataError
@@ -16,6 +17,14 @@ from shiftproof.data.library.base import Found, LibraryDataset, folder_of, local
 from shiftproof.data.library.completeness import completeness_notes, count
 from shiftproof.data.similar_names import letters_of
 
+# A card with the protocol's settings for photographs.
+image_card = partial(
+    DatasetCard,
+    input_shape=(3, 224, 224),
+    regime="large-image",
+    backbone="resnet50",
+    eval_every=300,
+)
 # How many levels of folders are searched for a domain.
 DEEPEST = 5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
 from typing import NamedTuple
 
@@ -13,8 +13,15 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError
+from shiftproof.data.base import DatasetCard
 
-LICENCE = "CC BY-SA 3.0"
+mnist_card = partial(
+    DatasetCard,
+    regime="small-image",
+    backbone="mnist-cnn",
+    eval_every=100,
+    licence="CC BY-SA 3.0",
+)
 DIGITS = 70_000
 SHA256 = "e9b40985d011bd5a36195bdeb447f26b7824f3acd02e51a1636098d784d5fe98"
 

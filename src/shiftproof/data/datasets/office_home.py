@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from shiftproof.data.base import DATASETS, DatasetCard
-from shiftproof.data.datasets.image_benchmark import ImageBenchmark
+from shiftproof.data.base import DATASETS
+from shiftproof.data.datasets.image_benchmark import ImageBenchmark, image_card
 from shiftproof.data.sources import Source
 
 # The names of the folders, in their order.
@@ -18,10 +15,12 @@ CLASSES = """
     Radio Refrigerator Ruler Scissors Screwdriver Shelf Sink Sneakers Soda Speaker Spoon TV Table
     Telephone ToothBrush Toys Trash_Can Webcam
 """
+ARCHIVE = Source.google_drive(
+    "1uY0pj7oFsjMxRwaD3Sxy0jgel0fsYXLC", "office_home.zip", md5="b1c14819770c4448fd5b6d931031c91c"
+)
 
 
 @DATASETS.register("office-home")
-@dataclass(frozen=True)
 class OfficeHome(ImageBenchmark):
     """65 classes in four domains: art, clip art, product pictures and photographs.
 
@@ -29,26 +28,14 @@ class OfficeHome(ImageBenchmark):
     file have published.  Counts by class are unknown; each class must have at least one image.
     """
 
-    name: ClassVar[str] = "office-home"
-    card: ClassVar[DatasetCard] = DatasetCard(
+    name = "office-home"
+    card = image_card(
         summary="65 objects of office and home in art, clip art, product pictures and photographs",
         counts={"Art": 2427, "Clipart": 4365, "Product": 4439, "Real World": 4357},
         classes=tuple(CLASSES.split()),
-        input_shape=(3, 224, 224),
-        regime="large-image",
-        backbone="resnet50",
-        eval_every=300,
         publication="Venkateswara et al. (2017), Deep Hashing Network for Unsupervised Domain"
         " Adaptation",
         licence="fair use notice of its authors: for non-commercial research and education; the"
         " pictures belong to their authors",
-        sources=(
-            (
-                Source.google_drive(
-                    "1uY0pj7oFsjMxRwaD3Sxy0jgel0fsYXLC",
-                    "office_home.zip",
-                    md5="b1c14819770c4448fd5b6d931031c91c",
-                ),
-            ),
-        ),
+        sources=((ARCHIVE,),),
     )

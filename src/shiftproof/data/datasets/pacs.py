@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from shiftproof.data.base import DATASETS, DatasetCard
-from shiftproof.data.datasets.image_benchmark import ImageBenchmark
+from shiftproof.data.base import DATASETS
+from shiftproof.data.datasets.image_benchmark import ImageBenchmark, image_card
 from shiftproof.data.sources import Source
 
 COUNTS = {
@@ -15,10 +12,16 @@ COUNTS = {
     "photo": (189, 202, 182, 186, 199, 280, 432),
     "sketch": (772, 740, 753, 608, 816, 80, 160),
 }
+ARCHIVE = Source.google_drive(
+    "1JFr8f805nMUelQWWmfnJR3y4_SYoN5Pd", "PACS.zip", md5="fd5db817f7cdafeef3bfd525aaf9b42e"
+)
+COPY = Source(
+    "https://codeload.github.com/MachineLearning2020/Homework3-PACS/zip/refs/heads/master",
+    "Homework3-PACS.zip",
+)
 
 
 @DATASETS.register("pacs")
-@dataclass(frozen=True)
 class PACS(ImageBenchmark):
     """Seven classes in four styles; the style shifts, and so do the class frequencies.
 
@@ -26,30 +29,13 @@ class PACS(ImageBenchmark):
     that file have published; the second is a copy on GitHub, verified by its counts.
     """
 
-    name: ClassVar[str] = "pacs"
-    card: ClassVar[DatasetCard] = DatasetCard(
+    name = "pacs"
+    card = image_card(
         summary="seven classes as photographs, paintings, cartoons and sketches",
         counts={domain: sum(by_class) for domain, by_class in COUNTS.items()},
         classes=("dog", "elephant", "giraffe", "guitar", "horse", "house", "person"),
-        input_shape=(3, 224, 224),
-        regime="large-image",
-        backbone="resnet50",
-        eval_every=300,
         publication="Li et al. (2017), Deeper, Broader and Artier Domain Generalization",
         licence="none stated by its authors; made for research, from pictures found on the web",
         class_counts=COUNTS,
-        sources=(
-            (
-                Source.google_drive(
-                    "1JFr8f805nMUelQWWmfnJR3y4_SYoN5Pd",
-                    "PACS.zip",
-                    md5="fd5db817f7cdafeef3bfd525aaf9b42e",
-                ),
-                Source(
-                    "https://codeload.github.com/MachineLearning2020/Homework3-PACS"
-                    "/zip/refs/heads/master",
-                    "Homework3-PACS.zip",
-                ),
-            ),
-        ),
+        sources=((ARCHIVE, COPY),),
     )

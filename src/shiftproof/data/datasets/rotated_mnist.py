@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,15 +12,8 @@ from torch import Tensor
 
 from shiftproof.core.seeding import stream_seed
 from shiftproof.core.space import hparam
-from shiftproof.data.base import (
-    DATASETS,
-    DatasetCard,
-    DatasetSource,
-    DomainDataset,
-    Progress,
-    silent,
-)
-from shiftproof.data.datasets.mnist import LICENCE, Digits, load_mnist
+from shiftproof.data.base import DATASETS, DatasetSource, DomainDataset, Progress, silent
+from shiftproof.data.datasets.mnist import Digits, load_mnist, mnist_card
 from shiftproof.data.domain import Domain
 
 ANGLES = (0, 15, 30, 45, 60, 75)
@@ -48,17 +40,13 @@ class RotatedMNIST(DatasetSource):
 
     side: int = hparam(28, choices=(28, 14), help="height and width; 14 takes every second pixel")
 
-    card: ClassVar[DatasetCard] = DatasetCard(
+    card = mnist_card(
         summary="the ten digits, rotated by one angle in each domain (covariate shift)",
         counts={str(angle): 11_667 if angle < 60 else 11_666 for angle in ANGLES},
         classes=tuple("0123456789"),
         input_shape=(1, 28, 28),
-        regime="small-image",
-        backbone="mnist-cnn",
-        eval_every=100,
         publication="Ghifary et al. (2015), Domain Generalization for Object Recognition with"
         " Multi-task Autoencoders; in this form Gulrajani and Lopez-Paz (2021)",
-        licence=LICENCE,
     )
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:

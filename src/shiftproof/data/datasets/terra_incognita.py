@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.base import DATASETS, DatasetCard, Progress
+from shiftproof.data.base import DATASETS, Progress
 from shiftproof.data.datasets.image_benchmark import (
     DEEPEST,
     ImageBenchmark,
     find_by_folders,
+    image_card,
 )
 from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.images.walk import images_in, subfolders
@@ -28,10 +28,13 @@ COUNTS = {
     "location_46": (5_883, 6_122),
 }
 SERVER = "https://storage.googleapis.com/public-datasets-lila/caltechcameratraps"
+ARCHIVES = (
+    ("eccv_18_all_images_sm.tar.gz", "8143c17aa2a12872b66f284ff211531f", 6_492_615_601),
+    ("eccv_18_annotations.tar.gz", "66a1f481b44aa1edadf75c9cfbd27aba", 2_997_071),
+)
 
 
 @DATASETS.register("terra-incognita")
-@dataclass(frozen=True)
 class TerraIncognita(ImageBenchmark):
     """Nine animals and empty images, from the cameras at locations 100, 38, 43 and 46.
 
@@ -46,44 +49,23 @@ class TerraIncognita(ImageBenchmark):
     Users of the archives have published their sizes and checksums.
     """
 
-    name: ClassVar[str] = "terra-incognita"
-    card: ClassVar[DatasetCard] = DatasetCard(
+    name = "terra-incognita"
+    card = image_card(
         summary="animals in front of four camera traps; 24,330 or 24,788 images, see the card",
         counts={domain: now for domain, (now, _) in COUNTS.items()},
         classes=(
             *("bird", "bobcat", "cat", "coyote", "dog"),
             *("empty", "opossum", "rabbit", "raccoon", "squirrel"),
         ),
-        input_shape=(3, 224, 224),
-        regime="large-image",
-        backbone="resnet50",
-        eval_every=300,
         publication="Beery et al. (2018), Recognition in Terra Incognita; in this form Gulrajani"
         " and Lopez-Paz (2021)",
         licence="Community Data License Agreement, permissive variant",
-        sources=(
-            (
-                Source(
-                    f"{SERVER}/eccv_18_all_images_sm.tar.gz",
-                    "eccv_18_all_images_sm.tar.gz",
-                    md5="8143c17aa2a12872b66f284ff211531f",
-                    size=6_492_615_601,
-                ),
-            ),
-            (
-                Source(
-                    f"{SERVER}/eccv_18_annotations.tar.gz",
-                    "eccv_18_annotations.tar.gz",
-                    md5="66a1f481b44aa1edadf75c9cfbd27aba",
-                    size=2_997_071,
-                ),
-            ),
+        sources=tuple(
+            (Source(f"{SERVER}/{name}", name, md5=md5, size=size),) for name, md5, size in ARCHIVES
         ),
     )
-    layout: ClassVar[str] = (
-        "folders eccv_18_all_images_sm and eccv_18_annotation_files, or folders DOMAIN/CLASS"
-    )
-    bounds: ClassVar[Mapping[str, tuple[int, int]]] = COUNTS
+    layout = "folders eccv_18_all_images_sm and eccv_18_annotation_files, or folders DOMAIN/CLASS"
+    bounds = COUNTS
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from shiftproof.data.base import DATASETS, DatasetCard
-from shiftproof.data.datasets.image_benchmark import ImageBenchmark
+from shiftproof.data.base import DATASETS
+from shiftproof.data.datasets.image_benchmark import ImageBenchmark, image_card
 from shiftproof.data.sources import Source
 
 COUNTS = {
@@ -15,10 +12,12 @@ COUNTS = {
     "SUN09": (20, 932, 1036, 30, 1264),
     "VOC2007": (330, 699, 428, 420, 1499),
 }
+ARCHIVE = Source.google_drive(
+    "1skwblH1_okBwxWxmRsp9_qi15hyPpxg8", "VLCS.tar.gz", md5="8870171eba660927d9668f4e515928e4"
+)
 
 
 @DATASETS.register("vlcs")
-@dataclass(frozen=True)
 class VLCS(ImageBenchmark):
     """Five classes in four collections, which differ in what they show and how they label it.
 
@@ -26,27 +25,15 @@ class VLCS(ImageBenchmark):
     file have published.
     """
 
-    name: ClassVar[str] = "vlcs"
-    card: ClassVar[DatasetCard] = DatasetCard(
+    name = "vlcs"
+    card = image_card(
         summary="five classes in four collections of photographs",
         counts={domain: sum(by_class) for domain, by_class in COUNTS.items()},
         classes=("bird", "car", "chair", "dog", "person"),
-        input_shape=(3, 224, 224),
-        regime="large-image",
-        backbone="resnet50",
-        eval_every=300,
         publication="Fang et al. (2013), Unbiased Metric Learning: On the Utilization of Multiple"
         " Datasets and Web Images for Softening Bias",
         licence="none for the whole; the images come from Caltech-101, LabelMe, SUN09 and PASCAL"
         " VOC 2007, each with its own terms",
         class_counts=COUNTS,
-        sources=(
-            (
-                Source.google_drive(
-                    "1skwblH1_okBwxWxmRsp9_qi15hyPpxg8",
-                    "VLCS.tar.gz",
-                    md5="8870171eba660927d9668f4e515928e4",
-                ),
-            ),
-        ),
+        sources=((ARCHIVE,),),
     )

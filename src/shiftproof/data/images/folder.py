@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from shiftproof.core.errors import DataError
@@ -16,18 +15,11 @@ from shiftproof.data.similar_names import similar_names
 LAYOUT = "DIR/domain/class/*.jpg (or png, webp, …)"
 
 
-def load_image_folder(
-    folder: Path,
-    view: ImageView,
-    *,
-    name: str | None = None,
-    classes: Sequence[str] | None = None,
-    progress: Progress = silent,
-) -> DomainDataset:
+def load_image_folder(folder: Path, view: ImageView, progress: Progress = silent) -> DomainDataset:
     """Return the images under `folder` as a dataset named after it."""
     samples, notes = find_images(folder)
-    name = name or folder.absolute().name
-    return image_dataset(name, samples, view, classes=classes, notes=notes, progress=progress)
+    name = folder.absolute().name
+    return image_dataset(name, samples, view, notes=notes, progress=progress)
 
 
 def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
-import struct
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,19 +76,9 @@ def archive_errors() -> Iterator[None]:
     """
     try:
         yield
+    except (UnreadableArchive, DataError, MemoryError):
+        raise
     except NotImplementedError as error:
         raise UnreadableArchive(f"it needs an unsupported feature ({error})", BY_HAND) from error
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        struct.error,
-        EOFError,
-        OSError,
-        ArithmeticError,
-        LookupError,
-        RuntimeError,
-        ValueError,
-    ) as error:
+    except Exception as error:
         raise damaged(str(error) or type(error).__name__) from error

@@ -13,10 +13,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from shiftproof.core.errors import DataError
-from shiftproof.core.files import write_json
+from shiftproof.core.files import locked, write_json
 from shiftproof.core.text import counted
 from shiftproof.data.base import DATASETS, DatasetCard, Progress, silent
 from shiftproof.data.cache_dir import cache_dir
@@ -142,12 +140,8 @@ def _work_folder(name: str) -> Iterator[Path]:
     target = folder_of(name)
     work = target.with_name(f".{name}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(target.with_name(f".{name}.lock"), blocking=False)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise DataError(f"another process is changing {name}; wait until it has ended") from None
-    try:
+    busy = DataError(f"another process is changing {name}; wait until it has ended")
+    with locked(target.with_name(f".{name}.lock"), busy):
         # A process was killed between the two renamings of `_exchange`: restore the old dataset.
         if (work / "replaced").exists() and not target.exists():
             os.rename(work / "replaced", target)
@@ -157,8 +151,6 @@ def _work_folder(name: str) -> Iterator[Path]:
             yield work
         finally:
             shutil.rmtree(work, ignore_errors=True)
-    finally:
-        lock.release()
 
 
 def _take(

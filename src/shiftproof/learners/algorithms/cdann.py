@@ -23,7 +23,6 @@ class CDANN(DANN):
     Networks*.
     """
 
-    family = "representation"
     paper = "Li et al. (2018)"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from shiftproof.core.space import Float, hparam
+from shiftproof.core.space import Float
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
+from shiftproof.learners.algorithms.hparams import weight
 from shiftproof.learners.algorithms.penalised_risk import PenalisedRisk
 from shiftproof.penalties.coral import coral
 
@@ -29,9 +30,7 @@ class CORAL(PenalisedRisk):
     class Hparams(PenalisedRisk.Hparams):
         """λ."""
 
-        penalty_weight: float = hparam(
-            1.0, Float(-1, 1, base=10), within=(0, 1e15), help="λ, weight of the matching"
-        )
+        penalty_weight: float = weight(1.0, Float(-1, 1, base=10), help="λ, weight of the matching")
 
     hparams: Hparams
 

@@ -9,6 +9,7 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import steps
 from shiftproof.penalties.quantile import kernel_quantile
 
 
@@ -33,12 +34,8 @@ class EQRM(ERM):
         quantile: float = hparam(
             0.75, Float(0.5, 0.99), within=(1e-6, 1 - 1e-6), help="α, the quantile of risks"
         )
-        burn_in_steps: int = hparam(
-            2500,
-            Int(2.5, 3.5, base=10),
-            within=(0, 1e12),
-            unit="steps",
-            help="first steps, on the mean risk",
+        burn_in_steps: int = steps(
+            2500, Int(2.5, 3.5, base=10), help="first steps, on the mean risk"
         )
         burnt_in_lr: float = hparam(
             1e-6, Float(-7, -5, base=10), within=(1e-12, 1e3), help="learning rate after them"

@@ -7,9 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.space import Float, Int
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
+from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.penalised_risk import AnnealedPenalty
 from shiftproof.matching.gradients import head_gradients
 from shiftproof.penalties.moving_average import MovingAverage
@@ -37,15 +38,9 @@ class Fishr(AnnealedPenalty):
     class Hparams(AnnealedPenalty.Hparams):
         """λ, when it takes effect, and γ."""
 
-        penalty_weight: float = hparam(
-            1e3, Float(1, 4, base=10), within=(0, 1e15), help="λ, weight of the matching"
-        )
-        anneal_steps: int = hparam(
-            1500, Int(0, 5000), within=(0, 1e12), unit="steps", help="first steps, without matching"
-        )
-        ema: float = hparam(
-            0.95, Float(0.9, 0.99), within=(0, 0.999999), help="γ, memory of the variances"
-        )
+        penalty_weight: float = weight(1e3, Float(1, 4, base=10), help="λ, weight of the matching")
+        anneal_steps: int = steps(1500, Int(0, 5000), help="first steps, without matching")
+        ema: float = memory(0.95, Float(0.9, 0.99), help="γ, memory of the variances")
 
     hparams: Hparams
 

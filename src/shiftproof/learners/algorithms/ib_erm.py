@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Family, Losses
 from shiftproof.learners.algorithms.erm import ERM, Outputs
+from shiftproof.learners.algorithms.hparams import steps, weight
 from shiftproof.penalties.variance import variance_within_domains
 
 
@@ -32,15 +33,11 @@ class IBERM(ERM):
     class Hparams(ERM.Hparams):
         """λ and when it takes effect."""
 
-        bottleneck_weight: float = hparam(
-            1e2, Float(-1, 5, base=10), within=(0, 1e15), help="λ, weight of the bottleneck"
+        bottleneck_weight: float = weight(
+            1e2, Float(-1, 5, base=10), help="λ, weight of the bottleneck"
         )
-        bottleneck_anneal_steps: int = hparam(
-            500,
-            Int(0, 4, base=10),
-            within=(0, 1e12),
-            unit="steps",
-            help="first steps, without bottleneck",
+        bottleneck_anneal_steps: int = steps(
+            500, Int(0, 4, base=10), help="first steps, without bottleneck"
         )
 
     hparams: Hparams

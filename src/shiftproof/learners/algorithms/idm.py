@@ -12,6 +12,7 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.idm_extensions import ExtensionHparams, Extensions
 from shiftproof.matching.gradients import gradients_of
 from shiftproof.matching.term import MatchingTerm, Outputs, gradients, representations
@@ -57,28 +58,18 @@ class IDM(ERM):
     class Hparams(ExtensionHparams):
         """λ₁, λ₂, t₁, t₂, γ₁, γ₂ and the switches."""
 
-        gradient_weight: float | Literal["auto"] = hparam(
-            1e3, Float(1, 5, base=10), within=(0, 1e15), help="λ₁, strength of gradient matching"
+        gradient_weight: float | Literal["auto"] = weight(
+            1e3, Float(1, 5, base=10), help="λ₁, strength of gradient matching"
         )
-        representation_weight: float | Literal["auto"] = hparam(
-            1.0, Float(-1, 1, base=10), within=(0, 1e15), help="λ₂, of representation matching"
+        representation_weight: float | Literal["auto"] = weight(
+            1.0, Float(-1, 1, base=10), help="λ₂, of representation matching"
         )
-        gradient_warmup: int = hparam(
-            1500,
-            Int(0, 5000),
-            within=(0, 1e12),
-            unit="steps",
-            help="t₁, steps before gradients are matched",
+        gradient_warmup: int = steps(
+            1500, Int(0, 5000), help="t₁, steps before gradients are matched"
         )
-        representation_warmup: int = hparam(
-            0, within=(0, 1e12), unit="steps", help="t₂, steps before representations are matched"
-        )
-        gradient_ema: float = hparam(
-            0.95, Float(0.9, 0.99), within=(0, 0.999999), help="γ₁, memory of gradient matching"
-        )
-        representation_ema: float = hparam(
-            0.0, within=(0, 0.999999), help="γ₂, memory of representation matching"
-        )
+        representation_warmup: int = steps(0, help="t₂, steps before representations are matched")
+        gradient_ema: float = memory(0.95, Float(0.9, 0.99), help="γ₁, memory of gradient matching")
+        representation_ema: float = memory(0.0, help="γ₂, memory of representation matching")
         match_gradients: bool = hparam(True, help="whether to match gradients at all")
         match_representations: bool = hparam(True, help="whether to match representations at all")
         order: int = hparam(2, choices=(1, 2), help="2 for the KL form of PDM, 1 for Wasserstein")

@@ -28,6 +28,7 @@ from shiftproof.core.space import hparam
 from shiftproof.core.types import Task
 from shiftproof.learners.algorithms.auto_strength import LabelShift, Strength, Unit
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.matching.by_class import ClassMatch
 from shiftproof.matching.gradients import LinearGradients
 from shiftproof.matching.information import matching_information
@@ -42,11 +43,9 @@ if TYPE_CHECKING:
 class ExtensionHparams(ERM.Hparams):
     """λ₃, t₃, γ₃ and the switches of the extensions."""
 
-    risk_weight: float = hparam(0.0, within=(0, 1e15), help="λ₃, of risk matching; 0 leaves it out")
-    risk_warmup: int = hparam(
-        1500, within=(0, 1e12), unit="steps", help="t₃, steps before risks are matched"
-    )
-    risk_ema: float = hparam(0.95, within=(0, 0.999999), help="γ₃, memory of risk matching")
+    risk_weight: float = weight(0.0, help="λ₃, of risk matching; 0 leaves it out")
+    risk_warmup: int = steps(1500, help="t₃, steps before risks are matched")
+    risk_ema: float = memory(0.95, help="γ₃, memory of risk matching")
     gradient_dimensions: int = hparam(
         0,
         within=(0, 1e12),

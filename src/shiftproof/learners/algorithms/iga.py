@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from shiftproof.core.space import Float, hparam
+from shiftproof.core.space import Float
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
+from shiftproof.learners.algorithms.hparams import weight
 from shiftproof.learners.algorithms.penalised_risk import PenalisedRisk
 from shiftproof.penalties.variance import gradient_spread
 
@@ -30,9 +31,7 @@ class IGA(PenalisedRisk):
     class Hparams(PenalisedRisk.Hparams):
         """λ."""
 
-        penalty_weight: float = hparam(
-            1e3, Float(1, 5, base=10), within=(0, 1e15), help="λ, weight of the alignment"
-        )
+        penalty_weight: float = weight(1e3, Float(1, 5, base=10), help="λ, weight of the alignment")
 
     hparams: Hparams
 

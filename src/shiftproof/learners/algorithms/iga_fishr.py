@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.matching.gradients import head_gradients
 from shiftproof.penalties.moving_average import MovingAverage
 from shiftproof.penalties.variance import gradient_spread, variance_across_domains
@@ -36,18 +37,14 @@ class IGAFishr(ERM):
     class Hparams(ERM.Hparams):
         """λ₁ of the expectations; λ₂, its start and the memory γ of the variances."""
 
-        expectation_weight: float = hparam(
-            1e3, Float(1, 5, base=10), within=(0, 1e15), help="λ₁, weight of the expectations"
+        expectation_weight: float = weight(
+            1e3, Float(1, 5, base=10), help="λ₁, weight of the expectations"
         )
-        variance_weight: float = hparam(
-            1e3, Float(1, 4, base=10), within=(0, 1e15), help="λ₂, weight of the variances"
+        variance_weight: float = weight(
+            1e3, Float(1, 4, base=10), help="λ₂, weight of the variances"
         )
-        variance_anneal_steps: int = hparam(
-            1500, Int(0, 5000), within=(0, 1e12), unit="steps", help="first steps, without λ₂"
-        )
-        variance_ema: float = hparam(
-            0.95, Float(0.9, 0.99), within=(0, 0.999999), help="γ, memory of the variances"
-        )
+        variance_anneal_steps: int = steps(1500, Int(0, 5000), help="first steps, without λ₂")
+        variance_ema: float = memory(0.95, Float(0.9, 0.99), help="γ, memory of the variances")
 
     hparams: Hparams
 

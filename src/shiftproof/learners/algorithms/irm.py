@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor
 
-from shiftproof.core.space import Float, Int, hparam
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
 from shiftproof.learners.algorithms.penalised_risk import AnnealedPenalty
@@ -26,19 +23,6 @@ class IRM(AnnealedPenalty):
 
     family = "predictor"
     paper = "Arjovsky et al. (2019)"
-
-    @dataclass(frozen=True)
-    class Hparams(AnnealedPenalty.Hparams):
-        """λ and when it takes effect."""
-
-        penalty_weight: float = hparam(
-            1e2, Float(-1, 5, base=10), within=(0, 1e15), help="λ, weight of the penalty"
-        )
-        anneal_steps: int = hparam(
-            500, Int(0, 4, base=10), within=(0, 1e12), unit="steps", help="first steps, with λ = 1"
-        )
-
-    hparams: Hparams
 
     def penalty(self, outputs: Outputs) -> Tensor:
         """Return the mean over domains of the squared slope."""

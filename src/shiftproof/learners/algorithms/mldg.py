@@ -14,6 +14,7 @@ from shiftproof.core.space import Choice, Float, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import weight
 from shiftproof.models.risk import per_sample_risk
 
 
@@ -38,9 +39,7 @@ class MLDG(ERM):
     class Hparams(ERM.Hparams):
         """β and n."""
 
-        beta: float = hparam(
-            1.0, Float(-1, 1, base=10), within=(0, 1e15), help="β, weight of the meta-test risk"
-        )
+        beta: float = weight(1.0, Float(-1, 1, base=10), help="β, weight of the meta-test risk")
         meta_test_domains: int = hparam(
             2, Choice((1, 2)), within=(1, 1e9), help="n, at most the number of domains − 1"
         )

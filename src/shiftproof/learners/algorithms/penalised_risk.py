@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
 
+from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import Losses
 from shiftproof.learners.algorithms.erm import ERM, Outputs
+from shiftproof.learners.algorithms.hparams import steps, weight
 
 
 class PenalisedRisk(ERM):
@@ -45,17 +48,21 @@ class AnnealedPenalty(PenalisedRisk):
 
     early_weight: ClassVar[float] = 1.0
 
+    @dataclass(frozen=True)
+    class Hparams(PenalisedRisk.Hparams):
+        """λ and when it takes effect."""
+
+        penalty_weight: float = weight(1e2, Float(-1, 5, base=10), help="λ, weight of the penalty")
+        anneal_steps: int = steps(500, Int(0, 4, base=10), help="first steps, with λ = 1")
+
+    hparams: Hparams
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.optimizer_restarts |= {self.anneal_steps}
-
-    @property
-    def anneal_steps(self) -> int:
-        """The step at which the penalty takes effect."""
-        steps: int = self.hparams.anneal_steps  # type: ignore[attr-defined]
-        return steps
+        self.optimizer_restarts |= {self.hparams.anneal_steps}
 
     @property
     def weight(self) -> float:
         """λ at this step."""
-        return super().weight if self.updates >= self.anneal_steps else self.early_weight
+        h = self.hparams
+        return h.penalty_weight if self.updates >= h.anneal_steps else self.early_weight

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.matching.moving import MovingMatch
 from shiftproof.models.risk import per_sample_risk
 
@@ -37,19 +38,11 @@ class RDMPDM(ERM):
     class Hparams(ERM.Hparams):
         """λ, its warm-up and γ."""
 
-        penalty_weight: float = hparam(
-            1.0, Float(-1, 3, base=10), within=(0, 1e15), help="λ, strength of risk matching"
+        penalty_weight: float = weight(
+            1.0, Float(-1, 3, base=10), help="λ, strength of risk matching"
         )
-        anneal_steps: int = hparam(
-            500,
-            Int(0, 4, base=10),
-            within=(0, 1e12),
-            unit="steps",
-            help="steps before risks are matched",
-        )
-        ema: float = hparam(
-            0.95, Float(0.9, 0.99), within=(0, 0.999999), help="γ, memory of risk matching"
-        )
+        anneal_steps: int = steps(500, Int(0, 4, base=10), help="steps before risks are matched")
+        ema: float = memory(0.95, Float(0.9, 0.99), help="γ, memory of risk matching")
 
     hparams: Hparams
 

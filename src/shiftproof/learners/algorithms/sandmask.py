@@ -25,7 +25,6 @@ class SANDMask(ANDMask):
     Discovery of Invariances in Domain Generalization*.
     """
 
-    family = "gradient"
     paper = "Shahtalebi et al. (2021)"
 
     @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from shiftproof.core.space import Float, hparam
+from shiftproof.core.space import Float
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
+from shiftproof.learners.algorithms.hparams import weight
 from shiftproof.learners.algorithms.penalised_risk import PenalisedRisk
 
 
@@ -28,9 +29,7 @@ class SD(PenalisedRisk):
     class Hparams(PenalisedRisk.Hparams):
         """λ."""
 
-        penalty_weight: float = hparam(
-            0.1, Float(-5, -1, base=10), within=(0, 1e15), help="λ, weight of the penalty"
-        )
+        penalty_weight: float = weight(0.1, Float(-5, -1, base=10), help="λ, weight of the penalty")
 
     hparams: Hparams
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.erm import ERM, Outputs
 from shiftproof.matching.gradients import gradients_of, head_gradients
 from shiftproof.matching.pdm import pdm
-from shiftproof.models.risk import per_sample_risk
+from shiftproof.matching.spread import check_trim
 from shiftproof.penalties.irm import irm_slopes
 from shiftproof.penalties.variance import variance_across_domains
 
@@ -88,9 +87,10 @@ class TwoStage(ERM):
     def objective(self, batch: Batch) -> Losses:
         """Return the loss of this stage."""
         h = self.hparams
-        outputs = _Outputs.of(self, batch)
+        outputs = self.outputs(batch)
         risk = outputs.risks.mean()
-        norm = torch.stack([w.square().sum() for w in self._trained()]).sum()
+        trained = [*self.featurizer.parameters(), *self.head.parameters()]
+        norm = torch.stack([w.square().sum() for w in trained]).sum()
         total = risk + h.norm_weight * norm
         parts = {"risk": risk}
         if h.penalty != "none":
@@ -107,10 +107,7 @@ class TwoStage(ERM):
                 }
         return Losses(total, parts)
 
-    def _trained(self) -> list[Tensor]:
-        return [*self.featurizer.parameters(), *self.head.parameters()]
-
-    def _penalty(self, name: str, outputs: _Outputs) -> Tensor:
+    def _penalty(self, name: str, outputs: Outputs) -> Tensor:
         if name == "irm":
             slopes = irm_slopes(outputs.logits, outputs.labels).mean(dim=1)
             return slopes.square().mean()
@@ -118,42 +115,20 @@ class TwoStage(ERM):
         pairs = domains**2  # Σ_{i<k} (xᵢ − xₖ)² = m² · (the variance across m domains)
         if name == "vrex":
             return pairs * variance_across_domains(outputs.risks)
+        of_head = (outputs.representations, outputs.labels, outputs.logits)
         if name == "idm":
-            gradients = gradients_of(
-                self.head, outputs.representations, outputs.labels, outputs.logits
-            )
-            return pairs * pdm(gradients, trim=self.hparams.trim)
-        gradients = head_gradients(
-            self.head, outputs.representations, outputs.labels, outputs.logits
-        )
+            return pairs * pdm(gradients_of(self.head, *of_head), trim=self.hparams.trim)
+        gradients = head_gradients(self.head, *of_head)
         if name == "iga":
             return pairs * variance_across_domains(_trimmed_mean(gradients, self.hparams.trim))
         variances = gradients.var(dim=1, correction=0)
         return domains * variances.shape[1] * variance_across_domains(variances)
 
 
-@dataclass(frozen=True)
-class _Outputs:
-    """What a batch gives: representations [m, b, k], logits [m, b, c], labels, risks [m]."""
-
-    representations: Tensor
-    logits: Tensor
-    labels: Tensor
-    risks: Tensor
-
-    @classmethod
-    def of(cls, algorithm: TwoStage, batch: Batch) -> _Outputs:
-        representations = algorithm.features(batch)
-        logits = algorithm.head(representations)
-        risks = per_sample_risk(logits, batch.y).mean(dim=1)
-        return cls(representations, logits, batch.y, risks)
-
-
 def _trimmed_mean(x: Tensor, trim: int) -> Tensor:
     """Return the mean of each dimension without its extremes: [m, b, d] → [m, d]."""
     size = x.shape[1]
-    if not 0 <= 2 * trim < size:
-        raise InvalidValue(f"cannot trim {trim} values from each end of {size}")
+    check_trim(trim, size)
     if trim == 0:
         return x.mean(dim=1)
     extremes = [x.topk(trim, dim=1, largest=side).values.sum(dim=1) for side in (True, False)]

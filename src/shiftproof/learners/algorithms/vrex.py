@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.space import Float
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
+from shiftproof.learners.algorithms.hparams import weight
 from shiftproof.learners.algorithms.penalised_risk import AnnealedPenalty
 from shiftproof.penalties.variance import variance_across_domains
 
@@ -27,14 +28,9 @@ class VREx(AnnealedPenalty):
 
     @dataclass(frozen=True)
     class Hparams(AnnealedPenalty.Hparams):
-        """λ and when it takes effect."""
+        """Those of IRM, with another default of λ."""
 
-        penalty_weight: float = hparam(
-            1e1, Float(-1, 5, base=10), within=(0, 1e15), help="λ, weight of the penalty"
-        )
-        anneal_steps: int = hparam(
-            500, Int(0, 4, base=10), within=(0, 1e12), unit="steps", help="first steps, with λ = 1"
-        )
+        penalty_weight: float = weight(1e1, Float(-1, 5, base=10), help="λ, weight of the penalty")
 
     hparams: Hparams
 
