@@ -71,7 +71,7 @@ class TableForm(InputForm):
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The number of features."""
-        return (len(self.column_names if self.raw else self.columns.feature_names),)
+        return (len(self.columns.columns.columns if self.raw else self.columns.feature_names),)
 
     def features(self, inputs: Tensor) -> Tensor:
         """Return inputs of the model, [n, *input_shape], imputed, scaled and encoded."""
