@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME …] [--json] [--out FILE.md]``: measure on an idle machine."""
+"""`python -m benchmarks [NAME …] [--json] [--out FILE.md]`: measure on an idle machine."""
 
 from __future__ import annotations
 

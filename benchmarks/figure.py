@@ -1,4 +1,4 @@
-"""A measured figure beside its target, and peaks of memory."""
+"""A measured figure with its target, and peaks of memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLEAR = Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured ratio, what it should be, and what it was made from."""
+    """One measured ratio, its target, and the measurements behind it."""
 
     name: str
     what: str
@@ -37,20 +37,20 @@ class Figure:
 
 
 def peak_bytes(work: Work) -> int:
-    """Return by how much the resident memory of the process rose at most while ``work`` ran.
+    """Return by how much the resident memory of the process rose at most while `work` ran.
 
-    What earlier work left to the allocator is given back first; Linux alone tells the peak.
+    Memory that the allocator still holds from earlier work is returned first.  Only on Linux.
     """
     gc.collect()
     CDLL(None).malloc_trim(0)
-    _CLEAR.write_text("5")  # the peak starts anew
+    _CLEAR.write_text("5")  # resets the peak
     before = _kilobytes("VmRSS")
     work()
     return 1024 * (_kilobytes("VmHWM") - before)
 
 
 def can_measure_memory() -> bool:
-    """Whether this system tells peaks of memory."""
+    """Whether this system reports peaks of memory."""
     return _STATUS.exists() and _CLEAR.exists()
 
 

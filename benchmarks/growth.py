@@ -1,4 +1,4 @@
-"""How costs grow: matching with domains and classes, a sweep with its runs, the command's start."""
+"""How costs grow with domains and classes; the overhead of a sweep; the start of the command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
 from shiftproof.sweeps.sweep import make_plan, run_sweep
 
-# Twice as much may take up to this power of two times as long.
+# The largest exponent that counts as linear.
 LINEAR = 1.1
 FEATURES, BATCH = 512, 32
 
@@ -76,7 +76,7 @@ class _Match:
 
 
 def overhead() -> Iterator[Figure]:
-    """What a sweep costs per run beyond the run itself: seconds of nine runs less those of one."""
+    """Seconds of a sweep per run, besides training and evaluating: twelve runs against three."""
     preset = PRESETS["lite"]
     data = SweepData("colored-mnist", preset.request(DataRequest("colored-mnist")))
     spent, trained, counts = [], [], []
@@ -112,7 +112,7 @@ def overhead() -> Iterator[Figure]:
 
 
 def startup() -> Iterator[Figure]:
-    """Seconds until ``shiftproof --help`` has answered."""
+    """Seconds of `shiftproof --help`."""
     command = [sys.executable, "-m", "shiftproof", "--help"]
     ask = partial(subprocess.run, command, check=True, capture_output=True)
     taken = medians(seconds_in_turn({"help": ask}, 7, 1))
@@ -120,12 +120,12 @@ def startup() -> Iterator[Figure]:
 
 
 def _seconds(folder: Path) -> float:
-    """Return what all runs under a folder took to train and evaluate."""
+    """Return the seconds that all runs in a folder took to train and evaluate."""
     return sum(float(read_json(path)["seconds"]) for path in folder.rglob("done.json"))
 
 
 def _exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
-    """Return the slope of log values over log sizes: 1 if one grows as the other.
+    """Return the slope of log values over log sizes: 1 for linear growth.
 
     >>> round(_exponent([1, 2, 4], [3.0, 6.0, 12.0]), 6)
     1.0

@@ -1,4 +1,4 @@
-"""What matching costs: the step of a small network, DomainNet's penalty, Table 1's full batches."""
+"""The cost of matching: a small network, the size of DomainNet, the full batches of Table 1."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from shiftproof.sweeps.estimate import bytes_of
 
 # DomainNet: five training domains, a ResNet-50's features, 345 classes.
 DOMAINS, BATCH, FEATURES, CLASSES = 5, 32, 2048, 345
-# In float64 the plain version would take twice as much memory, hence so many classes.
+# Fewer classes in float64, since the plain version takes much memory.
 FEWER_CLASSES = 32
 GAMMA = 0.95
 OWN_LOOP = "InterDomainMatching"
@@ -64,7 +64,7 @@ def step() -> Iterator[Figure]:
 
 
 class PenaltySides:
-    """The gradient penalty of one step, forward and backward, in the fast and the plain way."""
+    """The gradient penalty of one step, forward and backward, by the fast and the plain version."""
 
     def __init__(self, classes: int, dtype: torch.dtype = torch.float32) -> None:
         torch.manual_seed(0)
@@ -78,7 +78,7 @@ class PenaltySides:
         }
 
     def forget(self) -> None:
-        """Begin with the moving averages anew."""
+        """Reset the moving averages."""
         self._fast = MovingMatch(GAMMA, corrected=True)
         self._plain = PlainMatch(GAMMA, corrected=True)
 
@@ -155,7 +155,7 @@ class LoopOfYourOwn:
 
 
 def matcher() -> Iterator[Figure]:
-    """A step of matching by ``idm-auto`` and in a loop of your own, against one by ``idm``."""
+    """A step of `idm-auto`, and one with `InterDomainMatching`, against a step of `idm`."""
     task = Task((FEATURES,), CLASSES, DOMAINS, "features")
     batch = batch_for(task, BATCH)
 
@@ -193,7 +193,7 @@ def _steps(new: Callable[[], Algorithm | LoopOfYourOwn], batch: Batch) -> None:
 
 
 def estimate() -> Iterator[Figure]:
-    """Some dimensions in place of all, at DomainNet's size: how far off, and how much faster."""
+    """A sample of the dimensions at DomainNet's size: its error and its speed."""
     torch.manual_seed(0)
     head = nn.Linear(FEATURES, CLASSES)
     features, labels = (

@@ -1,4 +1,4 @@
-"""The straightforward version of every fast path: the oracle of the tests, and of the speed."""
+"""The straightforward version of matching: the reference for tests and for speed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One run of the DomainBed protocol on Colored MNIST: the original's schedule against ours.
 
-The original evaluates every split at every hundredth step, in fp32.  We evaluate what the selection
-methods read, and take bf16 where the processor has it.  Neither side pays for loading: the
-original's own loaders would only make it slower.
+The original evaluates every split at every hundredth step, in fp32.  We evaluate the splits that
+the selection methods need, in bf16 if the processor supports it.  Loading is not counted; the
+original's loaders would only make it slower.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from shiftproof.training.trainer import Trainer
 TEST_DOMAIN = "10%"
 EVERYTHING = ("train-in", "train-out", "test-in", "test-out")
 EVERY = 100
-# An evaluation is linear in its samples: it is timed on so many of each domain.
+# Time an evaluation on this many samples of each domain; it is linear in their number.
 SAMPLES = 1200
 TARGETS = {("oracle",): 5.0, ("oracle", "training-domain"): 3.0}
 
 
 def run() -> Iterator[Figure]:
-    """The seconds of a whole run, from those of its steps and evaluations."""
+    """Seconds of a whole run, from the seconds of its steps and evaluations."""
     whole = ColoredMNIST().load(0)
     some = _some(whole)
     share = sum(map(len, whole.domains)) / sum(map(len, some.domains))
@@ -69,7 +69,7 @@ def run() -> Iterator[Figure]:
 
 
 def has_bf16() -> bool:
-    """Whether this processor multiplies bfloat16 itself."""
+    """Whether this processor has instructions for bfloat16."""
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 

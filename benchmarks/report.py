@@ -1,4 +1,4 @@
-"""The figures of the benchmarks as a table: for a terminal, and for ``results/performance.md``."""
+"""The figures of the benchmarks as a table: for a terminal, and for `results/performance.md`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.figure import Figure
 
 
 def figures_table(figures: Sequence[Figure]) -> Table:
-    """Return the figures beside their targets."""
+    """Return the figures with their targets."""
     table = Table("figure", "what", box=None)
     for name in ("measured", "target", ""):
         table.add_column(name, justify="right")
@@ -21,7 +21,7 @@ def figures_table(figures: Sequence[Figure]) -> Table:
 
 
 def performance_page(figures: Sequence[Figure], machine: Mapping[str, Any]) -> str:
-    """Return the figures as Markdown, with what they were made from."""
+    """Return the figures as Markdown, with the measurements behind them."""
     lines = [
         "# Performance",
         "",
@@ -34,7 +34,7 @@ def performance_page(figures: Sequence[Figure], machine: Mapping[str, Any]) -> s
         "|---|---|--:|--:|---|",
     ]
     lines += [f"| {f.name} | {f.what} | {' | '.join(_cells(f))} |" for f in figures]
-    lines += ["", "## From what", ""]
+    lines += ["", "## Measurements", ""]
     lines += [f"- **{f.name}**: {_details(f.details)}" for f in figures if f.details]
     return "\n".join(lines) + "\n"
 

@@ -4,8 +4,8 @@
 
 One process and two take turns at the same 12 runs, from start to last record, processes and data
 included; the figure is the median of the rounds' ratios, since a machine's pace changes between
-rounds.  With ``--threads 1`` every process has one
-thread; otherwise they share the cores, as ``shiftproof sweep --workers N`` has it.  The machine
+rounds.  With `--threads 1` every process has one
+thread; otherwise they share the cores, as `shiftproof sweep --workers N` has it.  The machine
 must be idle.
 """
 

@@ -13,53 +13,33 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ALGORITHMS",
-    "DATASETS",
-    "Algorithm",
-    "Batch",
-    "Choice",
-    "DatasetCard",
-    "DatasetSource",
-    "Domain",
-    "DomainDataset",
-    "Float",
-    "Int",
-    "InterDomainMatching",
-    "Losses",
-    "ShiftproofClassifier",
-    "ShiftproofError",
-    "Task",
-    "TrainedModel",
-    "__version__",
-    "diagnose",
-    "hparam",
-    "load",
-    "load_model",
-    "pdm",
-    "report",
-    "sweep",
-    "train",
-    "train_each",
-]
-
 if TYPE_CHECKING:
-    from shiftproof.api.diagnose import diagnose
-    from shiftproof.api.load import load
-    from shiftproof.api.load_model import load_model
-    from shiftproof.api.report import report
-    from shiftproof.api.sweep import sweep
-    from shiftproof.api.train import train
-    from shiftproof.api.train_each import train_each
-    from shiftproof.core.errors import ShiftproofError
-    from shiftproof.core.space import Choice, Float, Int, hparam
-    from shiftproof.core.types import Batch, Task
-    from shiftproof.data import DATASETS, DatasetCard, DatasetSource, Domain, DomainDataset
-    from shiftproof.inference.model import TrainedModel
-    from shiftproof.learners.algorithms import ALGORITHMS, Algorithm, Losses
-    from shiftproof.matching import InterDomainMatching
-    from shiftproof.matching.pdm import pdm
-    from shiftproof.sklearn import ShiftproofClassifier
+    from shiftproof.api.diagnose import diagnose as diagnose
+    from shiftproof.api.load import load as load
+    from shiftproof.api.load_model import load_model as load_model
+    from shiftproof.api.report import report as report
+    from shiftproof.api.sweep import sweep as sweep
+    from shiftproof.api.train import train as train
+    from shiftproof.api.train_each import train_each as train_each
+    from shiftproof.core.errors import ShiftproofError as ShiftproofError
+    from shiftproof.core.space import Choice as Choice, Float as Float, Int as Int, hparam as hparam
+    from shiftproof.core.types import Batch as Batch, Task as Task
+    from shiftproof.data import (
+        DATASETS as DATASETS,
+        DatasetCard as DatasetCard,
+        DatasetSource as DatasetSource,
+        Domain as Domain,
+        DomainDataset as DomainDataset,
+    )
+    from shiftproof.inference.model import TrainedModel as TrainedModel
+    from shiftproof.learners.algorithms import (
+        ALGORITHMS as ALGORITHMS,
+        Algorithm as Algorithm,
+        Losses as Losses,
+    )
+    from shiftproof.matching import InterDomainMatching as InterDomainMatching
+    from shiftproof.matching.pdm import pdm as pdm
+    from shiftproof.sklearn import ShiftproofClassifier as ShiftproofClassifier
 
 _VERBS = ("diagnose", "load", "load_model", "report", "sweep", "train", "train_each")
 _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
@@ -77,6 +57,7 @@ _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
     }.items()
     for name in names.split()
 }
+__all__ = sorted([*_HOMES, "__version__"])
 
 
 class LazyPackage(ModuleType):

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shiftproof.cli import app
-from shiftproof.cli import reproduce as command
+from shiftproof.cli import app, reproduce as command
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.paper.ablations import Matching
 from shiftproof.paper.catalogue import STUDIES

@@ -143,7 +143,7 @@ def test_finite_differences_by_features_and_head(name: str, way: object) -> None
 
 
 class Reader(nn.Module):
-    """Calls ``way`` on a head whose parameters ``functional_call`` swaps in."""
+    """Calls `way` on a head whose parameters `functional_call` swaps in."""
 
     def __init__(self, head: nn.Module, labels: Tensor, way: object) -> None:
         super().__init__()

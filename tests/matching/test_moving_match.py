@@ -67,7 +67,7 @@ def by_hand(seen: list[Call], gamma: float, order: int, trim: int, corrected: bo
     for age, call in enumerate(reversed(seen)):
         groups = call.groups() if age == 0 else [g.detach() for g in call.groups()]
         for domain, group in zip(call.domains, groups, strict=True):
-            # Each sample ``levels`` times over: its quantile function in steps of 1/(size·levels).
+            # Each sample `levels` times over: its quantile function in steps of 1/(size·levels).
             fine = torch.stack([c.sort().values for c in group.T]).repeat_interleave(levels, dim=1)
             ranked = fine.view(len(fine), levels, len(group)).mean(dim=2)
             sums[domain] = sums[domain] + gamma**age * ranked

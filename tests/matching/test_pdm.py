@@ -477,7 +477,7 @@ def test_loading_does_not_tie_two_modules_together() -> None:
 
 
 def averaged_over_shares(values: np.ndarray, levels: int) -> np.ndarray:
-    """The mean of the quantile function over each of ``levels`` equal shares, by repetition."""
+    """The mean of the quantile function over each of `levels` equal shares, by repetition."""
     size, dims = values.shape
     fine = np.sort(values, axis=0).repeat(levels, axis=0)
     return fine.reshape(levels, size, dims).mean(axis=1)

@@ -8,8 +8,7 @@ from rich.console import Console
 
 from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row
 from shiftproof.reporting.paper_tables import FAR_NOTE, comparison_table
-from shiftproof.reporting.renderers import latex, markdown
-from shiftproof.reporting.renderers import text as fixed_width
+from shiftproof.reporting.renderers import latex, markdown, text as fixed_width
 from shiftproof.reporting.renderers.terminal import as_rich
 
 

@@ -7,8 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.models.risk import per_sample_risk

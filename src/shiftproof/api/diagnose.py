@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, name_of, names
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.files import write_atomically
+from shiftproof.core.files import write_atomically, write_json
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.information import Shift
@@ -19,8 +18,7 @@ from shiftproof.models.weights import PRETRAINED
 from shiftproof.reporting.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
 from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.shift.advise import Advice, advise
-from shiftproof.shift.diagnose import MOST_SAMPLES, Diagnosis, check_most
-from shiftproof.shift.diagnose import diagnose as measure
+from shiftproof.shift.diagnose import MOST_SAMPLES, Diagnosis, check_most, diagnose as measure
 from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
 from shiftproof.shift.trained_run import unseen_samples, view_of_run
 from shiftproof.training.config import RunConfig
@@ -62,8 +60,7 @@ class ShiftReport:
         """Write `to_dict` as JSON; `diagnosis.json` in a folder of runs goes into their page."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1)
-        write_atomically(path, text.encode() + b"\n")
+        write_json(path, self.to_dict())
         return path
 
     def picture(self, path: str | os.PathLike[str]) -> Path:
@@ -126,13 +123,10 @@ def diagnose(
     """
     made_by = checked_seed(seed, data_seed)
     trained = None if run is None else read_run(Path(run))
+    if trained is not None:
+        made_by = trained.data_seed
     held_out = names(test_domains)
-    dataset = load(
-        data,
-        seed=made_by if trained is None else trained.data_seed,
-        progress=progress,
-        **loading,
-    )
+    dataset = load(data, seed=made_by, progress=progress, **loading)
     chosen = choose_domains(dataset, names(domains), held_out)
     if trained is None:
         dataset = _only(dataset, chosen)

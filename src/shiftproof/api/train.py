@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.core.errors import DataError, InvalidValue
@@ -17,8 +17,7 @@ from shiftproof.inference.model import MODEL, TrainedModel, trained_model
 from shiftproof.models.weights import PRETRAINED
 from shiftproof.training.config import DEFAULT_EVALUATION, RunConfig, configure
 from shiftproof.training.features import freeze as freeze_backbone
-from shiftproof.training.loop import RunResult
-from shiftproof.training.loop import train as run
+from shiftproof.training.loop import RunResult, train as run
 from shiftproof.training.observers import CompositeObserver, Observer
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
@@ -163,14 +162,6 @@ def train(
     return TrainedRun(**vars(result), config=config)
 
 
-class Prepared(NamedTuple):
-    """Data that training can start on, and what is left of the settings for it."""
-
-    dataset: DomainDataset
-    hparams: Mapping[str, object]
-    backbone: str | None
-
-
 def prepare(
     data: Data,
     observer: Observer,
@@ -184,8 +175,11 @@ def prepare(
     precision: str,
     workers: int | None,
     loading: LoadOptions,
-) -> Prepared:
-    """Load the data and, with `freeze`, turn images into the features of `backbone`."""
+) -> tuple[DomainDataset, Mapping[str, object], str | None]:
+    """Load the data and, with `freeze`, turn images into the features of `backbone`.
+
+    Return data that training can start on, and the hyper-parameters and backbone for it.
+    """
     given = dict(hparams or {})
     if weights is not None:
         if "weights" in given:
@@ -204,7 +198,7 @@ def prepare(
         )
         backbone = None
     observer.loaded(dataset)
-    return Prepared(dataset, given, backbone)
+    return dataset, given, backbone
 
 
 def folder_of(out: str | os.PathLike[str] | None) -> Path | None:

@@ -16,8 +16,8 @@ def algorithms(
     from rich.console import Console
 
     from shiftproof.learners.algorithms import ALGORITHMS
+    from shiftproof.paper.running_time import relative_cost
     from shiftproof.reporting.terminal import algorithm_description, algorithm_table
-    from shiftproof.sweeps.cost import relative_cost
 
     console = Console()
     if name is None:

@@ -60,8 +60,7 @@ def report(
     ] = False,
 ) -> None:
     """Print the tables of a sweep: accuracies, ranks, tests against a baseline; or write a page."""
-    from shiftproof.api.report import FORMATS, write_records
-    from shiftproof.api.report import report as read
+    from shiftproof.api.report import FORMATS, report as read, write_records
 
     if format_ not in (*FORMATS, *RUN_FORMATS):
         raise UnknownName("format", format_, [*FORMATS, *RUN_FORMATS])

@@ -113,8 +113,7 @@ def reproduce(
         return
     from shiftproof.cli.sweep_progress import SweepProgress
     from shiftproof.paper.catalogue import STUDIES as CLASSES
-    from shiftproof.paper.reproduce import read_findings
-    from shiftproof.paper.reproduce import reproduce as run
+    from shiftproof.paper.reproduce import read_findings, reproduce as run
     from shiftproof.paper.studies import Choice
     from shiftproof.sweeps.executors import open_executor
     from shiftproof.sweeps.jobs import Frozen

@@ -9,7 +9,7 @@ from torch import nn
 
 
 class LateBuffers(nn.Module):
-    """A module whose buffers ``late`` are None until data comes; they are loaded in any shape."""
+    """A module whose buffers `late` are None until data comes; they are loaded in any shape."""
 
     late: ClassVar[tuple[str, ...]]
 

@@ -1,4 +1,4 @@
-"""Matching for any PyTorch loop: one module to call, and one term to add to the loss."""
+"""IDM's mathematics: `InterDomainMatching` adds it to the loss of any PyTorch loop."""
 
 from shiftproof.matching.loss import InterDomainMatching
 

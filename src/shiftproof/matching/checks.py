@@ -1,4 +1,4 @@
-"""What a loop can hand over wrongly, said in one line each."""
+"""Checks of what a training loop passes to `InterDomainMatching`."""
 
 from __future__ import annotations
 
@@ -16,47 +16,49 @@ from shiftproof.core.errors import InvalidValue
 def check_settings(
     weights: Mapping[str, object], warmups: Mapping[str, object], memories: Mapping[str, object]
 ) -> None:
-    """Refuse what is no weight, no number of steps, or no memory γ; the keys are their names."""
+    """Check weights, numbers of steps and memories γ, each by its name."""
     for name, value in weights.items():
         if not (_is_number(value) and math.isfinite(value) and value >= 0):
-            raise InvalidValue(f"{name} must be a number from 0 up, not {value!r}")
+            raise InvalidValue(f"`{name}` must be a number from 0 up, not {value!r}")
     for name, value in warmups.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InvalidValue(f"{name} must be a whole number from 0 up, not {value!r}")
+            raise InvalidValue(f"`{name}` must be a whole number from 0 up, not {value!r}")
     for name, value in memories.items():
         if not (_is_number(value) and 0 <= value < 1):
-            raise InvalidValue(f"{name} must be at least 0 and less than 1, not {value!r}")
+            raise InvalidValue(f"`{name}` must be at least 0 and less than 1, not {value!r}")
 
 
 def check_shapes(features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> None:
-    """Refuse tensors of the wrong kind or shape; no value is read, so nothing waits."""
+    """Check types and shapes; no value is read, so nothing waits for the device."""
     for name, x, meaning in [
-        ("features", features, "what the head is given"),
-        ("logits", logits, "what the head returns"),
+        ("features", features, "the input of the head"),
+        ("logits", logits, "the output of the head"),
     ]:
         if x.ndim != 2 or not x.is_floating_point():
             raise InvalidValue(
-                f"{name} must be floating-point numbers [samples, …] in two dimensions, {meaning},"
-                f" not {_described(x)}: use .flatten(1) if there are more"
+                f"`{name}` must be floating-point numbers [samples, …] in two dimensions,"
+                f" {meaning}, not {_described(x)}: use .flatten(1) if there are more"
             )
     for name, x, remedy in [
         ("labels", labels, "one-hot labels become class numbers by .argmax(1)"),
         ("domains", domains, "give every sample the number of its domain"),
     ]:
         if x.ndim != 1 or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
-            raise InvalidValue(f"{name} must be integers [samples], not {_described(x)}: {remedy}")
+            raise InvalidValue(
+                f"`{name}` must be integers [samples], not {_described(x)}: {remedy}"
+            )
     sizes = [len(features), len(logits), len(labels), len(domains)]
     if len(set(sizes)) > 1:
         raise InvalidValue(
-            "features, logits, labels and domains must be of the same samples, but there are"
-            " {}, {}, {} and {}".format(*sizes)
+            "`features`, `logits`, `labels` and `domains` must be of the same samples, but there"
+            " are {}, {}, {} and {}".format(*sizes)
         )
     if logits.shape[1] == 0 or features.shape[1] == 0:
-        raise InvalidValue("features and logits need at least one column each")
+        raise InvalidValue("`features` and `logits` need at least one column each")
 
 
 def check_values(features: Tensor, logits: Tensor, labels: Tensor) -> None:
-    """Refuse NaN, infinity and labels without a logit; a GPU is waited for once."""
+    """Check for NaN, infinity and labels without a logit; this waits for a GPU once."""
     classes = max(logits.shape[1], 2)  # one logit tells two classes apart
     wrong = [
         (~features.isfinite()).any(dim=1).sum(),
@@ -67,25 +69,25 @@ def check_values(features: Tensor, logits: Tensor, labels: Tensor) -> None:
     for name, count in [("features", bad_features), ("logits", bad_logits)]:
         if count:
             raise InvalidValue(
-                f"{name} are NaN or infinite in {count} of {len(labels)} samples: lower the"
+                f"`{name}` are NaN or infinite in {count} of {len(labels)} samples: lower the"
                 " learning rate or the weights, or look for such values in the data"
             )
     if bad_labels:
         raise InvalidValue(
-            f"{bad_labels} of {len(labels)} labels are outside 0 … {classes - 1}, the classes that"
-            " the logits stand for: number the classes from 0"
+            f"{bad_labels} of {len(labels)} `labels` are outside 0 … {classes - 1}, the classes"
+            " of the logits: number the classes from 0"
         )
 
 
 def as_ids(domains: object, device: torch.device) -> Tensor:
-    """Return domain ids as a tensor: where it was, or on ``device``."""
+    """Return domain ids as a tensor: where it was, or on `device`."""
     if isinstance(domains, Tensor):
         return domains
     try:
         return torch.as_tensor(domains, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidValue(
-            "domains must be integers, one for each sample: names become numbers by"
+            "`domains` must be integers, one for each sample: names become numbers by"
             " numpy.unique(names, return_inverse=True)[1]"
         ) from error
 

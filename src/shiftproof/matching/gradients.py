@@ -5,7 +5,7 @@ linear head f_ψ(r) = W r + β under cross-entropy they have the closed form
 
     ∂ℓ/∂W = e rᵀ,   ∂ℓ/∂β = e,   e = softmax(W r + β) − onehot(y)
 
-(or e = σ(logit) − y for one logit); any other head goes through ``torch.func``.
+(or e = σ(logit) − y for one logit); any other head goes through `torch.func`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ BLOCK = 1 << 19
 class LinearGradients(NamedTuple):
     """The gradients of a linear head as their two factors: they are never held as a whole.
 
-    Sample j has the gradient e_j r_jᵀ, with r_j a row of ``features`` [n, k] and e_j a row of
-    ``residual`` [n, c].  Where there is a ``bias``, it is the weight of the last feature, which is
-    always 1.  The samples stand domain by domain; ``sizes`` says how many each domain has.
+    Sample j has the gradient e_j r_jᵀ, with r_j a row of `features` [n, k] and e_j a row of
+    `residual` [n, c].  Where there is a `bias`, it is the weight of the last feature, which is
+    always 1.  The samples stand domain by domain; `sizes` says how many each domain has.
     """
 
     features: Tensor
@@ -69,7 +69,7 @@ class LinearGradients(NamedTuple):
     def some(self, dims: Tensor) -> Tensor:
         """Return some dimensions of the gradients alone, [n, len(dims)].
 
-        ``dims`` are positions among the head's parameters: the weights, and then the biases.
+        `dims` are positions among the head's parameters: the weights, and then the biases.
         """
         k = self.features.shape[1] - self.bias
         weights = self.residual.shape[1] * k
@@ -99,7 +99,7 @@ def head_gradients(
     """Return every sample's gradient by the head's parameters, flattened in their order.
 
     features [domains, batch, k], labels [domains, batch] → [domains, batch, P] for a head of P
-    parameters.  ``logits`` [domains, batch, c], if known, save a linear head one product.
+    parameters.  `logits` [domains, batch, c], if known, save a linear head one product.
     """
     if is_linear(head):
         residual = logit_residual(head(features) if logits is None else logits, labels)
@@ -122,7 +122,7 @@ def linear_head_gradients(features: Tensor, residual: Tensor, *, bias: bool = Tr
 
 
 def functional_head_gradients(head: nn.Module, features: Tensor, labels: Tensor) -> Tensor:
-    """Return per-sample gradients of any head by ``torch.func``, flattened.
+    """Return per-sample gradients of any head by `torch.func`, flattened.
 
     The head must treat samples independently (no batch norm in training mode).  Its dropout, if
     any, draws one mask per sample.

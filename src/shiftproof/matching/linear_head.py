@@ -1,10 +1,10 @@
-"""PDM of a linear head's per-sample gradients, without ever holding them all.
+"""PDM of a linear head's per-sample gradients, without holding them all.
 
 A linear head of c outputs on k features has gradients G = e rᵀ of c·k numbers a sample
-(`matching.gradients`): at the size of DomainNet half a gigabyte, of which autograd would keep
-several copies.  But PDM is a sum over dimensions, so they can be computed, sorted, matched and
-dropped a few outputs at a time; and since the penalty is a number, its derivative by e and r can
-be computed on the way.  What remains is [samples, c] and [samples, k], and the memory, kept once.
+(`matching.gradients`).  At the size of DomainNet these are half a gigabyte, of which autograd would
+keep several copies.  But PDM is a sum over dimensions, so the gradients can be computed, sorted and
+matched block by block.  The penalty is a number, so its derivative by e and r can be computed along
+with it.  What remains is [samples, c] and [samples, k], and one copy of the memory.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from shiftproof.matching.call import Matching
 from shiftproof.matching.gradients import LinearGradients
-from shiftproof.matching.memory import Matching
 from shiftproof.matching.parallel import side_by_side
 from shiftproof.matching.quantiles import from_levels, to_levels
 from shiftproof.matching.sorting import sort_rows, sorted_values
 from shiftproof.matching.spread import centred, slope
 
 Block = tuple[slice, slice]
+# Sums over the samples' features and residuals, for each bundle.
+Slopes = list[tuple[Tensor, Tensor]]
 
 
 def match_linear_head(x: LinearGradients, how: Matching) -> Tensor:
-    """Return the penalty of the gradients of a linear head, moving the memory if there is one."""
+    """Return the penalty of the gradients of a linear head, and update the memory if any."""
     is_asked = torch.is_grad_enabled() and (x.features.requires_grad or x.residual.requires_grad)
     penalty: Tensor = _LinearHeadMatch.apply(x.features, x.residual, x, how, is_asked)
     return penalty
 
 
 class _LinearHeadMatch(torch.autograd.Function):
-    """The penalty by its two differentiable factors; the derivative is computed along with it."""
+    """The penalty as a function of features and residuals, with its derivative."""
 
     @staticmethod
     def forward(
@@ -50,9 +52,12 @@ class _LinearHeadMatch(torch.autograd.Function):
                 total += _match(bundles, block, how, slopes if asked else None)
             return [total, *itertools.chain(*slopes)]
 
-        found = side_by_side(match, _shared_out(x.blocks(), features))  # by each thread
-        total, *slopes = (torch.stack(parts).sum(dim=0) for parts in zip(*found, strict=True))
-        count = x.dims * how.points(x.sizes)
+        by_thread = side_by_side(match, _split(x.blocks(), features))
+        total, *slopes = (torch.stack(parts).sum(dim=0) for parts in zip(*by_thread, strict=True))
+        domains, levels = len(x.sizes), x.sizes[0]
+        if how.memory is not None:
+            domains, _, levels = how.memory.sums.shape
+        count = domains * x.dims * (levels - 2 * how.trim if how.widths is None else 1)
         by_features, by_residual = (
             torch.cat([part.transpose(1, 2).flatten(0, 1) for part in parts]) / count
             for parts in (slopes[::2], slopes[1::2])
@@ -82,27 +87,18 @@ class _Bundle(NamedTuple):
 
 
 def _bundles(x: LinearGradients, rules: Sequence[Tensor | None]) -> list[_Bundle]:
-    """Return all domains as one bundle if their sizes agree, else each by itself."""
+    """Return one bundle of all domains if their sizes agree, else one for each."""
     lengths = [sum(x.sizes)] if len(set(x.sizes)) == 1 else list(x.sizes)
+    parts = zip(torch.split(x.features, lengths), torch.split(x.residual, lengths), strict=True)
     bundles = []
-    for i, pair in enumerate(
-        zip(*(torch.split(part, lengths) for part in (x.features, x.residual)), strict=True)
-    ):
-        r, e = (part.view(-1, x.sizes[i], part.shape[1]).transpose(1, 2) for part in pair)
-        bundles.append(_Bundle(r.contiguous(), e.contiguous(), rules[i]))
+    for size, rule, pair in zip(x.sizes, rules, parts, strict=False):
+        r, e = (part.view(-1, size, part.shape[1]).transpose(1, 2).contiguous() for part in pair)
+        bundles.append(_Bundle(r, e, rule))
     return bundles
 
 
-def _match(
-    bundles: Sequence[_Bundle],
-    block: Block,
-    how: Matching,
-    slopes: Sequence[tuple[Tensor, Tensor]] | None,
-) -> Tensor:
-    """Return Σ |D|^p over the dimensions of one block; add its derivative to ``slopes``, if any."""
-    outputs, features = block
-    k = bundles[0].r.shape[1]
-    dims = slice(outputs.start * k + features.start, (outputs.stop - 1) * k + features.stop)
+def _match(bundles: list[_Bundle], block: Block, how: Matching, slopes: Slopes | None) -> Tensor:
+    """Return Σ |D|^p over the dimensions of one block; add its derivative to `slopes`, if any."""
     ranked, places = [], []
     for bundle in bundles:
         points = bundle.points(block)
@@ -112,6 +108,9 @@ def _match(
             values, place = sort_rows(points)
             places.append(place)
         ranked.append(to_levels(values, bundle.rule))
+    outputs, features = block
+    k = bundles[0].r.shape[1]
+    dims = slice(outputs.start * k + features.start, (outputs.stop - 1) * k + features.stop)
     moved = how.moved(ranked[0] if len(ranked) == 1 else torch.cat(ranked), dims)
     deviation = centred(moved, how.shares)
     if how.trim:
@@ -125,19 +124,25 @@ def _match(
         if how.widths is not None:
             by_level = by_level * how.widths
         parts = torch.split(by_level, [len(bundle.r) for bundle in bundles])
-        for bundle, place, part, (by_r, by_e) in zip(bundles, places, parts, slopes, strict=True):
-            by_value = from_levels(part, bundle.rule, bundle.r.shape[2])
-            by_point = torch.empty_like(by_value).scatter_(-1, place, by_value)
-            by_point = by_point.view(
-                len(bundle.r), outputs.stop - outputs.start, -1, place.shape[2]
-            )
-            by_r[:, features] += (by_point * bundle.e[:, outputs, None]).sum(dim=1)
-            by_e[:, outputs] += (by_point * bundle.r[:, None, features]).sum(dim=2)
+        for bundle, place, part, own in zip(bundles, places, parts, slopes, strict=True):
+            by_value = from_levels(part, bundle.rule, place.shape[2])
+            _add_slopes(bundle, block, torch.empty_like(by_value).scatter_(2, place, by_value), own)
     return powered.sum(dtype=_accumulator(powered))
 
 
-def _shared_out(blocks: list[Block], like: Tensor) -> list[list[Block]]:
-    """Split blocks among as many threads as torch uses, neighbours together, if it is worth it."""
+def _add_slopes(
+    bundle: _Bundle, block: Block, by_point: Tensor, own: tuple[Tensor, Tensor]
+) -> None:
+    """Add the derivative by r and e, given that by the points e rᵀ [domains, dims, batch]."""
+    outputs, features = block
+    e, r = bundle.e[:, outputs, None], bundle.r[:, None, features]
+    by_point = by_point.view(len(e), e.shape[1], r.shape[2], -1)
+    own[0][:, features] += (by_point * e).sum(dim=1)
+    own[1][:, outputs] += (by_point * r).sum(dim=2)
+
+
+def _split(blocks: list[Block], like: Tensor) -> list[list[Block]]:
+    """Split the blocks across as many threads as torch uses, neighbours together."""
     threads = torch.get_num_threads() if like.device.type == "cpu" else 1
     if len(blocks) < 2 * threads:
         return [blocks]
@@ -146,5 +151,5 @@ def _shared_out(blocks: list[Block], like: Tensor) -> list[list[Block]]:
 
 
 def _accumulator(x: Tensor) -> torch.dtype:
-    """Return in which precision to sum up; MPS has no float64."""
+    """Return in which precision to sum; MPS has no float64."""
     return x.dtype if x.device.type == "mps" else torch.float64

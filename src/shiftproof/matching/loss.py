@@ -1,4 +1,4 @@
-"""IDM's two penalties (Algorithm 2 of the paper) as one module for a loop of your own."""
+"""IDM's two penalties (Algorithm 2 of the paper) as one module for any training loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shiftproof.models.risk import logit_residual
 
 
 def _setting(term: str, name: str) -> Any:
-    """Return an attribute of the module that is one of its terms'."""
+    """Return a property that stands for an attribute of a term."""
     return property(
         lambda self: getattr(getattr(self, term), name),
         lambda self, value: setattr(getattr(self, term), name, value),
@@ -30,52 +30,52 @@ def _setting(term: str, name: str) -> Any:
 
 
 class InterDomainMatching(nn.Module):
-    """λ₁ L_G + λ₂ L_R: what IDM adds to the risk, from a batch in which every sample has a domain.
+    """λ₁ L_G + λ₂ L_R: what IDM adds to the risk of a batch in which every sample has a domain.
 
         penalty = matching(features, logits, labels, domains)
         loss = cross_entropy(logits, labels) + penalty
 
     L_G matches the per-sample gradients of the cross-entropy by the head's parameters across
-    domains, and L_R the features themselves (`IDM`; this is its
-    default variant, the authors').  Names and defaults are those of IDM's hyper-parameters; note
-    that L_G then begins after 1500 calls.  Groups may be of unequal sizes, which are matched by
-    quantiles.
+    domains, and L_R the features themselves.  Names, defaults and the variant (`authors`) are those
+    of `IDM`.  Note that L_G begins after 1500 calls by default.  The domains may have different
+    numbers of samples; they are matched by quantiles.
 
     Args:
-        gradient_weight: λ₁; 0 leaves gradients out, and what they cost.
-        representation_weight: λ₂; 0 leaves representations out.
-        gradient_warmup: calls before L_G is added; its memory begins with the first.
-        representation_warmup: the same of L_R.
-        gradient_ema: γ₁, memory of L_G; 0 matches each batch on its own.
-        representation_ema: γ₂, of L_R.
-        match_within: ``class`` matches the features of each class with themselves, for domains
-            that hold the classes in different shares; needs γ₂ = 0.
+        gradient_weight: λ₁; with 0, gradients are not computed.
+        representation_weight: λ₂; with 0, representations are not matched.
+        gradient_warmup: calls before L_G is added; its moving average begins with the first call.
+        representation_warmup: the same for L_R.
+        gradient_ema: γ₁, memory of L_G; 0 matches each batch by itself.
+        representation_ema: γ₂, the same for L_R.
+        match_within: `class` matches features class by class, for domains that hold the classes in
+            different shares; needs γ₂ = 0.
         order: 2 for the KL form of PDM, 1 for Wasserstein.
-        trim: extreme gradients left out at each end, per dimension.
-        head: leave it out for a linear head with a bias, whose gradients come in closed form from
-            features and logits.  Any other head is given here, and is neither registered nor saved
-            with the matching; it must treat samples independently.
-        join_processes: match the joined batch of all processes of ``torch.distributed``, if in use.
+        trim: how many extreme gradients to leave out at each end, per dimension.
+        head: not needed for a linear head with a bias, whose gradients follow from features and
+            logits.  Pass any other head here.  It is not registered or saved with the matching, and
+            must treat samples independently.
+        join_processes: match the joined batch of all processes of `torch.distributed`, if in use.
             The penalty is then the same in each, and the gradients that DistributedDataParallel
             averages are those of one process with the joined batch.
         check: look for NaN, infinity and impossible labels.  Without it such a batch has a penalty
             of NaN and is not remembered.
 
-    **One step is one call** in training mode: ``steps`` counts them, and both memories and the
-    count are in ``state_dict``.  After ``eval()`` a call only measures: it changes nothing and
-    speaks to no other process.
+    **One step is one call** in training mode.  `steps` counts the calls, and `state_dict` holds the
+    count and both moving averages.  After `eval()` a call only measures: it changes nothing and
+    does not communicate with other processes.
 
-    **Domains that are absent** from a batch: what a call has seen weighs γᵏ after k calls, so a
-    domain's memory still counts while it is absent, and fades
-    (`FadingMatch`).  Without memory (γ = 0) only the domains of
-    the batch are matched.  A single domain, with none remembered, has penalty 0.
+    **Domains that are absent** from a batch still count by what is remembered of them, with weight
+    γᵏ after k calls (`MovingMatch`).  Without memory (γ = 0) only the domains of the batch are
+    matched.  A single domain, with none remembered, has penalty 0.
 
-    **Precision**: computed in float32 or better, under autocast too.  **torch.compile** leaves the
-    call out (a graph break), since the sizes of the groups differ from call to call.  **Waiting**:
-    grouping needs the domains on the host.  If they are still there (as a data loader gives them)
-    and ``check=False``, no GPU is waited for; otherwise once a call.  ``class`` waits more often.
+    **Precision**: float32 or better, also under autocast.  **torch.compile** skips the call (a
+    graph break), since the sizes of the groups change from call to call.  **Waiting for a GPU**:
+    grouping needs the domains on the host.  If they are there (as a data loader returns them) and
+    `check=False`, a call does not wait for the GPU; otherwise it waits once.  **Memory**: a linear
+    head's gradients are matched block by block (`matching.linear_head`), so the penalty can be
+    differentiated once; all gradients of any other head are held.
 
-    ``measured`` holds L_G and L_R of the last call, as far as computed, without weights.
+    `measured` holds L_G and L_R of the last call, if they were computed, without weights.
 
     >>> matching = InterDomainMatching(gradient_weight=0, representation_weight=3)
     >>> features = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
@@ -117,13 +117,13 @@ class InterDomainMatching(nn.Module):
             {"gradient_ema": gradient_ema, "representation_ema": representation_ema},
         )
         if order not in (1, 2):
-            raise InvalidValue(f"order must be 1 or 2, not {order!r}")
+            raise InvalidValue(f"`order` must be 1 or 2, not {order!r}")
         if match_within not in ("all", "class"):
-            raise InvalidValue(f"match_within must be 'all' or 'class', not {match_within!r}")
+            raise InvalidValue(f"`match_within` must be 'all' or 'class', not {match_within!r}")
         if match_within == "class" and representation_ema > 0:
             raise InvalidValue(
-                "match_within='class' has no moving average, since every batch holds other shares"
-                " of the classes: set representation_ema=0"
+                '`match_within="class"` has no moving average, since every batch holds other shares'
+                " of the classes: set `representation_ema=0`"
             )
         self.gradients = MatchingTerm(
             gradients, gradient_weight, gradient_warmup, gradient_ema, order=order, trim=trim
@@ -150,8 +150,8 @@ class InterDomainMatching(nn.Module):
     ) -> Tensor:
         """Return the penalty of one batch, a scalar ≥ 0.
 
-        features [n, k] are what the head is given and logits [n, c] (or [n, 1] for two classes)
-        what it returns; labels [n] are class numbers and domains [n] any integers.
+        features [n, k] are the input of the head and logits [n, c] (or [n, 1] for two classes) its
+        output; labels [n] are class numbers and domains [n] any integers.
         """
         ids = as_ids(domains, labels.device)
         check_shapes(features, logits, labels, ids)
@@ -205,11 +205,11 @@ class InterDomainMatching(nn.Module):
         return torch.split(found.squeeze(0), sizes)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return the count of steps, for ``state_dict``."""
+        """Return the count of steps, for `state_dict`."""
         return {"steps": self.steps}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take up the count of steps."""
+        """Set the count of steps."""
         self.steps = state["steps"]
 
 

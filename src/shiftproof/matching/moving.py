@@ -10,8 +10,8 @@ from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.late_buffers import LateBuffers
+from shiftproof.matching.call import Matching, Memory
 from shiftproof.matching.gradients import LinearGradients
-from shiftproof.matching.memory import Matching, Memory
 from shiftproof.matching.pdm import Points, group_sizes, like, match, pdm
 from shiftproof.matching.quantiles import overlap
 from shiftproof.matching.spread import check_order, check_trim
@@ -31,14 +31,14 @@ class MovingMatch(LateBuffers):
 
     If every call holds every domain, Sᵢ is the moving average of the paper,
     x̄ₜ = γ x̄ₜ₋₁ + (1 − γ) sort(xₜ), divided by 1 − γ.  The authors' code divides so too, which makes
-    the gradient of the newest points independent of γ: this is ``corrected``.  Without it the
+    the gradient of the newest points independent of γ: this is `corrected`.  Without it the
     penalty is that of the paper's average, (1 − γ)ᵖ times as large.
 
     The number of levels is the largest group's size in the first call.  Groups of another size are
     brought to these levels (`matching.quantiles`).  A call in evaluation mode is not remembered,
     nor one that holds NaN or infinity.
 
-    The state is ``sums`` [domains, dims, levels], ``masses`` [domains] and ``domains``, their ids.
+    The state is `sums` [domains, dims, levels], `masses` [domains] and `domains`, their ids.
     """
 
     late = ("sums", "masses", "domains")
@@ -56,13 +56,13 @@ class MovingMatch(LateBuffers):
         self.order = check_order(order)
         self.trim = trim
         self.scale = 1.0 if corrected else (1 - gamma) ** order
-        self._known: list[int] = []  # as ``domains``, but read without waiting for a device
+        self._known: list[int] = []  # as `domains`, but read without waiting for a device
 
     def forward(self, x: Points, domains: Sequence[int] | None = None) -> Tensor:
         """Take in x and return the penalty.
 
         x: [domains, batch, dims], or groups [batchᵢ, dims], or the gradients of a linear head.
-        ``domains`` are their ids, by default 0, 1, …
+        `domains` are their ids, by default 0, 1, …
         """
         if self.gamma == 0:
             return pdm(x, self.order, self.trim)
@@ -92,7 +92,7 @@ class MovingMatch(LateBuffers):
         return Memory(sums, self.gamma, rows, _shares(moved), kept)
 
     def _past(self, x: Points, count: int, levels: int) -> tuple[Tensor, Tensor]:
-        """Return sums and masses of ``count`` domains; those of new domains are 0."""
+        """Return sums and masses of `count` domains; those of new domains are 0."""
         dims = x.dims if isinstance(x, LinearGradients) else x[0].shape[1]
         if self.sums is None or self.masses is None:
             return like(x).new_zeros(count, dims, levels), like(x).new_zeros(count)

@@ -1,8 +1,7 @@
-"""A few threads that compute side by side, each of them alone.
+"""Split a long series of small operations across threads.
 
-torch shares every single operation among its threads, which meet again after each; a long series of
-small ones is better dealt out as a whole.  The workers here use one thread each, so that none of
-torch's own wait, and spin, meanwhile.
+torch splits each operation across its threads, and they wait for each other after each one.  A long
+series of small operations is faster if every thread does a part of the series by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Result = TypeVar("Result")
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Return ``work`` of each item, in order; by as many threads as torch uses."""
+    """Return `work` of each item, in order, computed by as many threads as torch uses."""
     count = torch.get_num_threads()
     if count == 1 or len(items) == 1:
         return [work(item) for item in items]
@@ -34,12 +33,12 @@ def _workers(count: int) -> ThreadPoolExecutor:
 
     def begin() -> None:
         torch.set_num_threads(1)
-        torch.get_num_threads()  # torch sets a thread up at its first question, once and for all
+        torch.get_num_threads()  # without this call torch sets the number later
         ready.wait()
 
     pool = ThreadPoolExecutor(count, "shiftproof", initializer=begin)
     for _ in range(count):
-        pool.submit(int)  # each brings one more worker into being
+        pool.submit(int)  # each starts one more worker
     ready.wait()
-    torch.set_num_threads(before)  # of the caller, and of threads to come
+    torch.set_num_threads(before)  # the workers have changed it
     return pool

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.upcast import widened
+from shiftproof.matching.call import Matching
 from shiftproof.matching.gradients import LinearGradients
 from shiftproof.matching.linear_head import match_linear_head
-from shiftproof.matching.memory import Matching
 from shiftproof.matching.quantiles import merged_levels, to_levels
 from shiftproof.matching.sorting import sorted_rows
 from shiftproof.matching.spread import Order, check_order, check_trim, spread

@@ -1,4 +1,4 @@
-"""One batch out of the batches of several processes (``torch.distributed``)."""
+"""Join the batches of several processes (`torch.distributed`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def process_count() -> int:
-    """Return how many processes train together; 1 where ``torch.distributed`` is not in use."""
+    """Return how many processes train together; 1 if `torch.distributed` is not in use."""
     in_use = dist.is_available() and dist.is_initialized()
     return dist.get_world_size() if in_use else 1
 
@@ -18,9 +18,9 @@ def process_count() -> int:
 def join(features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> Batch:
     """Return the samples of all processes, in the order of their ranks; sizes may differ.
 
-    Every process computes the same penalty of the joined batch, and its gradient by that process's
-    own samples.  DistributedDataParallel then averages over the processes what should be summed,
-    so the gradient is multiplied by their number here.  Nothing is sent in the backward pass.
+    Every process computes the same penalty of the joined batch, and its gradient by its own
+    samples.  DistributedDataParallel then averages these gradients, which should be summed, so they
+    are multiplied by the number of processes here.  Nothing is sent in the backward pass.
     """
     points = torch.cat([features, logits], dim=1)
     codes = torch.stack([labels.to(points.device), domains.to(points.device)], dim=1).long()
@@ -38,7 +38,7 @@ def join(features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> B
 
 
 def _gather(x: Tensor, sizes: list[int] | None = None) -> list[Tensor]:
-    """Return x of every process, filled up with zeros to the largest size."""
+    """Return x of every process, padded with zeros to the largest size."""
     x = x.detach()
     if sizes is not None:
         x = torch.cat([x, x.new_zeros(max(sizes) - len(x), *x.shape[1:])])

@@ -7,7 +7,7 @@ The quantile function of b sorted values x₍₁₎ ≤ … ≤ x₍b₎ is the 
 - `overlap` takes the mean over each of n equal shares, the nearest distribution of n equal weights
   in the W₂ sense: the levels stay the same from call to call.
 
-Either gives a ``rule`` for each group: the positions of its values, or a matrix.
+Either gives a `rule` for each group: the positions of its values, or a matrix.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 def merged_levels(sizes: Sequence[int], trim: int, like: Tensor) -> tuple[list[Tensor], Tensor]:
     """Return the position of each group's value at each level, and the widths of the levels.
 
-    ``trim`` values of the smallest group are left out at each end, and the same share of the
+    `trim` values of the smallest group are left out at each end, and the same share of the
     others.  The widths sum to 1.
     """
     cut = trim / min(sizes)

@@ -1,4 +1,4 @@
-"""Some dimensions in place of all: an unbiased estimate of PDM for very large gradients."""
+"""A random sample of dimensions: an unbiased estimate of PDM for very large gradients."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from shiftproof.core.late_buffers import LateBuffers
 
 
 class SampledDimensions(LateBuffers):
-    """Which of P dimensions to match: ``count`` different ones, each set alike probable.
+    """`count` of P dimensions, drawn without replacement.
 
-    PDM is a mean over dimensions, so that its mean over these has PDM for its expectation, and as
-    its variance, with s² the variance of the single dimensions' penalties,
+    PDM is a mean over dimensions, so the mean over a sample has the expectation PDM, and with s²
+    the variance of the penalties of single dimensions it has the variance
 
         (s² / count) · (1 − count / P).
 
-    They are ``redrawn`` at every step, unless a moving average remembers what was sorted: the same
-    dimensions must then come again, and one draw serves the whole run (and is saved with it).
+    They are `redrawn` at every step, unless there is a moving average.  It needs the same
+    dimensions each time, so one draw serves the whole run and is saved with it.
     """
 
     late = ("dims",)
@@ -29,7 +29,7 @@ class SampledDimensions(LateBuffers):
         self.redrawn = redrawn
 
     def drawn(self, total: int, generator: torch.Generator) -> Tensor:
-        """Return the dimensions of this step, of ``total``; all of them if they are not more."""
+        """Return the dimensions of this step, out of `total`; all of them if `count` is larger."""
         if self.redrawn:
             return self._draw(total, generator)
         if self.dims is None:

@@ -1,10 +1,10 @@
-"""Sorting many short rows, with the order that brings each back: the inner loop of matching.
+"""Sort many short rows and return where each value came from: the inner loop of matching.
 
-torch's sort of float32 on a CPU takes some 40 ns an element.  NumPy's has vector instructions for
-plain float64, and is about ten times as fast, but returns no order.  A float32 leaves the last 29
-bits of a float64 free: each element carries its position there, the rows are sorted as float64, and
-values and positions are read off.  Values that are equal in float32 stand next to each other in
-either way, so the outcome is torch's but for the order among equals.
+torch sorts float32 on a CPU in about 40 ns an element.  NumPy sorts float64 with vector
+instructions, about ten times as fast, but returns no positions.  A float32 leaves the last 29 bits
+of a float64 free.  So each element carries its position there, the rows are sorted as float64, and
+values and positions are read from the result.  The result is that of torch, except for the order
+among equal values.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from shiftproof.matching.parallel import side_by_side
 
 # Bits of a float64's mantissa that no float32 uses.
 _FREE_BITS = 29
-# Of rows this long, zeros are worth finding first if there are so many.
+# In rows at least this long, with at least this share of zeros, only the other values are sorted.
 _LONG, _MANY_ZEROS = 4096, 0.25
-# Fewer values than this are sorted sooner than a thread is woken.
+# Fewer values than this are sorted in one thread.
 _WORTH_A_THREAD = 1 << 15
 
 
@@ -45,12 +45,12 @@ def sort_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     bits |= torch.arange(n)
     _sort_in_place(keys)
     values = keys.float()
-    bits &= (1 << _FREE_BITS) - 1  # of the keys nothing else is needed any more
+    bits &= (1 << _FREE_BITS) - 1  # only the positions are needed now
     return values, bits
 
 
 def _sort_sparse_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort rows that are 0 in many places, as behind a ReLU: only what is not 0 need be sorted."""
+    """Sort rows with many zeros, as after a ReLU, by sorting the other values only."""
     n = x.shape[-1]
     values, order = (
         torch.zeros_like(x, memory_format=torch.contiguous_format),
@@ -65,7 +65,7 @@ def _sort_sparse_rows(x: Tensor) -> tuple[Tensor, Tensor]:
         bits |= there
         keys.sort()
         below, above = int(np.searchsorted(keys, 0.0)), n - len(there)
-        above += below  # where what is larger than 0 begins
+        above += below  # where the values above 0 begin
         ranked[:below], ranked[above:] = keys[:below], keys[below:]
         bits &= (1 << _FREE_BITS) - 1
         places[:below], places[above:] = bits[:below], bits[below:]
@@ -79,7 +79,7 @@ def _share_of_zeros(x: Tensor) -> float:
 
 
 def sorted_rows(x: Tensor) -> Tensor:
-    """Return x [..., n] sorted along the last axis; gradients flow back to where values were."""
+    """Return x [..., n] sorted along the last axis; differentiable."""
     if not _can_carry_positions(x):
         values: Tensor = x.sort(dim=-1).values
         return values
@@ -90,7 +90,7 @@ def sorted_rows(x: Tensor) -> Tensor:
 
 
 def sorted_values(x: Tensor) -> Tensor:
-    """Return x [..., n] sorted along the last axis, without gradient; x stays as it is."""
+    """Return x [..., n] sorted along the last axis, without gradient; x does not change."""
     x = x.detach()
     if not _can_carry_positions(x):
         values: Tensor = x.sort(dim=-1).values
@@ -114,17 +114,17 @@ class _Sorted(torch.autograd.Function):
 
 
 def _sort_in_place(x: Tensor) -> None:
-    """Sort the rows of a contiguous tensor; NumPy does so without Python's lock."""
+    """Sort the rows of a contiguous tensor in several threads; NumPy releases Python's lock."""
     rows = x.view(-1, x.shape[-1]).numpy()
     parts = max(1, min(torch.get_num_threads(), len(rows), rows.size // _WORTH_A_THREAD))
     side_by_side(lambda part: part.sort(axis=-1), np.array_split(rows, parts))
 
 
 def _can_carry_positions(x: Tensor) -> bool:
-    """Whether NumPy can sort x as float64: single precision, on the CPU, and no tracer's stand-in.
+    """Whether NumPy can sort x as float64: float32 on the CPU, and not traced or transformed.
 
-    An infinite value becomes NaN by a position in its last bits, and a NaN forgets its position;
-    neither matters, for a penalty that is not finite ends a run.
+    With a position in its last bits an infinite value becomes NaN, and a NaN loses its position.
+    Neither matters: the penalty is not finite in any case.
     """
     return (
         x.dtype == torch.float32

@@ -19,7 +19,7 @@ Order = Literal[1, 2]
 
 
 def centred(x: Tensor, shares: Tensor | None = None) -> Tensor:
-    """Return D; ``shares`` [domains, 1, …] has as many axes as x, and None means 1/m each."""
+    """Return D; `shares` [domains, 1, …] has as many axes as x, and None means 1/m each."""
     if shares is None:
         return x - x.mean(dim=0)
     return x.addcmul(shares, x.sum(dim=0), value=-1)
@@ -30,7 +30,7 @@ def spread(
 ) -> Tensor:
     """Return the spread of x [domains, dims, levels], a scalar ≥ 0.
 
-    ``widths`` [levels], which sum to 1, weigh levels that are not equally wide.
+    `widths` [levels], which sum to 1, weigh levels that are not equally wide.
     """
     deviation = centred(x, shares)
     powered = deviation.square() if order == 2 else deviation.abs()

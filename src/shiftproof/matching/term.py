@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal
 
 import torch
@@ -21,7 +22,7 @@ Matched = tuple[Any, ...]
 class Outputs:
     """What a network gives for one batch: [domains, batch, …], or one group for each domain.
 
-    ``domains`` are their ids, if they are not 0, 1, …  The gradients are computed when first asked
+    `domains` are their ids, if they are not 0, 1, …  The gradients are computed when first asked
     for, since not every step needs them.
     """
 
@@ -41,9 +42,9 @@ class Outputs:
 class MatchingTerm(nn.Module):
     """λ PDM(·; γ) from step t on (Algorithm 2, lines 10–12 and 14–16).
 
-    ``points`` gives ``match`` its arguments, from `Outputs`.  Steps count from 0.  The variant
-    ``authors`` matches after t steps, and its moving average runs from the first step on; the
-    variant ``paper`` matches from the t-th step on, and its average begins there.
+    `points` gives `match` its arguments, from `Outputs`.  Steps count from 0.  The variant
+    `authors` matches after t steps, and its moving average runs from the first step on; the
+    variant `paper` matches from the t-th step on, and its average begins there.
     """
 
     def __init__(
@@ -80,25 +81,12 @@ class MatchingTerm(nn.Module):
         return penalty
 
     def match_within_classes(self, match: nn.Module) -> None:
-        """Match representations class by class from now on, by ``match``."""
+        """Match representations class by class from now on, by `match`."""
         self.match, self.points = match, labelled_representations
 
 
-def gradients(outputs: Outputs) -> Matched:
-    """Match gradients, domain by domain."""
-    return outputs.gradients, outputs.domains
-
-
-def representations(outputs: Outputs) -> Matched:
-    """Match representations."""
-    return outputs.representations, outputs.domains
-
-
-def labelled_representations(outputs: Outputs) -> Matched:
-    """Match representations class by class."""
-    return outputs.representations, outputs.labels, outputs.classes
-
-
-def risks(outputs: Outputs) -> Matched:
-    """Match risks."""
-    return outputs.risks, outputs.domains
+# What a term can match: the arguments of its `match`, from `Outputs`.
+gradients = attrgetter("gradients", "domains")
+representations = attrgetter("representations", "domains")
+labelled_representations = attrgetter("representations", "labels", "classes")
+risks = attrgetter("risks", "domains")

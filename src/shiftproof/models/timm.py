@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from shiftproof.core.errors import UnknownName
 from shiftproof.models.pretrained import IMAGENET, PixelStatistics, PretrainedModel, downloading
@@ -61,13 +61,15 @@ class TimmModel(PretrainedModel):
         return PixelStatistics(tuple(published.mean), tuple(published.std))
 
     def _load_file(self, network: nn.Module, channels: int) -> None:
+        from timm.models import adapt_input_conv
+
         published: dict[str, Any] = network.pretrained_cfg  # type: ignore[assignment]
         tensors = read_weights(self.weights)
-        own = network.state_dict()
         for layer in _names(published.get("first_conv")):
-            key = f"{layer}.weight"
-            if key in tensors and key in own and tensors[key].shape != own[key].shape:
-                tensors[key] = self._with_channels(tensors[key], channels)
+            weight = tensors.get(f"{layer}.weight")
+            # The weights of another architecture stay as they are: load_weights raises the error.
+            if channels != 3 and weight is not None and weight.ndim == 4 and weight.shape[1] == 3:
+                tensors[f"{layer}.weight"] = adapt_input_conv(channels, weight)
         load_weights(
             network,
             tensors,
@@ -75,14 +77,6 @@ class TimmModel(PretrainedModel):
             architecture=self.name,
             classifiers=[*CLASSIFIERS, *_names(published.get("classifier"))],
         )
-
-    def _with_channels(self, weight: Tensor, channels: int) -> Tensor:
-        from timm.models import adapt_input_conv
-
-        if channels == 3 or weight.ndim != 4 or weight.shape[1] != 3:
-            return weight  # another architecture: load_weights raises the error
-        adapted: Tensor = adapt_input_conv(channels, weight)
-        return adapted
 
 
 def full_name(name: str, ours: Iterable[str] = ()) -> str:

@@ -44,11 +44,11 @@ def medians(taken: Mapping[str, list[float]]) -> dict[str, float]:
 
 
 def allocated_peak(work: Work) -> int:
-    """Return by how many bytes tensors (on the CPU) and arrays grew at most while ``work`` ran.
+    """Return by how many bytes tensors (on the CPU) and arrays grew at most while `work` ran.
 
     Resident pages depend on which holes the allocator finds, and jump by the size of an activation
     from run to run.  The sum of what is allocated does not.  Torch's profiler reports every
-    allocation of a tensor, its operators' scratch space included, and ``tracemalloc`` those of
+    allocation of a tensor, its operators' scratch space included, and `tracemalloc` those of
     NumPy and Python.  The peaks of both are added, as if they had come at the same moment.  The
     work is done twice and counted the second time: it may free what it allocated the time before,
     which the profiler must have seen.

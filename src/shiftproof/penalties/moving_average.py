@@ -10,7 +10,7 @@ from shiftproof.core.late_buffers import LateBuffers
 class MovingAverage(LateBuffers):
     """x̄ₜ = γ x̄ₜ₋₁ + (1 − γ) xₜ with x̄₀ = 0; only xₜ carries a gradient.
 
-    With ``corrected`` the result is x̄ₜ / (1 − γ), as in the code of Fishr (Rame et al., 2022)
+    With `corrected` the result is x̄ₜ / (1 − γ), as in the code of Fishr (Rame et al., 2022)
     and of IDM: the gradient that reaches xₜ then does not depend on γ.
 
     The average is a buffer, so it is saved, moved and restored with the model.
@@ -29,7 +29,7 @@ class MovingAverage(LateBuffers):
         self.corrected = corrected
 
     def forward(self, x: Tensor) -> Tensor:
-        """Take in ``x`` and return the new average, of the same shape."""
+        """Take in `x` and return the new average, of the same shape."""
         if self.gamma == 0:
             return x
         current = (1 - self.gamma) * x

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from shiftproof.core.files import write_atomically
-from shiftproof.paper.comparison import Cell as Figure
-from shiftproof.paper.comparison import Comparison
+from shiftproof.paper.comparison import Cell as Figure, Comparison
 from shiftproof.paper.studies import Findings
 from shiftproof.reporting.dynamics import write_dynamics
 from shiftproof.reporting.renderers.latex import as_aligned_latex

@@ -37,18 +37,18 @@ def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunCon
     """Return the positions in these domains that a run was not trained on."""
     found = {}
     for index, domain in enumerate(dataset.domains):
-        if domain.name in run.test_domains:
-            found[domain.name] = np.arange(len(domain))
-        else:
-            split = split_domain(len(domain), run.holdout, run.data_seed, index)
-            found[domain.name] = np.sort(split.out)
-    for name in domains:
-        if len(found[name]) == 0:
+        if domain.name not in domains:
+            continue
+        rows = np.arange(len(domain))
+        if domain.name not in run.test_domains:
+            rows = np.sort(split_domain(len(domain), run.holdout, run.data_seed, index).out)
+        if len(rows) == 0:
             raise DataError(
-                f"the run was trained on every sample of domain {name!r}, and samples that it has"
-                " seen show nothing; train with `holdout` above 0, or leave the domain out"
+                f"the run was trained on every sample of domain {domain.name!r}, and samples that"
+                " it has seen show nothing; train with `holdout` above 0, or leave the domain out"
             )
-    return {name: found[name] for name in dataset.domain_names if name in domains}
+        found[domain.name] = rows
+    return found
 
 
 def view_of_run(

@@ -12,8 +12,14 @@ from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json
-from shiftproof.sweeps.results import STATUSES, Evaluation, Origin, OutputShift, RunOutcome
-from shiftproof.sweeps.results import positions as positions_of
+from shiftproof.sweeps.results import (
+    STATUSES,
+    Evaluation,
+    Origin,
+    OutputShift,
+    RunOutcome,
+    positions as positions_of,
+)
 from shiftproof.training.records import Record
 from shiftproof.training.run_folder import RunFolder
 

@@ -164,29 +164,10 @@ def configure(
 ) -> RunConfig:
     """Return the configuration of a run, with all names and values checked and defaults filled in.
 
-    Args:
-        dataset: the loaded data, made with `data_seed`.
-        algorithm: a name of `ALGORITHMS`.
-        test_domains: domains that are not trained on; by default, all are trained on.
-        backbone: a name of `MODELS` or of timm; by default that of the dataset.
-        hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults;
-            `weights` may be the path of a file.
-        steps: number of updates.
-        eval_every: evaluate after update 1, 1 + eval_every, … and the last; 0 for the last only.
-        evaluate: which of `EVALUATIONS`.
-        holdout: the share of each domain that is held out from training; by default 0.2, and 0
-            for algorithms that are fitted at once, which hold out whole domains instead.
-        seed: seed of starting weights, batches and noise.
-        data_seed: seed of generated data and splits; by default `seed`.
-        device: auto, cpu, cuda, mps.
-        precision: fp32 or bf16 (autocast).
-        average: which weights to score, of `AVERAGES`: the last ones, their moving average, SWAD's
-            mean over the valley of the validation risk, or those with the lowest validation risk
-            (`best`).
-        augment_validation: evaluate the training domains on random views of their images, as
-            DomainBed does, instead of whole images.
-        fewest_training_domains: the smallest number of training domains; 1 is for runs that leave
-            out most domains to choose hyper-parameters.
+    The parameters are those of `shiftproof.train`.  `dataset` is the loaded data, made with
+    `data_seed`; `evaluate` are some of `EVALUATIONS`, and `average` is one of `AVERAGES`.
+    `fewest_training_domains` must be left for training; 1 is for runs that leave out most domains
+    to choose hyper-parameters.
     """
     if len(dataset.classes) < 2:
         raise DataError(

@@ -111,10 +111,7 @@ def evaluate(
             kept.append((logits.cpu(), labels.cpu()))
     algorithm.train(was_training)
     n = len(subset.index)
-    outputs = None
-    if kept:
-        logits, labels = map(torch.cat, zip(*kept, strict=True))
-        outputs = (logits, labels)
+    outputs = (torch.cat([x for x, _ in kept]), torch.cat([y for _, y in kept])) if kept else None
     return Score(correct.item() / n, risk.item() / n, outputs)
 
 

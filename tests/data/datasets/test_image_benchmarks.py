@@ -14,8 +14,7 @@ from PIL import Image
 from shiftproof.core.errors import DataError
 from shiftproof.data import DATASETS
 from shiftproof.data.base import silent
-from shiftproof.data.datasets.domain_net import COUNTS as DOMAIN_NET_COUNTS
-from shiftproof.data.datasets.domain_net import DomainNet
+from shiftproof.data.datasets.domain_net import COUNTS as DOMAIN_NET_COUNTS, DomainNet
 from shiftproof.data.datasets.image_benchmark import ImageBenchmark
 from shiftproof.data.datasets.office_home import OfficeHome
 from shiftproof.data.datasets.pacs import PACS

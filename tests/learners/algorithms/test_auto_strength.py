@@ -229,7 +229,7 @@ def test_within_classes_only_where_shares_differ():
 
 
 def test_a_memory_and_classes_do_not_go_together():
-    with pytest.raises(InvalidValue, match="set representation_ema=0"):
+    with pytest.raises(InvalidValue, match="set `representation_ema=0`"):
         build("idm", match_within="class", representation_ema=0.5)
 
 

@@ -27,7 +27,7 @@ def watched(
     domains=2,
     share=0.5,
 ) -> list[int]:
-    """Gradients of noise 1 whose means lie ``gap`` apart in one of 60 dimensions."""
+    """Gradients of noise 1 whose means lie `gap` apart in one of 60 dimensions."""
     generator = torch.Generator().manual_seed(seed)
     shift, levels = Disagreement(), []
     way = torch.arange(domains).view(-1, 1) - (domains - 1) / 2

@@ -119,10 +119,7 @@ def without_duplicates(samples: Sequence[LabelledPath], progress: Progress) -> l
     for done, group in enumerate(alike.values()):
         progress("finding duplicates", done, len(alike))
         if len(group) > 1:  # a file with a unique size has no duplicate
-            group = list({file_hash(sample.path): sample for sample in _by_name(group)}.values())
+            group.sort(key=lambda sample: (sample.path.name, str(sample.path)))
+            group = list({file_hash(sample.path): sample for sample in group}.values())
         kept.update(group)
     return [sample for sample in samples if sample in kept]
-
-
-def _by_name(samples: Sequence[LabelledPath]) -> list[LabelledPath]:
-    return sorted(samples, key=lambda sample: (sample.path.name, str(sample.path)))

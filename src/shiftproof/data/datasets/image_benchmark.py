@@ -46,16 +46,16 @@ class ImageBenchmark(ImageView, LibraryDataset):
                 f" download it, or `shiftproof data import {self.name} PATH` to use a copy of yours"
             )
         samples, notes = find_images(folder_of(self.name))
-        foreign = [s for s in samples if not _belongs(s, self.card)]
+        card = self.card
+        foreign = [s for s in samples if s.domain not in card.counts or s.label not in card.classes]
         if foreign:
             raise DataError(
                 f"{foreign[0].path} is not in a domain and class of {self.name}; delete it"
             )
-        notes = [*completeness_notes(type(self), count(samples, self.card)), *notes]
+        notes = [*completeness_notes(type(self), count(samples, card)), *notes]
         dataset = image_dataset(
-            self.name, samples, self, classes=self.card.classes, notes=notes, progress=progress
+            self.name, samples, self, classes=card.classes, notes=notes, progress=progress
         )
-        card = self.card
         return replace(
             dataset, regime=card.regime, backbone=card.backbone, eval_every=card.eval_every
         )
@@ -121,7 +121,3 @@ def _assign(places: dict[str, Path], name: str, place: Path, what: str) -> None:
 
 def _by_key(names: Iterable[str]) -> dict[str, str]:
     return {letters_of(name): name for name in names}
-
-
-def _belongs(sample: LabelledPath, card: DatasetCard) -> bool:
-    return sample.domain in card.counts and sample.label in card.classes

@@ -16,7 +16,7 @@ from shiftproof.data.datasets.image_benchmark import (
     image_card,
 )
 from shiftproof.data.images.files import LabelledPath
-from shiftproof.data.images.walk import images_in, subfolders
+from shiftproof.data.images.walk import folders_below, images_in
 from shiftproof.data.library.base import Found
 from shiftproof.data.sources import Source
 
@@ -73,31 +73,25 @@ class TerraIncognita(ImageBenchmark):
         prepared = find_by_folders(folders, cls.card, progress)
         if prepared.samples:
             return prepared
-        annotations = [file for folder in folders for file in _annotation_files(folder)]
+        places = [place for folder in folders for place in folders_below(folder, DEEPEST)]
+        annotations = [file for place in places for file in sorted(place.glob("*.json"))]
         if not annotations:
             return prepared
         progress("reading annotations", 0, 0)
         labelled = sorted({pair for file in _one_edition(annotations) for pair in _labels(file)})
         wanted = {image for image, _, _ in labelled}
-        places = _find(wanted, folders, progress)
+        paths = _find(wanted, places, progress)
         samples = [
-            LabelledPath(places[image], label, f"location_{location}")
+            LabelledPath(paths[image], label, f"location_{location}")
             for image, location, label in labelled
-            if image in places
+            if image in paths
         ]
         notes = []
-        if missing := len(wanted) - len(places):
+        if missing := len(wanted) - len(paths):
             notes.append(f"annotated images that are missing: {missing:,} of {len(wanted):,}")
         if twice := len(labelled) - len(wanted):
             notes.append(f"images in two classes, because they show both: {twice:,}")
         return Found(samples, notes)
-
-
-def _annotation_files(folder: Path, deeper: int = DEEPEST) -> Iterator[Path]:
-    yield from sorted(folder.glob("*.json"))
-    if deeper:
-        for inner in subfolders(folder):
-            yield from _annotation_files(inner, deeper - 1)
 
 
 def _one_edition(files: Sequence[Path]) -> list[Path]:
@@ -135,20 +129,13 @@ def _labels(file: Path) -> Iterator[tuple[str, str, str]]:
 
 def _find(names: set[str], folders: Sequence[Path], progress: Progress) -> dict[str, Path]:
     """Return the paths of the images with these names; two with one name are an error."""
-    places: dict[str, Path] = {}
-
-    def look(folder: Path, deeper: int) -> None:
-        progress("finding images", len(places), len(names))
+    paths: dict[str, Path] = {}
+    for folder in folders:
+        progress("finding images", len(paths), len(names))
         for path in images_in(folder):
             if path.name not in names:
                 continue
-            if path.name in places:
-                raise DataError(f"two images have the same name: {places[path.name]} and {path}")
-            places[path.name] = path
-        if deeper:
-            for inner in subfolders(folder):
-                look(inner, deeper - 1)
-
-    for folder in folders:
-        look(folder, DEEPEST)
-    return places
+            if path.name in paths:
+                raise DataError(f"two images have the same name: {paths[path.name]} and {path}")
+            paths[path.name] = path
+    return paths

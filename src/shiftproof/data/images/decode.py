@@ -37,8 +37,10 @@ def decode(data: bytes, where: Path | str) -> Image.Image:
     except DataError:
         raise
     except Exception as error:  # Pillow's plugins raise errors of any kind on damaged bytes
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{where}: not a readable image ({_plain(reason)})") from error
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        if reason.startswith("cannot identify image file"):
+            reason = "unknown format"
+        raise DataError(f"{where}: not a readable image ({reason})") from error
 
 
 @functools.cache
@@ -59,9 +61,3 @@ def _to_rgb(image: Image.Image, where: Path | str) -> Image.Image:
     elif "transparency" in image.info:
         image = image.convert("RGBA")
     return image.convert("RGB")
-
-
-def _plain(reason: str) -> str:
-    if reason.startswith("cannot identify image file"):
-        return "unknown format"
-    return reason[:120]

@@ -40,10 +40,8 @@ class Finding(NamedTuple):
     advice: str
 
 
-class _Words(NamedTuple):
-    severity: Severity
-    what: str
-    advice: str
+# Severity, what is wrong, what to do.
+_Words = tuple[Severity, str, str]
 
 
 def difference(group: Group) -> tuple[bool, bool]:
@@ -51,38 +49,38 @@ def difference(group: Group) -> tuple[bool, bool]:
     return len({image.label for image in group}) > 1, len({image.domain for image in group}) > 1
 
 
-COPIES = (
-    _Words(
+COPIES: tuple[_Words, ...] = (
+    (
         "error",
         "{files} files are copies of {groups}, with different labels.",
         "Keep each image under its correct label and delete the other copies.",
     ),
-    _Words(
+    (
         "error",
         "{files} files are copies of {groups}, in different domains:"
         " a model is tested on images that it was trained on.",
         "Keep each image in one domain and delete the other copies.",
     ),
-    _Words(
+    (
         "warning",
         "{files} files are copies of {groups}, each in one class of one domain:"
         " the validation split holds copies of training images.",
         "Delete all copies but one.",
     ),
 )
-LOOKALIKES = (
-    _Words(
+LOOKALIKES: tuple[_Words, ...] = (
+    (
         "warning",
         "Nearly identical pictures: {groups} with different labels.",
         "Look at them; if one is a copy of the other, delete the one with the wrong label.",
     ),
-    _Words(
+    (
         "warning",
         "Nearly identical pictures: {groups} in different domains;"
         " a model may be tested on images that it was trained on.",
         "Look at them; if one is a copy of the other, keep it in one domain only.",
     ),
-    _Words(
+    (
         "note",
         "Nearly identical pictures: {groups} in one class of one domain;"
         " accuracy on the validation split may be too high.",

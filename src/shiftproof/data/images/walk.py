@@ -26,6 +26,14 @@ def subfolders(folder: Path) -> list[Path]:
     return [path for path in visible(folder) if path.is_dir()]
 
 
+def folders_below(folder: Path, deepest: int) -> Iterator[Path]:
+    """Yield a folder and those in it, down to `deepest` levels."""
+    yield folder
+    if deepest:
+        for inner in subfolders(folder):
+            yield from folders_below(inner, deepest - 1)
+
+
 def images_in(folder: Path) -> list[Path]:
     """Return the image files directly in a folder, sorted by name."""
     return [path for path in visible(folder) if is_image_name(path.name) and path.is_file()]

@@ -19,7 +19,6 @@ from shiftproof.core.text import counted
 from shiftproof.data.base import DATASETS, DatasetCard, Progress, silent
 from shiftproof.data.cache_dir import cache_dir
 from shiftproof.data.images.decode import SUFFIXES
-from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.library.base import (
     RECORD,
     Found,
@@ -164,7 +163,10 @@ def _take(
     """Copy the images at `paths` into the library, by way of the work folder."""
     name = source.name
     found = _find(source, paths, work / "unpacked", progress)
-    samples, notes = _without_empty_files(found)
+    samples = [sample for sample in found.samples if sample.path.stat().st_size]
+    notes = list(found.notes)
+    if empty := len(found.samples) - len(samples):
+        notes.append(f"left out {counted(empty, 'empty file')}")
     if not replace:
         _refuse_fewer(name, len(samples), paths)
     if not link:
@@ -215,14 +217,6 @@ def _archives_in(folder: Path, card: DatasetCard) -> list[Path]:
     names = {source.filename for alternatives in card.sources for source in alternatives}
     found = [folder / name for name in sorted(names) if (folder / name).is_file()]
     return [path for path in found if not path.with_name(path.name.partition(".")[0]).is_dir()]
-
-
-def _without_empty_files(found: Found) -> tuple[list[LabelledPath], list[str]]:
-    samples = [sample for sample in found.samples if sample.path.stat().st_size]
-    empty = len(found.samples) - len(samples)
-    if not empty:
-        return samples, found.notes
-    return samples, [*found.notes, f"left out {counted(empty, 'empty file')}"]
 
 
 def _require_space(name: str, copied: Sequence[Path]) -> None:

@@ -1,25 +1,25 @@
-"""How strongly to match, found out while training: ``auto`` of λ₁, of λ₂ and of the classes.
+"""How strongly to match, decided while training: `auto` for λ₁, λ₂ and `match_within`.
 
-A fixed λ means something else for every network and dataset: the penalty scales with the square
-of the features, and what it may cost depends on the risk.  So both weights are given as
+A fixed λ has another meaning for every network and dataset: the penalty scales with the square of
+the features, and how much it may cost depends on the risk.  So both weights are
 
     λ = κ · L̄ / σ²,
 
 with L̄ a moving average of the risk and σ² one of the mean variance per dimension of what is
-matched: κ has no unit, and matching fades as the risk does instead of starving it.
+matched.  κ has no unit, and matching weakens as the risk falls.
 
-Which κ depends on whether the domains are seen to pull the head in different directions, by signal
-and noise of their mean gradients (`disagreement`).  Both weights are 0 while signal ≤ 3 · noise:
-where nothing disagrees, training is ERM's to the last bit.  Above, κ is `REPRESENTATIONS` for λ₂,
-and for λ₁ it is `MILD`, or `STRONG` if moreover signal > 10 · noise and the difference is more than
-0.0015 · tr Var(G).  Two limits go by the share of the risk in that of a guess, L̄ / H(Y):
+κ depends on whether the mean gradients of the domains disagree (`disagreement`).  Both weights are
+0 while signal ≤ 3 · noise: without disagreement, training equals ERM to the last bit.  Above, κ is
+`REPRESENTATIONS` for λ₂, and for λ₁ it is `MILD`, or `STRONG` if also signal > 10 · noise and
+signal − noise > 0.0015 · tr Var(G).  Two limits depend on the share of the risk in that of a guess,
+L̄ / H(Y):
 
-- below 0.05, the samples are memorised, and what is left of their gradients says nothing;
-- from 0.87 to 0.93, a strong weight fades to 0: matching may cost most of what colour, site or
-  season gave, but not all that the classifier knows.
+- below 0.05 the samples are memorised, and their gradients say nothing;
+- from 0.87 to 0.93 a strong weight falls to 0: matching may remove most of what colour, site or
+  season contributes, but not all that the classifier knows.
 
-A strong weight keeps the unit of the step at which it began: as gradients become alike they become
-small, and a unit that followed them would tighten without end.
+A strong weight keeps the unit L̄ / σ² of the step at which it began.  As gradients become alike they
+become small, and a unit that followed them would grow without bound.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ TINY = 1e-30
 class Unit(nn.Module):
     """L̄ / σ²: the weight that one unit of κ stands for.
 
-    Through a moving average with memory γ, the newest points feel the penalty with another factor
-    in each variant (`MovingAverage`): it is divided
-    out, so that κ does not depend on γ.  A penalty of order 1 is measured by σ.
+    A moving average with memory γ scales the gradient of the newest points, differently in each
+    variant (`MovingMatch`).  The unit divides by that factor, so that κ does not depend on γ.  For
+    a penalty of order 1 the unit is L̄ / σ.
     """
 
     def __init__(self, gamma: float, order: int, *, corrected: bool) -> None:
@@ -59,14 +59,14 @@ class Unit(nn.Module):
     @torch.no_grad()
     def forward(self, variance: Tensor, risk: Tensor) -> Tensor:
         """Take in the mean variance of a dimension and the risk; return the unit."""
-        # Both averages start from 0 alike, so the start cancels.
+        # Both averages start from 0, so the start cancels.
         spread = self.spread(variance ** (self.order / 2)).clamp(min=TINY)
         unit: Tensor = self.factor * self.risk(risk.detach().float()) / spread
         return unit
 
 
 class ShareOfGuess(nn.Module):
-    """L̄ / H(Y): the risk as a share of that of guessing by the labels' frequencies."""
+    """L̄ / H(Y): the risk as a share of that of a guess by the labels' frequencies."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class ShareOfGuess(nn.Module):
 
 
 class Strength(nn.Module):
-    """Both weights, as the level of disagreement has them."""
+    """Both weights, given by the level of disagreement."""
 
     strong_unit: Tensor
 
@@ -136,7 +136,7 @@ class LabelShift(nn.Module):
 
     @torch.no_grad()
     def forward(self, labels: Tensor) -> Tensor:
-        """Take in labels [domains, batch] and return whether I(Y;D) is worth minding."""
+        """Take in labels [domains, batch] and return whether I(Y;D) is above chance."""
         ones = torch.ones_like(labels, dtype=self.counts.dtype)
         self.counts = self.counts.scatter_add(1, labels, ones)
         joint = self.counts / self.counts.sum()

@@ -32,8 +32,6 @@ class CORAL(PenalisedRisk):
 
         penalty_weight: float = weight(1.0, Float(-1, 1, base=10), help="λ, weight of the matching")
 
-    hparams: Hparams
-
     def penalty(self, outputs: Outputs) -> Tensor:
         """Return the distance of the domains' representations."""
         return self.distance(outputs.representations.flatten(2))

@@ -1,21 +1,19 @@
-"""Whether the domains pull the head in different directions: what concept shift means for training.
+"""Do the domains pull the head in different directions?  Then training shows concept shift.
 
 With Ḡⁱ a moving average of the mean gradient of domain i by the head, and P̄ⁱ the same with domain
 labels permuted within each class,
 
     signal = (1/m) Σᵢ ‖Ḡⁱ − Ḡ‖²,   noise = (1/m) Σᵢ ‖P̄ⁱ − P̄‖².
 
-Measured with batches of 64 and the sizes of the preset ``lite`` (the last two rows with averages of
+Measured with batches of 64 and the sizes of the preset `lite` (the last two rows with averages of
 a shorter memory, 0.95):
 
-==================================  ==============  ==================
-.                                   signal / noise  share of variance
-==================================  ==============  ==================
-Colored MNIST, 90% and 80%          65              0.0031
-Rotated MNIST                       2 to 5          0.0001 to 0.0006
-Office-Caltech10, PACS (features)   2 to 9          0.0002 to 0.004
-hospitals                           below 1         none
-==================================  ==============  ==================
+| | signal / noise | share of variance |
+|---|---|---|
+| Colored MNIST, 90% and 80% | 65 | 0.0031 |
+| Rotated MNIST | 2 to 5 | 0.0001 to 0.0006 |
+| Office-Caltech10, PACS (features) | 2 to 9 | 0.0002 to 0.004 |
+| hospitals | below 1 | none |
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from shiftproof.penalties.moving_average import MovingAverage
 SEEN, PLAIN, COUNTS = 3.0, 10.0, 0.0015
 # Share of a guess's risk under which samples are memorised.
 MEMORISED = 0.05
-# Steps before a shift can be seen: the averages must have forgotten the start.
+# Steps before a shift counts: until then the averages depend on the start.
 PATIENCE = 100
 
 
@@ -44,8 +42,8 @@ class MovingContrasts(LateBuffers):
 
         Cⱼ = √(j/(j+1)) · ((1/j) Σ_{i≤j} Ḡⁱ − Ḡʲ⁺¹),   Σⱼ ‖Cⱼ‖² = Σᵢ ‖Ḡⁱ − Ḡ‖²,
 
-    which are averaged with memory γ.  For gradients e rᵀ the means are products of small matrices,
-    made for some outputs at a time.
+    and these are averaged with memory γ.  For gradients e rᵀ the means are products of small
+    matrices, computed for some outputs at a time.
     """
 
     late = ("average",)
@@ -79,9 +77,9 @@ class MovingContrasts(LateBuffers):
 
 
 class Disagreement(nn.Module):
-    """How far the domains pull the head in different directions: 0, 1 a little, 2 a lot.
+    """How much the domains disagree on the head's gradient: 0 not, 1 a little, 2 a lot.
 
-    Once seen it stays, since matching makes it go.
+    The level never falls, since matching removes the disagreement that it answers.
     """
 
     level: Tensor
@@ -108,9 +106,9 @@ class Disagreement(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Take in gradients of P dimensions and labels [domains, batch].
 
-        Return the level, and the mean variance of a dimension in this batch.  Only what shows after
-        the warm-up counts: before it, the network has learnt too little to tell a shift from a
-        difference in difficulty.  ``share`` is that of a guess's risk.
+        Return the level, and the mean variance of a dimension in this batch.  Only steps after the
+        warm-up count: before it, the network has learnt too little to distinguish a shift from a
+        difference in difficulty.  `share` is the share of a guess's risk.
         """
         with torch.autocast(labels.device.type, enabled=False):
             r, e = _factors(gradients, labels)
@@ -137,7 +135,7 @@ def permuted_within_classes(labels: Tensor, generator: torch.Generator) -> Tenso
     """
     flat = labels.flatten().double()
     chance = torch.rand(2, len(flat), generator=generator, dtype=torch.float64).to(flat.device)
-    # Two random orders, class by class: a sample of one takes the domain of the other's.
+    # Two random orders, class by class: each sample of the first takes a domain of the second.
     first, second = (flat + 0.5 * chance).argsort(dim=1)
     domain = second // labels.shape[1]
     places: Tensor = first[domain.argsort(stable=True)]

@@ -28,24 +28,21 @@ class IDM(ERM):
 
         L_G = PDM(G¹ … Gᵐ; γ₁) from step t₁ on,   L_R = PDM(R¹ … Rᵐ; γ₂) from step t₂ on
 
-    (`matching.pdm`).  Matching gradients answers concept shift I(Y;D|X), and
-    matching representations covariate shift I(X;D); together they bound the gap between training
-    and test risk with high probability (Section 4).
+    (`matching.pdm`).  Matching gradients reduces concept shift I(Y;D|X), and matching
+    representations covariate shift I(X;D).  Together they bound the gap between training and test
+    risk with high probability (Section 4).
 
-    ``variant`` names what the paper's pseudo-code and the authors' code do differently:
+    The authors' code differs from the paper's pseudo-code; `variant` chooses between them:
 
-    ===========================  =====================  ==========================
-    .                            ``authors`` (default)  ``paper``
-    ===========================  =====================  ==========================
-    moving average               divided by 1 − γ       as it is
-    averages start               with the first step    with the warm-up's end
-    first matched step (from 1)  t + 1                  t
-    Adam at the end of t₁        starts afresh          goes on
-    ===========================  =====================  ==========================
+    | | `authors` (default) | `paper` |
+    |---|---|---|
+    | moving average | divided by 1 − γ | not divided |
+    | averages start | with the first step | at the end of the warm-up |
+    | first matched step (from 1) | t + 1 | t |
+    | Adam at the end of t₁ | restarts | continues |
 
-    The authors' code has neither γ₂ nor t₂, hence their default 0, which switches each off.
-
-    `idm_extensions` has what goes beyond the paper.
+    The authors' code has neither γ₂ nor t₂, so their defaults are 0, which turns them off.
+    Extensions beyond the paper are in `idm_extensions`.
 
     Paper: Dong et al. (2024), *How Does Distribution Matching Help Domain Generalization: An
     Information-theoretic Analysis*.
@@ -74,7 +71,7 @@ class IDM(ERM):
         match_representations: bool = hparam(True, help="whether to match representations at all")
         order: int = hparam(2, choices=(1, 2), help="2 for the KL form of PDM, 1 for Wasserstein")
         trim: int = hparam(
-            0, within=(0, 1e9), help="extreme gradients left out at each end, per dimension"
+            0, within=(0, 1e9), help="extreme gradients to leave out at each end, per dimension"
         )
         variant: str = hparam(
             "authors", choices=("authors", "paper"), help="the authors' code or the pseudo-code"
@@ -112,8 +109,8 @@ class IDM(ERM):
     def objective(self, batch: Batch) -> Losses:
         """Return L_IDM = L_E + λ₁ L_G + λ₂ L_R.
 
-        The comments give the lines of Algorithm 2; line 4 (sampling) is the loop's, and line 18
-        (the step on this loss) that of `Algorithm.update`.
+        The comments give the lines of Algorithm 2.  Line 4, sampling, is in the training loop, and
+        line 18, the step on this loss, in `Algorithm.update`.
         """
         representations = self.features(batch)  # line 5
         logits = self.head(representations)

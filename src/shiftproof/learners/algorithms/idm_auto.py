@@ -1,4 +1,4 @@
-"""IDM whose strengths set themselves: one run without tuning."""
+"""IDM with automatic strengths: one run without tuning."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Literal
 from shiftproof.core.space import hparam
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.idm import IDM
+from shiftproof.learners.algorithms.idm_extensions import WITHIN, WITHIN_HELP
 
 
 @ALGORITHMS.register("idm-auto")
 class IDMAuto(IDM):
     """IDM with λ₁, λ₂ and the choice between all samples and classes set while training.
 
-    The same as ``idm`` with ``gradient_weight=auto``, ``representation_weight=auto`` and
-    ``match_within=auto``, under a name of its own for sweeps; see
-    `auto_strength`.
+    The same as `idm` with `gradient_weight="auto"`, `representation_weight="auto"` and
+    `match_within="auto"` (`auto_strength`), under its own name for sweeps.
     """
 
     @dataclass(frozen=True)
     class Hparams(IDM.Hparams):
-        """Those of IDM, with other defaults and nothing to search for but the optimiser's."""
+        """Those of IDM with other defaults; only those of the optimiser are searched."""
 
         gradient_weight: float | Literal["auto"] = hparam(
             "auto", within=(0, 1e15), help="λ₁, strength of gradient matching"
@@ -29,8 +29,4 @@ class IDMAuto(IDM):
         representation_weight: float | Literal["auto"] = hparam(
             "auto", within=(0, 1e15), help="λ₂, of representation matching"
         )
-        match_within: str = hparam(
-            "auto",
-            choices=("all", "class", "auto"),
-            help="match representations of all, or by class",
-        )
+        match_within: str = hparam("auto", choices=WITHIN, help=WITHIN_HELP)

@@ -1,18 +1,15 @@
-"""What `idm` can do beyond Algorithm 2; everything here is off by default.
+"""Extensions of `idm` beyond Algorithm 2; all are off by default.
 
-- ``gradient_weight`` = ``auto`` or ``representation_weight`` = ``auto``: strengths that are set
-  while training (`auto_strength`).
-- ``match_within`` = ``class`` matches representations class by class, which does no harm where
-  domains hold the classes in different shares (`matching.by_class`); ``auto`` does so where the
-  shares differ.
-- ``gradient_dimensions`` matches a random sample of the gradient's dimensions, whose penalty has
-  the exact one's expectation (`matching.sampled_dimensions`), for heads so large that even the
-  fast way is too slow.
-- ``risk_weight``: a third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) from step t₃ on matches the per-sample risks
-  ℓⁱ [b], which the paper leaves to future work (`rdm_pdm`).
-- ``track_information`` records how much a gradient and a representation tell of their domain
-  (`matching.information`): the two terms of the paper's bound, to be watched beside the gap between
-  training and test risk (`training.bound_terms`).
+- `gradient_weight="auto"` and `representation_weight="auto"` set the strengths while training
+  (`auto_strength`).
+- `match_within="class"` matches representations class by class, for domains that hold the classes
+  in different shares (`matching.by_class`); `"auto"` does so only if the shares differ.
+- `gradient_dimensions` matches a random sample of the gradient's dimensions, for very large heads.
+  Its penalty has the exact one's expectation (`matching.sampled_dimensions`).
+- `risk_weight` adds a third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) from step t₃ on, of the per-sample risks
+  ℓⁱ [b]; the paper leaves it to future work (`rdm_pdm`).
+- `track_information` records how much information a gradient and a representation hold on their
+  domain (`matching.information`), the two terms of the paper's bound (`training.bound_terms`).
 """
 
 from __future__ import annotations
@@ -39,6 +36,10 @@ if TYPE_CHECKING:
     from shiftproof.learners.algorithms.idm import IDM
 
 
+WITHIN = ("all", "class", "auto")
+WITHIN_HELP = "match representations of all samples, or class by class; auto decides"
+
+
 @dataclass(frozen=True)
 class ExtensionHparams(ERM.Hparams):
     """λ₃, t₃, γ₃ and the switches of the extensions."""
@@ -51,24 +52,22 @@ class ExtensionHparams(ERM.Hparams):
         within=(0, 1e12),
         help="match an unbiased sample of so many gradient dimensions; 0 for all, exactly",
     )
-    match_within: str = hparam(
-        "all", choices=("all", "class", "auto"), help="match representations of all, or by class"
-    )
+    match_within: str = hparam("all", choices=WITHIN, help=WITHIN_HELP)
     track_information: bool = hparam(
-        False, help="record what gradients and representations tell of the domain"
+        False, help="record how much information gradients and representations hold on the domain"
     )
 
 
 class Extensions(nn.Module):
-    """The extensions that the hyper-parameters ask for: they change terms, and measure more."""
+    """The extensions that the hyper-parameters ask for: they change the terms, and record more."""
 
     def __init__(self, h: IDM.Hparams, task: Task, generator: torch.Generator) -> None:
         super().__init__()
         self._h, self._task, self._generator = h, task, generator
         if h.match_within != "all" and h.representation_ema > 0:
             raise InvalidValue(
-                f"match_within={h.match_within} has no moving average, since every batch holds"
-                " other shares of the classes: set representation_ema=0"
+                f'`match_within="{h.match_within}"` has no moving average, since every batch holds'
+                " other shares of the classes: set `representation_ema=0`"
             )
         self.strength: Strength | None = None
         if "auto" in (h.gradient_weight, h.representation_weight):
@@ -77,7 +76,7 @@ class Extensions(nn.Module):
             self.strength = Strength(*(Unit(g, h.order, corrected=is_authors) for g in memories))
 
     def change(self, terms: dict[str, MatchingTerm]) -> None:
-        """Change the terms ``gradient`` and ``representation``, and add ``risk``."""
+        """Change the terms `gradient` and `representation`, and add `risk`."""
         h = self._h
         if h.gradient_dimensions and "gradient" in terms:
             terms["gradient"].points = SampledGradients(
@@ -95,7 +94,7 @@ class Extensions(nn.Module):
             )  # fmt: skip
 
     def forward(self, outputs: Outputs, risk: Tensor, step: int) -> dict[str, Tensor]:
-        """Return what is worth recording; weights that are set while training are among it."""
+        """Return what to record, including the weights that are set while training."""
         parts = {}
         if self._h.track_information:
             parts["gradient_information"] = matching_information(outputs.gradients)
@@ -138,5 +137,5 @@ class ClassMatchIfSharesDiffer(ClassMatch):
 
     def forward(self, x: Grouped, y: Grouped, classes: int) -> Tensor:
         """Return the penalty of points x and labels y."""
-        # As one class, all are matched with all.
+        # Labels that are all 0 make one class of all samples.
         return super().forward(x, y * self.label_shift(y), classes)

@@ -33,8 +33,6 @@ class IGA(PenalisedRisk):
 
         penalty_weight: float = weight(1e3, Float(1, 5, base=10), help="λ, weight of the alignment")
 
-    hparams: Hparams
-
     def penalty(self, outputs: Outputs) -> Tensor:
         """Return the spread of the domains' gradients."""
         return gradient_spread(outputs.risks, self.parameters())

@@ -18,16 +18,14 @@ from shiftproof.models.risk import per_sample_risk
 class RDMPDM(ERM):
     """Match the distributions of risks across domains: L_E + λ PDM(ℓ¹ … ℓᵐ; γ).
 
-    With ℓⁱ [b] the risks of domain i's samples, sorted and matched across domains
-    (`matching.pdm`).  The target risk is bounded by way of I(L;D), the shift of
-    the risk L itself, more tightly than by the shift of inputs or representations; and as risks
-    are scalars, matching them meets no curse of dimension.
+    The risks ℓⁱ [b] of domain i's samples are sorted and matched across domains (`matching.pdm`).
+    I(L;D), the shift of the risk L itself, bounds the target risk more tightly than the shift of
+    inputs or representations does.  Risks are scalars, so there is no curse of dimension.
 
-    The moving average γ runs from the first step, divided by 1 − γ, and the penalty acts after
-    ``anneal_steps``, where Adam starts afresh: as `IDM` does
-    for gradients.
+    The moving average with memory γ runs from the first step and is divided by 1 − γ.  The penalty
+    acts after `anneal_steps`, where Adam restarts, as `IDM` does for gradients.
 
-    Paper: Dong et al. (2024), who leave aligning the distributions of the risks to future work;
+    Paper: Dong et al. (2024), who leave matching the distributions of the risks to future work;
     Nguyen et al. (2024), *Domain Generalisation via Risk Distribution Matching*, match them by MMD.
     """
 
@@ -52,7 +50,7 @@ class RDMPDM(ERM):
         self.match = MovingMatch(self.hparams.ema, corrected=True)
 
     def objective(self, batch: Batch) -> Losses:
-        """Return L_E, with the penalty once the warm-up is over."""
+        """Return L_E, with the penalty after the warm-up."""
         risks = per_sample_risk(self.head(self.features(batch)), batch.y)
         risk = risks.mean()
         penalty = self.match(risks.unsqueeze(-1))

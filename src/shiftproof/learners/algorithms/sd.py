@@ -31,8 +31,6 @@ class SD(PenalisedRisk):
 
         penalty_weight: float = weight(0.1, Float(-5, -1, base=10), help="λ, weight of the penalty")
 
-    hparams: Hparams
-
     def penalty(self, outputs: Outputs) -> Tensor:
         """Return the mean square of the logits."""
         return outputs.logits.square().mean()

@@ -28,22 +28,22 @@ class TwoStage(ERM):
     domains, Lᵢ the risk of domain i, Gⁱ [b, P] its samples' gradients by the P parameters of the
     head, and Gⁱ₍ⱼ₎ these sorted in each dimension, the t smallest and largest left out:
 
-    =========  ==================================================================
-    ``irm``    (1/m) Σᵢ (∂Lᵢ(w·f)/∂w at w = 1)²
-    ``vrex``   Σ_{i<k} (Lᵢ − Lₖ)²
-    ``iga``    Σ_{i<k} ‖mean_j Gⁱ₍ⱼ₎ − mean_j Gᵏ₍ⱼ₎‖² / P
-    ``fishr``  Σᵢ ‖vᵢ − v̄‖², with vᵢ the variance of Gⁱ in each dimension
-    ``idm``    Σ_{i<k} mean_j ‖Gⁱ₍ⱼ₎ − Gᵏ₍ⱼ₎‖² / P
-    =========  ==================================================================
+    | `penalty` | P |
+    |---|---|
+    | `irm` | (1/m) Σᵢ (∂Lᵢ(w·f)/∂w at w = 1)² |
+    | `vrex` | Σ_{i<k} (Lᵢ − Lₖ)² |
+    | `iga` | Σ_{i<k} ‖mean_j Gⁱ₍ⱼ₎ − mean_j Gᵏ₍ⱼ₎‖² / P |
+    | `fishr` | Σᵢ ‖vᵢ − v̄‖², with vᵢ the variance of Gⁱ in each dimension |
+    | `idm` | Σ_{i<k} mean_j ‖Gⁱ₍ⱼ₎ − Gᵏ₍ⱼ₎‖² / P |
 
-    ``none`` leaves empirical risk minimisation with a penalty on the norm.  The scripts are for
-    two domains; sums over pairs are our reading for more.
+    `none` is empirical risk minimisation with a penalty on the norm.  The scripts are for two
+    domains; for more we sum over pairs.
 
-    Dividing by λₜ would not matter to Adam but for its memory: the squared gradients of the first
-    stage stay in its average and slow the second down.  The algorithms of the same names do
-    neither, and start Adam afresh.
+    Dividing by λₜ matters only through Adam's moments: the squared gradients of the first stage
+    stay in its average and slow the second stage down.  The algorithms of the same names do not
+    divide, and restart Adam.
 
-    ``track_penalties`` records all five at each step, whichever is used (Figure 1 of the paper).
+    `track_penalties` records all five penalties at each step (Figure 1 of the paper).
 
     Paper: Arjovsky et al. (2019), *Invariant Risk Minimization*; the penalties as in Rame et al.
     (2022) and Dong et al. (2024).
@@ -55,7 +55,7 @@ class TwoStage(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """P, λ, t₁, c and t; defaults as the paper selected them for IDM, draws as it searched."""
+        """P, λ, t₁, c and t; the defaults are those that the paper selected for IDM."""
 
         lr: float = hparam(
             0.000449,
@@ -63,14 +63,14 @@ class TwoStage(ERM):
             within=(1e-12, 1e3),
             help="learning rate of Adam",
         )
-        penalty: str = hparam("idm", choices=("none", *PENALTIES), help="P, what is penalised")
+        penalty: str = hparam("idm", choices=("none", *PENALTIES), help="P, the penalty")
         penalty_weight: float = hparam(
             2888595.180638,
             Float(4, 8, base=10),
             within=(0, 1e15),
             help="λ, strength in the second stage",
         )
-        # Not of the unit "steps": both stages belong to runs of 500, not of 5,001.
+        # Without the unit "steps", which scales with 5,001 steps: these runs have 500.
         anneal_steps: int = hparam(
             154, Int(50, 250), within=(0, 1e12), help="t₁, steps of the first stage, where λ is 1"
         )

@@ -32,8 +32,6 @@ class VREx(AnnealedPenalty):
 
         penalty_weight: float = weight(1e1, Float(-1, 5, base=10), help="λ, weight of the penalty")
 
-    hparams: Hparams
-
     def penalty(self, outputs: Outputs) -> Tensor:
         """Return the variance of the domains' risks."""
         return variance_across_domains(outputs.risks)

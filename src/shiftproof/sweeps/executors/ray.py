@@ -18,8 +18,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for_futures
+from concurrent.futures import Future, wait as wait_for_futures
 from dataclasses import dataclass
 from typing import Any
 

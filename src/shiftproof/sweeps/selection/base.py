@@ -103,8 +103,7 @@ class StepSelector(Selector):
         self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
     ) -> Selection | None:
         """Return the step with the highest score."""
-        run = runs.get((test_domain,))
-        if run is None:
+        if (run := runs.get((test_domain,))) is None:
             return None
         evaluations = run.evaluations if self.needs.every_step else run.evaluations[-1:]
         return best_step(run, test_domain, [(e, self.score(e, test_domain)) for e in evaluations])

@@ -31,8 +31,7 @@ class LeaveOneOut(Selector):
         self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
     ) -> Selection | None:
         """Return the best step by the mean over the other domains' in parts."""
-        run = runs.get((test_domain,))
-        if run is None:
+        if (run := runs.get((test_domain,))) is None:
             return None
         scores: list[dict[int, float | None]] = []
         for other in range(len(run.domains)):

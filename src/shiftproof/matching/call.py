@@ -1,4 +1,4 @@
-"""How one call matches: levels, order, trimming, and what earlier calls left of each domain."""
+"""One call of matching: its levels, order and trimming, and what earlier calls left."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ EVERYTHING = slice(None)
 
 
 class Memory(NamedTuple):
-    """Sums of sorted points S [domains, dims, levels], and the part that a call has in them.
+    """Sums of sorted points S [domains, dims, levels], to which a call adds its own.
 
-    ``rows`` are the domains that the call holds; None stands for all of them, in order.  ``shares``
-    [domains, 1, 1] are those of all domains in the mass after the call; None stands for equal
-    shares.  ``kept`` tells whether S moves with the call, in place.
+    `rows` are the domains that the call holds; None means all, in order.  `shares` [domains, 1, 1]
+    are the domains' shares of the mass after the call; None means that they are equal.  `kept` says
+    whether S is updated, in place.
     """
 
     sums: Tensor
@@ -29,7 +29,7 @@ class Memory(NamedTuple):
 
 
 class Matching(NamedTuple):
-    """One rule for the levels of each domain (`matching.quantiles`), and how to match there."""
+    """How to match: `rules` bring the domains to common levels (`matching.quantiles`)."""
 
     rules: Sequence[Tensor | None]
     order: Order
@@ -43,7 +43,7 @@ class Matching(NamedTuple):
         return None if self.memory is None else self.memory.shares
 
     def moved(self, ranked: Tensor, dims: slice = EVERYTHING) -> Tensor:
-        """Return γ S + x of some dimensions, for sorted points x [domains, dims, levels]."""
+        """Return γ S + x in some dimensions, where x [domains, dims, levels] is sorted."""
         if self.memory is None:
             return ranked
         sums, gamma, rows, _, kept = self.memory
@@ -59,12 +59,5 @@ class Matching(NamedTuple):
         return new
 
     def present(self, x: Tensor) -> Tensor:
-        """Return the rows of x [domains, …] that the call holds."""
+        """Return the rows of x [domains, …] for the domains that the call holds."""
         return x if self.memory is None or self.memory.rows is None else x[self.memory.rows]
-
-    def points(self, sizes: Sequence[int]) -> int:
-        """Return how many points of one dimension the penalty is a mean over."""
-        domains, levels = len(sizes), sizes[0]
-        if self.memory is not None:
-            domains, levels = self.memory.sums.shape[0], self.memory.sums.shape[2]
-        return domains * (1 if self.widths is not None else levels - 2 * self.trim)
