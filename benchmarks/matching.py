@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -134,44 +135,55 @@ def penalty() -> Iterator[Figure]:
 
 
 class LoopOfYourOwn:
-    """A step of cross-entropy and `InterDomainMatching`, with the network of an algorithm."""
+    """Steps of cross-entropy and `InterDomainMatching`, with the network of an algorithm."""
 
     def __init__(self, algorithm: Algorithm) -> None:
-        self._network, self._head = algorithm.featurizer, algorithm.head
-        self._adam = algorithm.optimizers["main"]
+        self._algorithm = algorithm
         self._matching = InterDomainMatching(gradient_warmup=0)
 
     def update(self, batch: Batch) -> None:
         """Take one step."""
         domains = torch.arange(len(batch.y)).repeat_interleave(batch.y.shape[1])
         labels = batch.y.flatten()
-        features = self._network(batch.x.flatten(0, 1))
-        logits = self._head(features)
-        loss = nn.functional.cross_entropy(logits, labels)
-        loss = loss + self._matching(features, logits, labels, domains)
-        self._adam.zero_grad()
-        loss.backward()
-        self._adam.step()
+        features = self._algorithm.featurizer(batch.x.flatten(0, 1))
+        logits = self._algorithm.head(features)
+        penalty = self._matching(features, logits, labels, domains)
+        self._algorithm.descend(nn.functional.cross_entropy(logits, labels) + penalty)
+
+    def training_state(self) -> dict[str, Any]:
+        """Return everything that evolves."""
+        return {**self._algorithm.training_state(), "matching": self._matching.state_dict()}
+
+
+Side = Algorithm | LoopOfYourOwn
+
+
+def matcher_problem() -> tuple[Task, Batch]:
+    """Return the task and a batch of features at DomainNet's size."""
+    task = Task((FEATURES,), CLASSES, DOMAINS, "features")
+    return task, batch_for(task, BATCH)
+
+
+def matcher_side(name: str, task: Task, **hparams: object) -> Side:
+    """Return an algorithm, or `OWN_LOOP`, that matches from the first step on."""
+    torch.manual_seed(0)
+    cls = ALGORITHMS.get("idm" if name == OWN_LOOP else name)
+    settings = resolve(cls.Hparams, task.regime, {"gradient_warmup": 0, **hparams})
+    network = nn.LayerNorm(FEATURES), nn.Linear(FEATURES, CLASSES)
+    algorithm = cls(task, *network, settings, torch.Generator().manual_seed(0))
+    return LoopOfYourOwn(algorithm) if name == OWN_LOOP else algorithm
 
 
 def matcher() -> Iterator[Figure]:
     """A step of `idm-auto`, and one with `InterDomainMatching`, against a step of `idm`."""
-    task = Task((FEATURES,), CLASSES, DOMAINS, "features")
-    batch = batch_for(task, BATCH)
-
-    def new(name: str) -> Algorithm | LoopOfYourOwn:
-        torch.manual_seed(0)
-        cls = ALGORITHMS.get("idm" if name == OWN_LOOP else name)
-        hparams = resolve(cls.Hparams, task.regime, {"gradient_warmup": 0})
-        network = nn.LayerNorm(FEATURES), nn.Linear(FEATURES, CLASSES)
-        algorithm = cls(task, *network, hparams, torch.Generator().manual_seed(0))
-        return LoopOfYourOwn(algorithm) if name == OWN_LOOP else algorithm
-
+    task, batch = matcher_problem()
     names = ("idm", "idm-auto", OWN_LOOP)
-    taken = seconds_in_turn({name: partial(new(name).update, batch) for name in names}, 15, 2)
+    sides = {name: partial(matcher_side(name, task).update, batch) for name in names}
+    taken = seconds_in_turn(sides, 15, 2)
+    sides.clear()
     peaks = {}
     if can_measure_memory():
-        peaks = {name: peak_bytes(partial(_steps, partial(new, name), batch)) for name in names}
+        peaks = {name: peak_bytes(partial(_two_steps, name, task, batch)) for name in names}
     size = f"{DOMAINS} × {BATCH} samples, {FEATURES:,} features, {CLASSES} classes"
     for name in names[1:]:
         yield Figure(
@@ -186,8 +198,8 @@ def matcher() -> Iterator[Figure]:
             )  # fmt: skip
 
 
-def _steps(new: Callable[[], Algorithm | LoopOfYourOwn], batch: Batch) -> None:
-    side = new()
+def _two_steps(name: str, task: Task, batch: Batch) -> None:
+    side = matcher_side(name, task)
     side.update(batch)
     side.update(batch)
 

@@ -131,6 +131,8 @@ def test_mistakes(sweep):
         report(sweep, baseline="irm")
     with pytest.raises(UnknownName, match="unknown format 'docx'"):
         report(sweep).render("docx")
+    with pytest.raises(InvalidValue, match="`folders` must name at least one"):
+        report()
 
 
 @pytest.mark.parametrize("format_", ["text", "csv", "html"])

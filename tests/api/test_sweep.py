@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from shiftproof.api.sweep import sweep
@@ -84,6 +85,7 @@ def test_from_the_plan_to_tables_and_models(table, tmp_path):
     ("changes", "error", "message"),
     [
         ({"data": ()}, InvalidValue, "`data` must name at least one dataset"),
+        ({"data": pd.DataFrame({"a": [1]})}, InvalidValue, "`data` must be names and paths"),
         ({"workers": 0}, InvalidValue, "`workers` must be at least 1, not 0"),
         ({"algorithms": ("erm", "erm")}, InvalidValue, "`algorithms` has duplicates: erm,erm"),
         ({"algorithms": "ermm"}, UnknownName, "did you mean 'erm'"),

@@ -17,6 +17,8 @@ from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.figure import Figure, can_measure_memory, peak_bytes
 from benchmarks.report import performance_page
 from shiftproof.core.types import Task
+from shiftproof.learners.algorithms import disagreement
+from shiftproof.matching import gradients
 from shiftproof.paper.measure import allocated_peak, medians, ratio_of, seconds_in_turn
 from shiftproof.paper.running_time import batch_for, built
 from shiftproof.sweeps.estimate import bytes_of
@@ -89,6 +91,28 @@ def test_a_step_of_idm_takes_no_more_memory_than_one_of_erm() -> None:
     # Two domains of 8 in single precision, their masses and their ids.
     assert held["idm"] - held["erm"] == 2 * 8 * (2 * 128 + 2) * 4 + 2 * 4 + 2 * 8
     assert peaks["idm"][0] + held["idm"] <= 1.03 * (peaks["erm"][0] + held["erm"])
+
+
+def test_no_user_of_the_matcher_holds_the_gradients_of_a_linear_head(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is held and what a step allocates at most, against IDM's."""
+    monkeypatch.setattr(gradients, "BLOCK", 1 << 14)
+    monkeypatch.setattr(disagreement, "BLOCK", 1 << 14)
+    for name, size in {"DOMAINS": 3, "BATCH": 32, "FEATURES": 256, "CLASSES": 60}.items():
+        monkeypatch.setattr(matching, name, size)
+    task, batch = matching.matcher_problem()
+
+    def memory(name: str, **hparams: object) -> int:
+        side = matching.matcher_side(name, task, **hparams)
+        work = partial(side.update, batch)
+        work()
+        return bytes_of(side.training_state()) + allocated_peak(work)
+
+    whole = memory("idm")
+    assert memory("idm-auto") < 1.05 * whole
+    assert memory("idm", track_information=True) < 1.05 * whole
+    assert memory(matching.OWN_LOOP) < 1.05 * whole
 
 
 def test_figures_know_whether_they_reach_their_targets() -> None:

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from shiftproof.matching.gradients import linear_head_gradients
-from shiftproof.matching.term import MatchingTerm, Outputs, gradients, representations, risks
+from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations, risks
 
 
-def outputs(seed: int = 0, asked: list[str] | None = None) -> Outputs:
+def inputs(seed: int = 0, asked: list[str] | None = None) -> MatchInputs:
     generator = torch.Generator().manual_seed(seed)
     r, e = (torch.randn(2, 5, k, generator=generator).requires_grad_() for k in (3, 2))
 
@@ -19,7 +19,7 @@ def outputs(seed: int = 0, asked: list[str] | None = None) -> Outputs:
         return linear_head_gradients(r, e)
 
     labels = torch.zeros(2, 5, dtype=torch.long)
-    return Outputs(r, labels, 2, compute, e[..., :1].square())
+    return MatchInputs(r, labels, 2, compute, e[..., :1].square())
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_schedule_of_both_variants(
 def test_before_it_acts_it_is_remembered_without_a_gradient(points) -> None:
     early, late = (MatchingTerm(points, 1.0, warmup, 0.9) for warmup in (1, 0))
     for step in range(2):
-        first, second = (term(outputs(step), step) for term in (early, late))
+        first, second = (term(inputs(step), step) for term in (early, late))
         assert torch.equal(first, second)
         assert first.requires_grad == (step == 1)
         assert second.requires_grad
@@ -52,7 +52,7 @@ def test_before_it_acts_it_is_remembered_without_a_gradient(points) -> None:
 
 def test_gradients_are_computed_once_and_only_if_asked_for() -> None:
     asked: list[str] = []
-    given = outputs(asked=asked)
+    given = inputs(asked=asked)
     MatchingTerm(representations, 1.0, 0, 0.9)(given, 0)
     assert asked == []
     for _ in range(2):

@@ -191,6 +191,8 @@ def report(
         as_domainbed: select also among runs that diverged or have not ended, as DomainBed's tool
             does.
     """
+    if not folders:
+        raise InvalidValue("`folders` must name at least one folder or file")
     paths = tuple(map(Path, folders))
     runs = read_sweep(*paths)
     standalone = all(run.standalone for run in runs)

@@ -126,6 +126,10 @@ def sweep(
         observer: told of progress; see `SweepObserver`.
     """
     several = [data] if isinstance(data, str | os.PathLike) else data
+    if not isinstance(several, Sequence) or not all(
+        isinstance(each, str | os.PathLike) for each in several
+    ):
+        raise InvalidValue("`data` must be names and paths, because every process loads the data")
     names = [os.fspath(each) for each in several]
     if not names:
         raise InvalidValue("`data` must name at least one dataset")

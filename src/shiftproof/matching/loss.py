@@ -17,7 +17,7 @@ from shiftproof.matching.gradients import LinearGradients, functional_head_gradi
 from shiftproof.matching.pdm import Points
 from shiftproof.matching.processes import join, process_count
 from shiftproof.matching.spread import Order
-from shiftproof.matching.term import MatchingTerm, Outputs, gradients, representations
+from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
 from shiftproof.models.risk import logit_residual
 
 
@@ -171,7 +171,7 @@ class InterDomainMatching(nn.Module):
     def _penalty(self, features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
         rows, ids, sizes = _grouped(domains, features.device)
         features, logits, labels = features[rows], logits[rows], labels[rows].long()
-        outputs = Outputs(
+        inputs = MatchInputs(
             torch.split(features, sizes),
             torch.split(labels, sizes),
             max(logits.shape[1], 2),
@@ -185,7 +185,7 @@ class InterDomainMatching(nn.Module):
             ("representation", self.representations, self.representation_weight),
         ):
             if weight > 0 and term.tracks(self.steps):
-                penalty = term(outputs, self.steps)
+                penalty = term(inputs, self.steps)
                 self.measured[f"{name}_penalty"] = penalty.detach()
                 if term.acts(self.steps):
                     total = total + weight * penalty

@@ -19,8 +19,8 @@ Matched = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """What a network gives for one batch: [domains, batch, …], or one group for each domain.
+class MatchInputs:
+    """What can be matched in one batch: [domains, batch, …], or one group for each domain.
 
     `domains` are their ids, if they are not 0, 1, …  The gradients are computed when first asked
     for, since not every step needs them.
@@ -42,14 +42,14 @@ class Outputs:
 class MatchingTerm(nn.Module):
     """λ PDM(·; γ) from step t on (Algorithm 2, lines 10–12 and 14–16).
 
-    `points` gives `match` its arguments, from `Outputs`.  Steps count from 0.  The variant
+    `points` gives `match` its arguments, from `MatchInputs`.  Steps count from 0.  The variant
     `authors` matches after t steps, and its moving average runs from the first step on; the
     variant `paper` matches from the t-th step on, and its average begins there.
     """
 
     def __init__(
         self,
-        points: Callable[[Outputs], Matched],
+        points: Callable[[MatchInputs], Matched],
         weight: float | Literal["auto"],
         warmup: int,
         gamma: float,
@@ -74,10 +74,10 @@ class MatchingTerm(nn.Module):
         """Whether the points of this step enter a moving average or the loss."""
         return self.starts_early or self.acts(step)
 
-    def forward(self, outputs: Outputs, step: int) -> Tensor:
+    def forward(self, inputs: MatchInputs, step: int) -> Tensor:
         """Return the penalty of one step; it has no gradient before it acts."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.acts(step)):
-            penalty: Tensor = self.match(*self.points(outputs))
+            penalty: Tensor = self.match(*self.points(inputs))
         return penalty
 
     def match_within_classes(self, match: nn.Module) -> None:
@@ -85,7 +85,7 @@ class MatchingTerm(nn.Module):
         self.match, self.points = match, labelled_representations
 
 
-# What a term can match: the arguments of its `match`, from `Outputs`.
+# What a term can match: the arguments of its `match`, from `MatchInputs`.
 gradients = attrgetter("gradients", "domains")
 representations = attrgetter("representations", "domains")
 labelled_representations = attrgetter("representations", "labels", "classes")

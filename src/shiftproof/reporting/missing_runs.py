@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shiftproof.core.text import plural
-from shiftproof.reporting.words import seeds
+from shiftproof.reporting.words import numbered
 from shiftproof.sweeps.aggregate import DIVERGED, MissingRun
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 
@@ -30,13 +30,13 @@ def describe_missing(runs: Iterable[MissingRun]) -> list[str]:
         same_seeds = tests.setdefault((reason, dataset, algorithm, frozenset(which)), [])
         same_seeds.append("+".join(domains))
     names: dict[tuple[str, str, tuple[str, ...], Seeds], list[str]] = {}
-    for (reason, dataset, algorithm, seeds_), held_out in tests.items():
-        same_tests = names.setdefault((reason, dataset, tuple(sorted(held_out)), seeds_), [])
+    for (reason, dataset, algorithm, seeds), held_out in tests.items():
+        same_tests = names.setdefault((reason, dataset, tuple(sorted(held_out)), seeds), [])
         same_tests.append(algorithm_title(algorithm))
     return [
         f"{reason}: {', '.join(algorithms)} on {dataset_title(dataset)}, test"
-        f" {plural('domain', len(held_out))} {', '.join(held_out)}, {_describe_seeds(seeds_)}"
-        for (reason, dataset, held_out, seeds_), algorithms in names.items()
+        f" {plural('domain', len(held_out))} {', '.join(held_out)}, {_describe_seeds(seeds)}"
+        for (reason, dataset, held_out, seeds), algorithms in names.items()
     ]
 
 
@@ -46,7 +46,5 @@ def _describe_seeds(which: Seeds) -> str:
         by_trial.setdefault(trial, []).append(draw)
     trials: dict[str, list[int]] = {}
     for trial, draws in by_trial.items():
-        trials.setdefault(f"hyper-parameter {seeds(draws)}", []).append(trial)
-    return " and ".join(
-        f"{text}, {seeds(found).replace('seed', 'trial')}" for text, found in trials.items()
-    )
+        trials.setdefault(f"hyper-parameter {numbered('seed', draws)}", []).append(trial)
+    return " and ".join(f"{text}, {numbered('trial', found)}" for text, found in trials.items())

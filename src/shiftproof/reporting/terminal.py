@@ -76,8 +76,7 @@ def leave_one_out_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Ta
 
 def scored_weights(record: Record) -> str:
     """Say which weights a record scored, if not simply the last ones."""
-    scored = record.get("scored")
-    if scored is None:
+    if (scored := record.get("scored")) is None:
         return ""
     steps, valley = scored.get("steps", ()), scored.get("valley")
     if not steps:

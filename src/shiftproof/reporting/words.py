@@ -33,13 +33,13 @@ def number_ranges(numbers: Iterable[int]) -> str:
     return ", ".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else f"{s[0]}" for s in spans)
 
 
-def seeds(numbers: Sequence[int]) -> str:
-    """Return seeds in words.
+def numbered(noun: str, numbers: Sequence[int]) -> str:
+    """Return things with their numbers.
 
-    >>> seeds([0, 1, 2])
-    'seeds 0-2'
+    >>> numbered("seed", [0, 1, 2]), numbered("trial", [4])
+    ('seeds 0-2', 'trial 4')
     """
-    return f"{plural('seed', len(numbers))} {number_ranges(numbers)}"
+    return f"{plural(noun, len(numbers))} {number_ranges(numbers)}"
 
 
 def sizes_of(datasets: Sequence[DatasetResults]) -> str:
@@ -54,8 +54,9 @@ def sizes_of(datasets: Sequence[DatasetResults]) -> str:
 
 def _size(dataset: DatasetResults) -> str:
     if dataset.standalone:
-        return f"runs of {seeds(dataset.trials)}"
+        return f"runs of {numbered('seed', dataset.trials)}"
+    trials, draws = dataset.trials, dataset.draws
     return (
-        f"{counted(len(dataset.trials), 'trial')} ({seeds(dataset.trials)}),"
-        f" {counted(len(dataset.draws), 'hyper-parameter draw')} ({seeds(dataset.draws)})"
+        f"{counted(len(trials), 'trial')} ({numbered('seed', trials)}),"
+        f" {counted(len(draws), 'hyper-parameter draw')} ({numbered('seed', draws)})"
     )

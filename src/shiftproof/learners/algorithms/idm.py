@@ -15,7 +15,7 @@ from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.idm_extensions import ExtensionHparams, Extensions
 from shiftproof.matching.gradients import gradients_of
-from shiftproof.matching.term import MatchingTerm, Outputs, gradients, representations
+from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
 from shiftproof.models.risk import per_sample_risk
 
 
@@ -115,7 +115,7 @@ class IDM(ERM):
         representations = self.features(batch)  # line 5
         logits = self.head(representations)
         risks = per_sample_risk(logits, batch.y)  # line 6
-        outputs = Outputs(
+        inputs = MatchInputs(
             representations.flatten(2),
             batch.y,
             self.task.num_classes,
@@ -123,10 +123,10 @@ class IDM(ERM):
             risks.unsqueeze(-1),
         )
         total = risks.mean()  # line 9
-        parts = {"risk": total, **self.extensions(outputs, total, self.updates)}
+        parts = {"risk": total, **self.extensions(inputs, total, self.updates)}
         for name, term in self.terms.items():  # gradients, then representations
             if term.tracks(self.updates):
-                penalty = parts[f"{name}_penalty"] = term(outputs, self.updates)  # lines 11, 15
+                penalty = parts[f"{name}_penalty"] = term(inputs, self.updates)  # lines 11, 15
                 if term.acts(self.updates):  # lines 10, 14
                     weight = parts[f"{name}_weight"] if term.weight == "auto" else term.weight
                     total = total + weight * penalty  # lines 12, 16

@@ -30,7 +30,7 @@ from shiftproof.matching.by_class import ClassMatch
 from shiftproof.matching.gradients import LinearGradients
 from shiftproof.matching.information import matching_information
 from shiftproof.matching.sampled_dimensions import SampledDimensions
-from shiftproof.matching.term import Grouped, Matched, MatchingTerm, Outputs, risks
+from shiftproof.matching.term import Grouped, Matched, MatchingTerm, MatchInputs, risks
 
 if TYPE_CHECKING:
     from shiftproof.learners.algorithms.idm import IDM
@@ -93,16 +93,16 @@ class Extensions(nn.Module):
                 order=h.order, variant=h.variant,
             )  # fmt: skip
 
-    def forward(self, outputs: Outputs, risk: Tensor, step: int) -> dict[str, Tensor]:
+    def forward(self, inputs: MatchInputs, risk: Tensor, step: int) -> dict[str, Tensor]:
         """Return what to record, including the weights that are set while training."""
         parts = {}
         if self._h.track_information:
-            parts["gradient_information"] = matching_information(outputs.gradients)
-            parts["representation_information"] = matching_information(outputs.representations)
+            parts["gradient_information"] = matching_information(inputs.gradients)
+            parts["representation_information"] = matching_information(inputs.representations)
         if self.strength is not None:
             start = self._h.gradient_warmup - (self._h.variant == "paper")
             found = self.strength(
-                outputs.gradients, outputs.representations, outputs.labels, risk, outputs.classes,
+                inputs.gradients, inputs.representations, inputs.labels, risk, inputs.classes,
                 self._generator, warm=step >= start,
             )  # fmt: skip
             parts["disagreement"] = self.strength.disagreement.level.float()
@@ -117,14 +117,14 @@ class SampledGradients(SampledDimensions):
         super().__init__(count, redrawn=redrawn)
         self._generator = generator
 
-    def forward(self, outputs: Outputs) -> Matched:
+    def forward(self, inputs: MatchInputs) -> Matched:
         """Return [domains, batch, count] of the gradients."""
-        found = outputs.gradients
+        found = inputs.gradients
         is_linear = isinstance(found, LinearGradients)
         total = found.dims if is_linear else found.shape[2]
         dims = self.drawn(total, self._generator).to(found[0].device)
         if is_linear:
-            return (found.some(dims).unflatten(0, outputs.labels.shape),)
+            return (found.some(dims).unflatten(0, inputs.labels.shape),)
         return (found[..., dims],)
 
 

@@ -58,8 +58,7 @@ def sentence(results: SelectionResults | None, baseline: str | None) -> str:
             "There is no accuracy on a test domain yet: no finished run has held a domain out and"
             " measured it."
         )
-    found = lead(results)
-    if found is None:
+    if (found := lead(results)) is None:
         return _of_one(results)
     first, second = algorithm_title(found.first), algorithm_title(found.second)
     mean = f"{overall(results, found.first) or 0.0:.1f}% {_where(results)}"

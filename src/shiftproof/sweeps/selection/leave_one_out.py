@@ -34,9 +34,7 @@ class LeaveOneOut(Selector):
         if (run := runs.get((test_domain,))) is None:
             return None
         scores: list[dict[int, float | None]] = []
-        for other in range(len(run.domains)):
-            if other == test_domain:
-                continue
+        for other in set(range(len(run.domains))) - {test_domain}:
             pair = runs.get((min(test_domain, other), max(test_domain, other)))
             if pair is None:
                 return None
