@@ -15,6 +15,7 @@ class MovingAverage(LateBuffers):
 
     The average is a buffer, so it is saved, moved and restored with the model.
 
+    >>> import torch
     >>> average = MovingAverage(0.5)
     >>> average(torch.tensor([4.0])), average(torch.tensor([4.0]))
     (tensor([2.]), tensor([3.]))

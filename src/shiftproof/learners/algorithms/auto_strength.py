@@ -120,7 +120,8 @@ class Strength(nn.Module):
         room = ((ENDS - share) / (ENDS - FADES)).clamp(0, 1)
         strong = (level == 2) * STRONG * self.strong_unit * room
         by_gradient = (level == 1) * MILD * unit + strong
-        variance = representations.float().flatten(0, 1).var(dim=0, correction=0).mean()
+        points = representations.float().flatten(0, 1)
+        variance = (points - points.mean(dim=0)).square().mean()
         by_representation = (level > 0) * REPRESENTATIONS * self.representations(variance, risk)
         return by_gradient, by_representation
 

@@ -18,8 +18,6 @@ a shorter memory, 0.95):
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
@@ -38,9 +36,9 @@ PATIENCE = 100
 class MovingContrasts(LateBuffers):
     """A moving average of the differences between the domains' mean gradients.
 
-    All differences between m means are in m − 1 orthonormal contrasts,
+    All differences between m means are in m − 1 orthogonal contrasts,
 
-        Cⱼ = √(j/(j+1)) · ((1/j) Σ_{i≤j} Ḡⁱ − Ḡʲ⁺¹),   Σⱼ ‖Cⱼ‖² = Σᵢ ‖Ḡⁱ − Ḡ‖²,
+        Cⱼ = Σ_{i≤j} Ḡⁱ − j Ḡʲ⁺¹,   Σⱼ ‖Cⱼ‖² / (j (j + 1)) = Σᵢ ‖Ḡⁱ − Ḡ‖²,
 
     and these are averaged with memory γ.  For gradients e rᵀ the means are products of small
     matrices, computed for some outputs at a time.
@@ -54,7 +52,7 @@ class MovingContrasts(LateBuffers):
         self.gamma = gamma
 
     def forward(self, r: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
-        """Take in r [m, b, k] and e [m, b, c]; return (1/m) Σⱼ ‖C̄ⱼ‖² and ‖Ḡ‖² of this batch."""
+        """Take in r [m, b, k] and e [m, b, c]; return (1/m) Σᵢ ‖Ḡⁱ − Ḡ‖², and ‖Ḡ‖² of the batch."""
         m, b, k = r.shape
         c = e.shape[2]
         if self.average is None:
@@ -67,10 +65,9 @@ class MovingContrasts(LateBuffers):
             means = torch.bmm(e[:, o : o + step], r)
             total = means[0]
             for j in range(1, m):
-                scale = (1 - self.gamma) * math.sqrt(j / (j + 1))
-                contrast = average[j - 1, o : o + step].mul_(self.gamma)
-                contrast.add_(total, alpha=scale / j).sub_(means[j], alpha=scale)
-                between = between + contrast.square().sum()
+                contrast = average[j - 1, o : o + step]
+                contrast.lerp_(total.sub(means[j], alpha=j), 1 - self.gamma)
+                between = between + contrast.square().sum() / (j * (j + 1))
                 total += means[j]
             whole = whole + total.square().sum()
         return between / m, whole / m**2
