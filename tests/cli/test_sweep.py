@@ -188,4 +188,10 @@ def table(tmp_path):
 
 
 def test_all_algorithms_are_those_for_minibatches():
-    assert set(ALGORITHMS) - set(algorithm_names("all")) == {"two-stage"}
+    assert set(ALGORITHMS) - set(algorithm_names("all")) == {
+        "two-stage",
+        "linear",
+        "boosting",
+        "forest",
+        "best",
+    }

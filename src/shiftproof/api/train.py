@@ -74,7 +74,7 @@ def train(
     backbone: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     freeze: bool = False,
-    holdout: float = 0.2,
+    holdout: float | None = None,
     eval_every: int | None = None,
     evaluate: str | Sequence[str] = DEFAULT_EVALUATION,
     device: str = "auto",
@@ -104,7 +104,8 @@ def train(
             dataset's own by default.
         weights: starting weights of the backbone: a file, `pretrained` or `random`.
         freeze: compute the features of all images with the backbone once, and train on them.
-        holdout: share of each domain that is not trained on.
+        holdout: share of each domain that is not trained on; by default 0.2, and 0 for algorithms
+            that are fitted at once.
         eval_every: steps between evaluations; 0 evaluates after the last step only.
         evaluate: which sets to evaluate: train-in, train-out, test-in, test-out, extra; and
             invariance, which tests whether the outputs on train-out mean the same in every

@@ -83,7 +83,7 @@ def train_each(
     backbone: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     freeze: bool = False,
-    holdout: float = 0.2,
+    holdout: float | None = None,
     eval_every: int | None = None,
     evaluate: str | Sequence[str] = DEFAULT_EVALUATION,
     device: str = "auto",

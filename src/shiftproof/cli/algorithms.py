@@ -26,6 +26,8 @@ def algorithms(
         algorithm = ALGORITHMS.get(name)
         for part in algorithm_description(name, algorithm):
             console.print(part)
+        if algorithm.exact:
+            return  # it takes no steps that could be compared
         with Console(stderr=True).status("measuring a step …"):
             cost = relative_cost(name)
         console.print(f"A step takes {cost:.2f} × the time of ERM (measured now, MNIST network).")

@@ -46,7 +46,13 @@ def train(
     ] = None,
     steps: Annotated[int, option("Training", "Number of updates.")] = 5001,
     seed: Annotated[int, option("Training", "Seed of starting weights, batches and noise.")] = 0,
-    holdout: Annotated[float, option("Training", "Share of each domain not trained on.")] = 0.2,
+    holdout: Annotated[
+        float | None,
+        option(
+            "Training",
+            "Share of each domain not trained on; default 0.2, and 0 for linear, trees and best.",
+        ),
+    ] = None,
     eval_every: Annotated[
         int | None,
         option("Training", "Steps between evaluations; 0 evaluates after the last step only."),
@@ -115,7 +121,12 @@ def train(
 
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.reporting.terminal import accuracy_table, leave_one_out_table, scored_weights
+    from shiftproof.reporting.terminal import (
+        accuracy_table,
+        leave_one_out_table,
+        members_table,
+        scored_weights,
+    )
 
     held_out = test_domain or []
     each = EACH in held_out
@@ -167,6 +178,9 @@ def train(
         if scored := scored_weights(run.metrics):
             print(f"scored: {scored}")
         print(f"{run.step} steps in {run.seconds:.1f} s; the run is in {run.folder}")
+    members = members_table([run.metrics for run in runs])
+    if members is not None and not as_json:
+        Console().print(members)
     _exit_unless_finished(runs, each=each)
 
 

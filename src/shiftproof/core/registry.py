@@ -17,10 +17,10 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """A map from names to objects of one kind.
 
-    Entries come from three places: `register`; the modules of `package`, so a new file there is
-    enough; and the entry points in the group `plugins` of installed packages.  The first lookup
-    imports the modules.  A plugin is imported when it is looked up, or when the names are listed.
-    If that fails, the lookup is an error and the listing warns.
+    Entries come from three places: `register`; the modules of `package` and of the packages in
+    it, so a new file there is enough; and the entry points in the group `plugins` of installed
+    packages.  The first lookup imports the modules.  A plugin is imported when it is looked up, or
+    when the names are listed.  If that fails, the lookup is an error and the listing warns.
 
     >>> shapes = Registry("shape")
     >>> @shapes.register("circle")
@@ -84,8 +84,9 @@ class Registry(Generic[T]):
         (package, plugins), self._sources = self._sources, (None, None)
         try:
             if package is not None:
-                for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-                    importlib.import_module(f"{package}.{module.name}")
+                path = importlib.import_module(package).__path__
+                for module in pkgutil.walk_packages(path, f"{package}."):
+                    importlib.import_module(module.name)
         except BaseException:
             self._sources = (package, plugins)
             raise

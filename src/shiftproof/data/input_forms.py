@@ -59,15 +59,23 @@ class InputForm(ABC):
 
 @dataclass(frozen=True)
 class TableForm(InputForm):
-    """Rows of a table, imputed, scaled and encoded by the training samples."""
+    """Rows of a table, imputed, scaled and encoded by the training samples.
+
+    With `raw` the model takes the cells as they are: categories as codes, missing values as NaN.
+    """
 
     columns: FittedColumns
+    raw: bool = False
     kind = "table"
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The number of features."""
-        return (len(self.columns.feature_names),)
+        return (len(self.columns.columns.columns if self.raw else self.columns.feature_names),)
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """Return inputs of the model, [n, *input_shape], imputed, scaled and encoded."""
+        return self.columns.apply(inputs.double()) if self.raw else as_numbers(inputs)
 
     def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> Tensor:
         """Return rows as numbers, [rows, columns] of float64; categories as codes, missing as NaN.
@@ -91,18 +99,19 @@ class TableForm(InputForm):
             raise DataError(f"{table} holds an infinite value, the first in row {row + 1}")
         return cells
 
-    def read(self, raw: Any, progress: Progress = silent) -> Tensor:
-        """Return rows, a data frame or an array, as the network takes them."""
-        return self.columns.apply(self.cells(raw))
+    def read(self, raw: Any, progress: Progress = silent, table: str = "the table") -> Tensor:
+        """Return rows, a data frame or an array, as the model takes them."""
+        cells = self.cells(raw, table)
+        return cells.float() if self.raw else self.columns.apply(cells)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fitted columns as JSON values."""
-        return {"kind": self.kind, **self.columns.to_json()}
+        return {"kind": self.kind, **self.columns.to_json(), **({"raw": True} if self.raw else {})}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableForm:
         """Rebuild what `to_json` returned."""
-        return cls(FittedColumns.from_json(value))
+        return cls(FittedColumns.from_json(value), bool(value.get("raw", False)))
 
 
 @dataclass(frozen=True)
@@ -170,10 +179,12 @@ def form_from_json(value: Mapping[str, Any]) -> InputForm:
     return FORMS[value["kind"]].from_json(value)
 
 
-def form_of(dataset: DomainDataset, fitted: FittedPreparation | None) -> InputForm:
+def form_of(
+    dataset: DomainDataset, fitted: FittedPreparation | None, *, raw: bool = False
+) -> InputForm:
     """Return the form of a dataset's inputs, with its preparation fitted to training samples."""
     if isinstance(fitted, FittedColumns):
-        return TableForm(fitted)
+        return TableForm(fitted, raw)
     if fitted is not None:
         raise InvalidValue(
             f"the preparation of {dataset.name} ({type(fitted).__name__}) cannot be saved with a"

@@ -121,7 +121,7 @@ class SampleRequest:
 
     def _rows(self, path: Path, form: TableForm) -> Samples:
         frame = named(read_frame(path), path.name)
-        inputs = form.columns.apply(form.cells(frame, path.name))
+        inputs = form.read(frame, table=path.name)
         return replace(self._described(frame, path.name), inputs=inputs)
 
     def _described(self, frame: pd.DataFrame, table: str) -> Samples:

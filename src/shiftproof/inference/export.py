@@ -23,6 +23,7 @@ from shiftproof.data.input_forms import ImageForm, TableForm
 from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, OneHot, Scaled
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.predictor import Predictor
+from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models.risk import class_probabilities
 
 INPUT, OUTPUT = "inputs", "probabilities"
@@ -88,6 +89,11 @@ class ExportedModel(nn.Module):
 
 def exported(model: TrainedModel) -> tuple[ExportedModel, Tensor]:
     """Return the model as one module on the CPU, and an example batch of two inputs."""
+    if ALGORITHMS.get(model.config.algorithm).exact:
+        raise InvalidValue(
+            f"{model.config.algorithm} is not a network and cannot be exported as one; predict with"
+            " shiftproof, or export a model of another algorithm"
+        )
     model = TrainedModel.from_bytes(model.to_bytes(), "cpu")  # a copy: the caller's does not move
     columns = model.form.columns if isinstance(model.form, TableForm) else None
     module = ExportedModel(model.network, columns).eval()

@@ -25,11 +25,11 @@ from shiftproof.core.files import write_atomically
 from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.domain import as_numbers
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json, form_of
 from shiftproof.data.splits import Split
 from shiftproof.inference.predictor import Predictor, under
 from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
+from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models.risk import class_probabilities
 from shiftproof.models.weights import RANDOM
 from shiftproof.training.config import RunConfig
@@ -196,8 +196,9 @@ def trained_model(
         raise DataError(f"the run in {folder} was trained on other data than this {dataset.name}")
     state = read_checkpoint(folder)
     fitted = fitted_preparation(config, dataset, state)
-    form = form_of(dataset, fitted)
-    dataset = dataset.prepared(fitted)
+    raw = ALGORITHMS.get(config.algorithm).exact
+    form = form_of(dataset, fitted, raw=raw)
+    dataset = dataset if raw else dataset.prepared(fitted)
     task = config.task(dataset)
     unweighted = without_starting_weights(config, config.device)
     trained = build_algorithm(unweighted, task)
@@ -268,7 +269,7 @@ def _seen(network: Predictor, x: Tensor, form: InputForm) -> tuple[Tensor, Tenso
     have learnt to ignore some.
     """
     representation, logits = network.represented(x)
-    seen = as_numbers(x) if isinstance(form, TableForm) else representation
+    seen = form.features(x.cpu()) if isinstance(form, TableForm) else representation
     return seen.float().cpu(), logits.float().cpu()
 
 

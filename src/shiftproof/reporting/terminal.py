@@ -87,6 +87,32 @@ def scored_weights(record: Record) -> str:
     return f"the {scored['weights']} average of steps {steps[0]} to {steps[1]}{state}"
 
 
+def members_table(records: Sequence[Record]) -> Table | None:
+    """Return the members of ensembles, averaged over runs, if an ensemble was trained.
+
+    A member that a run left out counts there with weight 0.
+    """
+    members = [member for record in records for member in record.get("members", ())]
+    if len(members) <= len(records):
+        return None  # single models
+    table = Table(
+        title="members of the ensemble",
+        title_justify="left",
+        caption="Weight: share of the prediction. Log loss: mean over training domains, each"
+        " predicted by models that were not trained on it; lower is better.",
+        caption_justify="left",
+    )
+    table.add_column("member")
+    for name in ("weight", "log loss", "seconds"):
+        table.add_column(name, justify="right")
+    for name in dict.fromkeys(member["name"] for member in members):
+        own = [member for member in members if member["name"] == name]
+        weight = sum(member["weight"] for member in own) / len(records)
+        risk, seconds = (sum(member[key] for member in own) for key in ("risk", "seconds"))
+        table.add_row(name, f"{weight:.0%}", f"{risk / len(own):.3f}", f"{seconds:.1f}")
+    return table
+
+
 def dataset_summary(dataset: DomainDataset) -> str:
     """Describe the data in one line."""
     domains = _some([f"{domain.name} {len(domain):,}" for domain in dataset.domains])

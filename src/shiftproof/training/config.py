@@ -32,6 +32,8 @@ EVALUATION_SETS = ("train-in", "train-out", "test-in", "test-out", "extra")
 # every training domain (see `training.invariance`).
 INVARIANCE = "invariance"
 EVALUATIONS = (*EVALUATION_SETS, INVARIANCE)
+# The backbone of an algorithm that is fitted at once.
+NO_NETWORK = ""
 DEFAULT_EVALUATION = ("train-out", "test-in", "test-out", "extra")
 
 
@@ -151,7 +153,7 @@ def configure(
     steps: int = 5001,
     eval_every: int | None = None,
     evaluate: Sequence[str] = DEFAULT_EVALUATION,
-    holdout: float = 0.2,
+    holdout: float | None = None,
     seed: int = 0,
     data_seed: int | None = None,
     device: str = "auto",
@@ -172,8 +174,18 @@ def configure(
             f"{dataset.name} has one class only ({', '.join(dataset.classes)}); at least two are"
             " needed"
         )
-    backbone = MODELS.full_name(backbone or dataset.backbone)
-    declared = (ALGORITHMS.get(algorithm).Hparams, MODELS.get(backbone))
+    learner = ALGORITHMS.get(algorithm)
+    if holdout is None:
+        holdout = 0.0 if learner.exact else 0.2
+    if learner.exact:  # one step fits it, and no network is built
+        if backbone is not None:
+            raise InvalidValue(f"{algorithm} has no network: leave out `backbone`")
+        backbone, steps, eval_every = NO_NETWORK, 1, 0
+        evaluate = [name for name in evaluate if holdout > 0 or name != "train-out"]
+        declared: tuple[type, ...] = (learner.Hparams,)
+    else:
+        backbone = MODELS.full_name(backbone or dataset.backbone)
+        declared = (learner.Hparams, MODELS.get(backbone))
     known = [name for part in declared for name in specs(part)]
     for name in hparams or {}:
         if name == "weights" and name not in known:
@@ -182,10 +194,11 @@ def configure(
                 " timm's networks"
             )
         if name not in known:
-            raise UnknownName(f"hyper-parameter of {algorithm} on {backbone}", name, known)
+            on = f" on {backbone}" if backbone else ""
+            raise UnknownName(f"hyper-parameter of {algorithm}{on}", name, known)
     resolved: dict[str, Scalar] = {}
     for part in declared:
-        values = resolve(part, dataset.regime, _share(part, hparams or {}))
+        values: Any = resolve(part, dataset.regime, _share(part, hparams or {}))
         resolved |= {name: getattr(values, name) for name in specs(part)}
     weights_file = ""
     if names_a_file(weights := str(resolved.get("weights", RANDOM))):

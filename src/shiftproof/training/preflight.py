@@ -20,7 +20,8 @@ def preflight_notes(
     """Yield notes on the data and the settings."""
     yield from dataset.notes
     yield from _late_parts(config, algorithm)
-    yield from _thin_domains(config, dataset, splits, algorithm.hparams.batch_size)
+    batch_size = 0 if algorithm.exact else algorithm.hparams.batch_size
+    yield from _thin_domains(config, dataset, splits, batch_size)
     yield from _unseen_labels(config, dataset, splits)
 
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
 from shiftproof.core.types import Batch, Task
@@ -18,6 +18,8 @@ from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.exact import Exact
+from shiftproof.models.base import Network
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State
 from shiftproof.training.config import INVARIANCE, RunConfig
@@ -26,6 +28,7 @@ from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_ev
 from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.load_run import fitted_preparation
 from shiftproof.training.records import Record
+from shiftproof.training.rows import samples_of
 
 
 @dataclass
@@ -48,16 +51,20 @@ class Trainer:
         self.splits = config.splits(self.dataset)
         splits = config.training_splits(self.dataset)
         self.preparation = fitted_preparation(config, self.dataset, saved)
-        self.dataset = self.dataset.prepared(self.preparation).in_memory()
+        if not ALGORITHMS.get(config.algorithm).exact:  # which takes raw rows
+            self.dataset = self.dataset.prepared(self.preparation)
+        self.dataset = self.dataset.in_memory()
         self.algorithm = build_algorithm(config, config.task(self.dataset))
         self.average = AVERAGES[config.average](self.algorithm)
         dataset = self.dataset.to(torch.device(config.device))
-        self.sampler = BatchSampler(
-            [domain for domain in dataset.domains if domain.name in splits],
-            [split.in_ for split in splits.values()],
-            self.algorithm.hparams.batch_size,
-            stream_seed(config.seed, "sampler"),
-        )
+        domains = [domain for domain in dataset.domains if domain.name in splits]
+        trained_on = [split.in_ for split in splits.values()]
+        if isinstance(self.algorithm, Exact):
+            self.samples = samples_of(self.dataset, domains, trained_on)
+        else:
+            size = self.algorithm.hparams.batch_size
+            seed = stream_seed(config.seed, "sampler")
+            self.sampler = BatchSampler(domains, trained_on, size, seed)
         self.evaluation = plan_evaluation(config, dataset, self.splits)
         self._batches: Generator[Batch, None, None] | None = None
         torch.manual_seed(stream_seed(config.seed, "noise"))
@@ -65,9 +72,12 @@ class Trainer:
 
     def advance(self) -> dict[str, Tensor]:
         """Take one step; return the losses, still on the device."""
-        batch = self._next_batch()
-        with self._autocast():
-            measured = self.algorithm.update(batch)
+        if isinstance(self.algorithm, Exact):
+            measured = self.algorithm.fit(self.samples)
+        else:
+            batch = self._next_batch()
+            with self._autocast():
+                measured = self.algorithm.update(batch)
         self.step += 1
         self.average.follow(self.step)
         for name, value in measured.items():
@@ -124,6 +134,8 @@ class Trainer:
             record["shift"] = shift_of_outputs(
                 outputs, seed_hash(INVARIANCE, self.config.data_seed)
             )
+        if isinstance(self.algorithm, Exact):
+            record["members"] = self.algorithm.head.ensemble.described()
         return record | self.average.described()
 
     def state(self) -> State:
@@ -177,7 +189,10 @@ def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
     with torch.random.fork_rng():
         torch.manual_seed(stream_seed(config.seed, "init"))
         cls = ALGORITHMS.get(config.algorithm)
-        network = config.model(task.regime).build(cls.network_task(task))
+        if cls.exact:
+            network = Network(nn.Identity(), nn.Identity())
+        else:
+            network = config.model(task.regime).build(cls.network_task(task))
         algorithm = cls(
             task,
             network.featurizer,

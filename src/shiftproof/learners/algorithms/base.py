@@ -20,7 +20,7 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch, Task
 
 Family = Literal[
-    "baseline", "gradient", "representation", "predictor", "augmentation", "meta", "robust"
+    "baseline", "gradient", "representation", "predictor", "augmentation", "meta", "robust", "exact"
 ]
 
 
@@ -53,6 +53,8 @@ class Algorithm(nn.Module, ABC):
     predicts_with: ClassVar[tuple[str, ...]] = ("featurizer", "head")
     # Whether it is meant for batches of whole domains; a sweep of all algorithms leaves it out.
     full_batches: ClassVar[bool] = False
+    # Whether it is fitted to all samples at once, by `Exact.fit`, and not by steps.
+    exact: ClassVar[bool] = False
     # Whether a prediction depends on its batch, which is treated as one unknown domain.
     predicts_by_batch: ClassVar[bool] = False
 
@@ -180,5 +182,5 @@ class Algorithm(nn.Module, ABC):
 
 
 ALGORITHMS: Registry[type[Algorithm]] = Registry(
-    "algorithm", package="shiftproof.learners.algorithms", plugins="shiftproof.algorithms"
+    "algorithm", package="shiftproof.learners", plugins="shiftproof.algorithms"
 )

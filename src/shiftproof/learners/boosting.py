@@ -1,0 +1,98 @@
+"""Gradient-boosted trees on histograms: missing values and categories as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from shiftproof.core.space import Float, Int, hparam
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.candidate import Candidate, in_all_classes
+from shiftproof.learners.ensemble import Ensemble
+from shiftproof.learners.exact import Exact, Progress, silent
+from shiftproof.learners.judging import judge, single
+from shiftproof.learners.samples import Samples
+
+# Categories that scikit-learn's histograms can hold.
+MOST_CATEGORIES = 255
+STAGES = (25, 50, 100, 200)
+
+
+@dataclass(frozen=True)
+class BoostingCandidate(Candidate):
+    """Boosted trees; the variants are numbers of trees, the first of one sequence."""
+
+    name: str = "boosting"
+    variants: Sequence[int] = STAGES
+    learning_rate: float = 0.1
+    leaves: int = 31
+
+    def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
+        """Fit the longest sequence and predict by its beginnings."""
+        model = self._model(train, max(self.variants), seed).fit(_filled(train.x), train.y)
+        stages = enumerate(model.staged_predict_proba(x), start=1)
+        by_length = {trees: p for trees, p in stages if trees in self.variants}
+        return np.stack(
+            [in_all_classes(by_length[v], model.classes_, train.classes) for v in self.variants]
+        )
+
+    def fit(self, train: Samples, variant: int, seed: int) -> Any:
+        """Return the trees."""
+        return self._model(train, variant, seed).fit(_filled(train.x), train.y)
+
+    def _model(self, train: Samples, trees: int, seed: int) -> Any:
+        from sklearn.ensemble import (  # type: ignore[import-untyped]
+            HistGradientBoostingClassifier,
+        )
+
+        codes = np.where(np.isnan(train.x), -1, train.x).max(axis=0)
+        return HistGradientBoostingClassifier(
+            learning_rate=self.learning_rate,
+            max_iter=trees,
+            max_leaf_nodes=self.leaves,
+            early_stopping=False,
+            categorical_features=train.categorical & (codes < MOST_CATEGORIES),
+            random_state=seed,
+        )
+
+
+def _filled(x: np.ndarray) -> np.ndarray:
+    """Return rows with 0 in columns that have no value at all, which scikit-learn cannot bin."""
+    return np.where(np.isnan(x).all(axis=0), 0.0, x)
+
+
+@ALGORITHMS.register("boosting")
+class Boosting(Exact):
+    """Gradient-boosted trees (scikit-learn's HistGradientBoosting).
+
+    How many trees is chosen by held-out training domains, unless given.
+    """
+
+    paper = "Friedman (2001); Ke et al. (2017)"
+
+    @dataclass(frozen=True)
+    class Hparams(Exact.Hparams):
+        """Size and number of trees."""
+
+        trees: int | Literal["auto"] = hparam(
+            "auto",
+            Int(4, 9, base=2),
+            within=(1, 1e6),
+            help="number of trees; auto chooses by held-out domains",
+        )
+        learning_rate: float = hparam(
+            0.1, Float(-2, 0, base=10), within=(1e-9, 10), help="what one tree adds"
+        )
+        leaves: int = hparam(31, Int(2, 6, base=2), within=(2, 1e6), help="leaves of a tree")
+
+    hparams: Hparams
+
+    def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
+        """Return the model, calibrated on held-out domains."""
+        h = self.hparams
+        variants = STAGES if h.trees == "auto" else (int(h.trees),)
+        candidate = BoostingCandidate("boosting", variants, h.learning_rate, h.leaves)
+        return single(judge(candidate, samples, seed), samples, seed)

@@ -1,0 +1,42 @@
+"""Temperature scaling: one number that makes probabilities neither too sure nor too timid."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
+from scipy.special import log_softmax  # type: ignore[import-untyped]
+
+# No probability counts as less: log 0 is no loss that can be compared.
+SMALLEST = 1e-6
+# Temperatures from 1/e³ to e³: beyond, a model is as good as certain or as good as a guess.
+WIDEST = 3.0
+
+
+def tempered(predicted: np.ndarray, temperature: float) -> np.ndarray:
+    """Return p^(1/T), normalised: probabilities [n, c] → [n, c].
+
+    >>> tempered(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
+    [[0.667, 0.333]]
+    """
+    changed: np.ndarray = np.exp(_log_tempered(predicted, temperature))
+    return changed
+
+
+def fit_temperature(predicted: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """Return the temperature with the least weighted log loss (Guo et al., 2017).
+
+    ``predicted`` [n, c] should be of rows that the model was not trained on, ``y`` [n] are their
+    classes and ``weights`` [n] their shares.  The loss is convex in 1/T.
+    """
+    rows = np.arange(len(y))
+
+    def risk(log_inverse: float) -> float:
+        return -float(weights @ _log_tempered(predicted, np.exp(-log_inverse))[rows, y])
+
+    found = minimize_scalar(risk, bounds=(-WIDEST, WIDEST), method="bounded")
+    return float(np.exp(-found.x))
+
+
+def _log_tempered(predicted: np.ndarray, temperature: float) -> np.ndarray:
+    logs: np.ndarray = log_softmax(np.log(np.maximum(predicted, SMALLEST)) / temperature, axis=1)
+    return logs

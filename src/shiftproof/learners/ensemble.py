@@ -1,0 +1,103 @@
+"""A fitted ensemble: members, their weights, and how their probabilities are calibrated.
+
+    p(y|x) = Σ_j w_j · p_j(y|x)^(1/T_j) / Σ_k p_j(k|x)^(1/T_j)
+
+Members are scikit-learn classifiers that take raw rows.  An ensemble of one is the usual case of a
+single model.  It is stored by skops as a dictionary of scikit-learn objects and numbers: reading it
+runs no code, and only the types of `TRUSTED` are allowed.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shiftproof.core.errors import CheckpointError
+from shiftproof.learners.calibration import tempered
+
+# What scikit-learn's models hold that skops does not trust by itself.  None of them runs anything
+# when it is rebuilt; `functools.partial` is checked together with the function that it calls.
+TRUSTED = (
+    "functools.partial",
+    "numpy.dtype",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.tree._tree.Tree",
+    "sklearn.utils.validation.check_array",
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of an ensemble.
+
+    ``variant`` says which setting was chosen; ``risk`` is the mean log loss over held-out domains,
+    after calibration, and ``seconds`` what judging and fitting took.
+    """
+
+    name: str
+    variant: str
+    weight: float
+    temperature: float
+    risk: float
+    seconds: float
+    model: Any
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Members whose weights sum to 1, for classes 0 … ``classes`` − 1."""
+
+    members: tuple[Member, ...]
+    classes: int
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """Return class probabilities [n, classes] of raw rows [n, d]."""
+        total = np.zeros((len(x), self.classes))
+        for member in self.members:
+            if member.weight > 0:
+                predicted = member.model.predict_proba(x)
+                known = np.asarray(member.model.classes_, dtype=int)
+                total[:, known] += member.weight * tempered(predicted, member.temperature)
+        return total
+
+    def described(self) -> list[dict[str, Any]]:
+        """Return what each member is and counts, without the models, as JSON values."""
+        fields = ("name", "variant", "weight", "temperature", "risk", "seconds")
+        return [{name: getattr(member, name) for name in fields} for member in self.members]
+
+    def to_bytes(self) -> bytes:
+        """Return the ensemble as the content of a file."""
+        import skops.io  # type: ignore[import-untyped]
+
+        value = {
+            "classes": self.classes,
+            "members": [
+                {**about, "model": member.model}
+                for about, member in zip(self.described(), self.members, strict=True)
+                if member.weight > 0
+            ],
+        }
+        stored: bytes = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+        return stored
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Ensemble:
+        """Rebuild an ensemble; refuse anything that is not made of trusted types."""
+        import skops.io
+        from skops.io.exceptions import (  # type: ignore[import-untyped]
+            UnsupportedTypeException,
+            UntrustedTypesFoundException,
+        )
+
+        refused = (UntrustedTypesFoundException, UnsupportedTypeException)
+        try:
+            value = skops.io.loads(data, trusted=list(TRUSTED))
+            members = tuple(Member(**member) for member in value["members"])
+            return cls(members, int(value["classes"]))
+        except refused as error:
+            raise CheckpointError(f"the model holds types that are not trusted: {error}") from error
+        except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the model cannot be read ({error}); train again") from error

@@ -1,0 +1,87 @@
+"""Random forests: many deep trees on random samples and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from shiftproof.core.space import Choice, Int, hparam
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.candidate import Candidate, in_all_classes
+from shiftproof.learners.encoding import encoder
+from shiftproof.learners.ensemble import Ensemble
+from shiftproof.learners.exact import Exact, Progress, silent
+from shiftproof.learners.judging import judge, single
+from shiftproof.learners.samples import Samples
+
+LEAVES = (1, 5)
+
+
+@dataclass(frozen=True)
+class ForestCandidate(Candidate):
+    """A forest; the variants are the fewest samples in a leaf.
+
+    ``extra`` draws the thresholds of splits at random (Geurts et al., 2006).
+    """
+
+    name: str = "forest"
+    variants: Sequence[int] = LEAVES
+    trees: int = 200
+    extra: bool = False
+
+    def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
+        """Fit one forest a variant."""
+        models = [self.fit(train, variant, seed) for variant in self.variants]
+        return np.stack(
+            [in_all_classes(m.predict_proba(x), m.classes_, train.classes) for m in models]
+        )
+
+    def fit(self, train: Samples, variant: int, seed: int) -> Any:
+        """Return encoder and forest as a pipeline."""
+        from sklearn.ensemble import (  # type: ignore[import-untyped]
+            ExtraTreesClassifier,
+            RandomForestClassifier,
+        )
+        from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
+
+        kind = ExtraTreesClassifier if self.extra else RandomForestClassifier
+        model = kind(self.trees, min_samples_leaf=variant, random_state=seed, n_jobs=-1)
+        pipeline = Pipeline([("encoder", encoder(train.categorical)), ("model", model)])
+        pipeline.fit(train.x, train.y)
+        model.n_jobs = None  # threads would add up the trees in any order: other last digits
+        return pipeline
+
+
+@ALGORITHMS.register("forest")
+class Forest(Exact):
+    """Random forest (scikit-learn's).
+
+    The fewest samples in a leaf are chosen by held-out training domains, unless given.
+    """
+
+    paper = "Breiman (2001)"
+
+    @dataclass(frozen=True)
+    class Hparams(Exact.Hparams):
+        """Number and size of trees."""
+
+        trees: int = hparam(200, Int(5, 9, base=2), within=(1, 1e6), help="number of trees")
+        smallest_leaf: int | Literal["auto"] = hparam(
+            "auto",
+            Choice((1, 2, 5, 10)),
+            within=(1, 1e9),
+            help="fewest samples in a leaf; auto chooses by held-out domains",
+        )
+        extra: bool = hparam(False, help="draw the thresholds of splits at random (extra trees)")
+
+    hparams: Hparams
+
+    def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
+        """Return the model, calibrated on held-out domains."""
+        h = self.hparams
+        variants = LEAVES if h.smallest_leaf == "auto" else (int(h.smallest_leaf),)
+        candidate = ForestCandidate("forest", variants, h.trees, h.extra)
+        return single(judge(candidate, samples, seed), samples, seed)

@@ -1,0 +1,117 @@
+"""Logistic regression, solved exactly for a whole path of penalties (on features: a linear probe).
+
+See `learners.logistic` for the objective and how it is solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from shiftproof.core.space import Float, hparam
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.candidate import Candidate
+from shiftproof.learners.encoding import encoder
+from shiftproof.learners.ensemble import Ensemble
+from shiftproof.learners.exact import Exact, Progress, silent
+from shiftproof.learners.judging import judge, single
+from shiftproof.learners.logistic import logistic_path, probabilities
+from shiftproof.learners.samples import Samples
+
+# From no penalty worth the name to one that leaves little but the class shares, for columns of
+# variance 1.
+PATH = tuple(float(alpha) for alpha in np.geomspace(1e-5, 10, 20))
+
+
+@dataclass(frozen=True)
+class LinearCandidate(Candidate):
+    """Logistic regression; the variants are penalties α."""
+
+    name: str = "linear"
+    variants: Sequence[float] = PATH
+    balance_domains: bool = False
+
+    def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
+        """Fit the path to ``train`` and predict ``x``."""
+        ready = encoder(train.categorical).fit(train.x)
+        path = logistic_path(
+            ready.transform(train.x), train.y, train.classes, self._weights(train), self.variants
+        )
+        rows = ready.transform(x)
+        solutions = zip(path.coefficients[:, 0], path.intercepts[:, 0], strict=True)
+        return np.stack([probabilities(rows, *solution) for solution in solutions])
+
+    def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
+        """Predict all folds from one path, whose rows of sample weights leave out a fold each.
+
+        Columns are scaled once, by all rows: the penalty is judged, not the scale.
+        """
+        rows = encoder(samples.categorical).fit_transform(samples.x)
+        names = np.unique(folds)
+        weights = np.stack([np.where(folds != fold, 1.0, 0.0) for fold in names])
+        if self.balance_domains:
+            weights = weights * samples.balanced()
+        # Predictions change by less than this many digits are worth.
+        path = logistic_path(rows, samples.y, samples.classes, weights, self.variants, 1e-5)
+        found = np.empty((len(self.variants), len(samples), samples.classes))
+        for place, fold in enumerate(names):
+            held = folds == fold
+            for variant in range(len(self.variants)):
+                coefficients = path.coefficients[variant, place]
+                intercepts = path.intercepts[variant, place]
+                found[variant, held] = probabilities(rows[held], coefficients, intercepts)
+        return found
+
+    def fit(self, train: Samples, variant: float, seed: int) -> Any:
+        """Return encoder and logistic regression as a pipeline."""
+        from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+        from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
+
+        ready = encoder(train.categorical).fit(train.x)
+        rows = ready.transform(train.x)
+        path = logistic_path(rows, train.y, train.classes, self._weights(train), [variant])
+        model = LogisticRegression(C=1 / (variant * len(train)))
+        model.classes_ = np.arange(train.classes)
+        model.coef_, model.intercept_ = path.coefficients[0, 0], path.intercepts[0, 0]
+        model.n_features_in_ = rows.shape[1]
+        model.n_iter_ = np.zeros(1, dtype=np.int32)
+        return Pipeline([("encoder", ready), ("model", model)])
+
+    def _weights(self, train: Samples) -> np.ndarray:
+        return (train.balanced() if self.balance_domains else np.ones(len(train)))[None]
+
+
+@ALGORITHMS.register("linear")
+class Linear(Exact):
+    """Multinomial logistic regression with a quadratic penalty, solved exactly.
+
+    The penalty is the one with the lowest log loss over held-out training domains, unless given.
+    """
+
+    paper = "Cox (1958)"
+
+    @dataclass(frozen=True)
+    class Hparams(Exact.Hparams):
+        """The penalty and the weights of domains."""
+
+        penalty: float | Literal["auto"] = hparam(
+            "auto",
+            Float(-5, 1, base=10),
+            within=(1e-12, 1e12),
+            help="strength α of the quadratic penalty; auto chooses by held-out domains",
+        )
+        balance_domains: bool = hparam(
+            False, help="give every domain the same total weight, however many rows it has"
+        )
+
+    hparams: Hparams
+
+    def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
+        """Return the model, calibrated on held-out domains."""
+        penalty = self.hparams.penalty
+        variants = PATH if penalty == "auto" else (float(penalty),)
+        candidate = LinearCandidate("linear", variants, self.hparams.balance_domains)
+        return single(judge(candidate, samples, seed), samples, seed)

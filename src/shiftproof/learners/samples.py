@@ -1,0 +1,57 @@
+"""Samples as arrays, and the folds that hold out whole domains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Rows of several domains as a learner takes them.
+
+    ``x`` [n, d] float64: numbers as they are, categories as codes 0, 1, …, missing values as NaN.
+    ``y`` [n] are classes 0 … ``classes`` − 1, ``domain`` [n] numbers the domains.  ``categorical``
+    [d] says which columns hold codes.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    domain: np.ndarray
+    classes: int
+    categorical: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def only(self, rows: np.ndarray) -> Samples:
+        """Return some of the rows, by a mask or positions."""
+        return replace(self, x=self.x[rows], y=self.y[rows], domain=self.domain[rows])
+
+    def balanced(self) -> np.ndarray:
+        """Return sample weights that sum to 1 and give every domain the same share."""
+        _, place, counts = np.unique(self.domain, return_inverse=True, return_counts=True)
+        weights: np.ndarray = 1 / (len(counts) * counts[place])
+        return weights
+
+
+def held_out_folds(samples: Samples, most: int, seed: int) -> np.ndarray:
+    """Number each row's fold: its domain, or a group of domains where there are more than ``most``.
+
+    A single domain is cut into ``most`` random parts: nothing else can be held out.
+    Groups hold about as many rows each.
+    """
+    names, place, counts = np.unique(samples.domain, return_inverse=True, return_counts=True)
+    rng = np.random.default_rng(seed)
+    if len(names) == 1:
+        folds: np.ndarray = rng.permutation(np.arange(len(samples)) % most)
+        return folds
+    if len(names) <= most:
+        return place
+    # The largest first, each into the fold with the fewest rows so far.
+    group, filled = np.empty(len(names), dtype=int), np.zeros(most)
+    for domain in np.argsort(-counts, kind="stable"):
+        group[domain] = filled.argmin()
+        filled[group[domain]] += counts[domain]
+    return group[place]

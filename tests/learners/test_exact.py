@@ -1,0 +1,146 @@
+"""Learners that are fitted at once: what every one of them must do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import skops.io
+import torch
+from sklearn.base import BaseEstimator
+from torch import nn
+
+from shiftproof.core.errors import CheckpointError, InvalidValue
+from shiftproof.core.seeding import torch_generator
+from shiftproof.core.types import Task
+from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.learners.boosting import BoostingCandidate
+from shiftproof.learners.ensemble import Ensemble, Member
+from shiftproof.learners.exact import Exact
+from shiftproof.learners.forest import ForestCandidate
+from shiftproof.learners.judging import judge
+from shiftproof.learners.linear import LinearCandidate
+from shiftproof.learners.samples import Samples
+
+SMALL = [
+    LinearCandidate(variants=(0.01, 1.0)),
+    BoostingCandidate(variants=(3, 6)),
+    ForestCandidate(variants=(1, 3), trees=5),
+    ForestCandidate("extra", variants=(2,), trees=5, extra=True),
+]
+
+
+NAMES = [name for name in ALGORITHMS if ALGORITHMS.get(name).exact]
+
+
+def built(name: str) -> Exact:
+    cls = ALGORITHMS.get(name)
+    task = Task((4,), 2, 3, "table")
+    nothing = nn.Identity()
+    return cls(task, nothing, nothing, cls.Hparams(), torch_generator(0, "noise"))
+
+
+def hospitals(n: int = 150, classes: int = 2, seed: int = 0) -> Samples:
+    """Three domains; a number, one with gaps, a category, and a column that one domain lacks."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n)
+    domain = np.arange(n) % 3
+    x = rng.normal(size=(n, 4)) + y[:, None]
+    x[:, 2] = (y + rng.integers(0, 2, n)) % 3
+    x[::7, 1] = np.nan
+    x[domain == 2, 3] = np.nan
+    return Samples(x, y, domain, classes, np.array([False, False, True, False]))
+
+
+@pytest.mark.parametrize("candidate", SMALL, ids=lambda c: c.name)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_held_out_predictions_do_not_depend_on_the_held_out_labels(candidate, classes):
+    samples = hospitals(classes=classes)
+    folds = samples.domain
+    before = candidate.held_out(samples, folds, seed=0)
+    changed = samples.y.copy()
+    changed[folds == 1] = (changed[folds == 1] + 1) % classes
+    after = candidate.held_out(
+        Samples(samples.x, changed, folds, classes, samples.categorical), folds, seed=0
+    )
+    assert after[:, folds == 1] == pytest.approx(before[:, folds == 1], abs=1e-4)
+    assert after[:, folds != 1] != pytest.approx(before[:, folds != 1], abs=1e-2)
+    assert before.shape == (len(candidate.variants), len(samples), classes)
+    assert before.sum(axis=2) == pytest.approx(np.ones(before.shape[:2]))
+
+
+@pytest.mark.parametrize("candidate", SMALL, ids=lambda c: c.name)
+def test_a_variant_predicts_as_it_was_judged(candidate):
+    samples = hospitals()
+    train, rest = samples.only(samples.domain != 0), samples.only(samples.domain == 0)
+    together = candidate.predictions(train, rest.x, seed=0)
+    for variant, predicted in zip(candidate.variants, together, strict=True):
+        alone = candidate.fit(train, variant, seed=0).predict_proba(rest.x)
+        assert predicted == pytest.approx(alone, abs=1e-6)
+
+
+@pytest.mark.parametrize("candidate", SMALL, ids=lambda c: c.name)
+def test_a_class_that_one_domain_alone_has_does_not_stop_it(candidate):
+    samples = hospitals(classes=3)
+    samples = samples.only((samples.y != 2) | (samples.domain == 0))
+    judged = judge(candidate, samples, seed=0)
+    assert np.isfinite(judged.risk)
+
+
+def test_the_variant_is_the_one_that_held_out_domains_prefer():
+    samples = hospitals()
+    judged = judge(LinearCandidate(variants=(1e-2, 1e6)), samples, seed=0)
+    assert judged.variant == 1e-2  # the other leaves nothing but the class shares
+    assert judged.risk < np.log(2) - 0.1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_learner_fits_predicts_and_is_read_back_to_the_last_bit(name):
+    samples = hospitals()
+    fitted = built(name).fitted(samples, seed=0)
+    predicted = fitted.predict_proba(samples.x)
+    assert predicted.sum(axis=1) == pytest.approx(np.ones(len(samples)))
+    assert (predicted.argmax(axis=1) == samples.y).mean() > 0.7
+    read = Ensemble.from_bytes(fitted.to_bytes())
+    assert (read.predict_proba(samples.x) == predicted).all()
+    if name != "best":  # whose members are the others
+        again = built(name).fitted(samples, seed=0)
+        assert (again.predict_proba(samples.x) == predicted).all()
+
+
+def test_the_weights_of_best_sum_to_one_and_are_told():
+    told = built("best").fitted(hospitals(90), seed=0).described()
+    assert sum(member["weight"] for member in told) == pytest.approx(1)
+    assert {"name", "variant", "weight", "risk", "seconds"} <= told[0].keys()
+
+
+class Stranger(BaseEstimator):
+    """A type that no model of ours holds."""
+
+
+def test_a_file_with_another_type_is_refused():
+    member = Member("x", "", 1.0, 1.0, 0.0, 0.0, Stranger())
+    data = skops.io.dumps({"classes": 2, "members": [member.__dict__]})
+    with pytest.raises(CheckpointError, match="not trusted"):
+        Ensemble.from_bytes(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04nothing", b"{}"])
+def test_a_damaged_file_is_refused_in_one_line(data):
+    with pytest.raises(CheckpointError) as refused:
+        Ensemble.from_bytes(data)
+    assert "\n" not in str(refused.value)
+
+
+def test_as_a_module_it_is_saved_and_loaded_with_its_state():
+    samples = hospitals()
+    algorithm = built("linear")
+    measured = algorithm.fit(samples)
+    x = torch.from_numpy(samples.x).float()
+    logits = algorithm.predict(x)
+    assert measured["loss"] < np.log(2)
+    other = built("linear")
+    with pytest.raises(InvalidValue, match="not been fitted"):
+        other.predict(x)
+    other.load_training_state(algorithm.training_state())
+    assert (other.predict(x) == logits).all()
+    assert logits.exp().sum(dim=1).numpy() == pytest.approx(np.ones(len(x)), abs=1e-5)
