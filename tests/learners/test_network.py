@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from shiftproof.learners.network import _logits, train_networks
+from shiftproof.learners.network import DECAY, _AdamW, _logits, train_networks
 
 SIZES = (3, 8, 8, 2)
 
@@ -50,6 +50,19 @@ def test_seeds_differ_and_problems_of_equal_weights_do_not():
     logits = _logits(layers, x).numpy()
     assert np.abs(logits[0] - logits[1]).max() > 1e-3
     assert logits[:2] == pytest.approx(logits[2:], abs=1e-6)
+
+
+def test_steps_are_those_of_adamw():
+    ours = [torch.randn(4, 3, generator=torch.Generator().manual_seed(0)).double()]
+    theirs = [ours[0].clone().requires_grad_()]
+    adam = _AdamW(ours)
+    reference = torch.optim.AdamW(theirs, lr=0.01, weight_decay=DECAY)
+    for step in range(5):
+        gradient = torch.full((4, 3), step - 1.5, dtype=torch.float64)
+        adam.step([gradient], 0.01)
+        theirs[0].grad = gradient
+        reference.step()
+    assert ours[0].numpy() == pytest.approx(theirs[0].detach().numpy(), abs=1e-12)
 
 
 def test_they_learn():

@@ -3,22 +3,24 @@
     p(y|x) ∝ q(y|x)^(1/T),   q(y|x) = Σ_j w_j · p_j(y|x)^(1/T_j) / Σ_k p_j(k|x)^(1/T_j)
 
 Each member has a temperature T_j of its own.  The mean of calibrated probabilities is less sure
-than it should be (Ranjan and Gneiting, 2010), so the mean has one, T, too.  Members are
-scikit-learn classifiers that take raw rows.  An ensemble of one is the usual case of a single model.  It is
-stored by skops as a dictionary of scikit-learn objects and numbers: reading it runs no code, and
-only the types of `TRUSTED` are allowed.
+than it should be (Ranjan and Gneiting, 2010), so the mean has one, T, too.
+
+Members are scikit-learn classifiers that take raw rows.  An ensemble of one is the usual case of a
+single model.  It is stored by skops as a dictionary of scikit-learn objects and numbers: reading it
+runs no code, and only the types of `TRUSTED` are allowed.
 """
 
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from shiftproof.core.errors import CheckpointError
 from shiftproof.learners.calibration import tempered
+from shiftproof.learners.threads import threads_for
 
 # What scikit-learn's models hold that skops does not trust by itself.  None of them runs anything
 # when it is rebuilt; `functools.partial` is checked together with the function that it calls.
@@ -30,6 +32,9 @@ TRUSTED = (
     "sklearn.utils.validation.check_array",
 )
 
+# About how long all members take to predict a row.
+SECONDS_A_ROW = 2e-4
+
 
 @dataclass(frozen=True)
 class Member:
@@ -37,8 +42,8 @@ class Member:
 
     ``variant`` says which setting was chosen.  ``spread`` is the standard deviation of the weight
     over which domains were held out.  ``risk`` is the mean log loss over held-out training domains,
-    after calibration, ``accuracy`` the mean accuracy there, and ``seconds`` the time of judging and
-    fitting.
+    after calibration, and ``accuracy`` the mean accuracy there.  ``seconds``, the time of judging
+    and fitting, is not stored: equal runs have equal files.
     """
 
     name: str
@@ -48,8 +53,8 @@ class Member:
     temperature: float
     risk: float
     accuracy: float
-    seconds: float
     model: Any
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -67,17 +72,22 @@ class Ensemble:
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Return class probabilities [n, classes] of raw rows [n, d]."""
         total = np.zeros((len(x), self.classes))
-        for member in self.members:
-            if member.weight > 0:
-                predicted = member.model.predict_proba(x)
-                known = np.asarray(member.model.classes_, dtype=int)
-                total[:, known] += member.weight * tempered(predicted, member.temperature)
+        with threads_for(len(x) * SECONDS_A_ROW):
+            for member in self.members:
+                if member.weight > 0:
+                    predicted = member.model.predict_proba(x)
+                    known = np.asarray(member.model.classes_, dtype=int)
+                    total[:, known] += member.weight * tempered(predicted, member.temperature)
         return tempered(total, self.temperature) if self.temperature != 1 else total
 
     def described(self) -> list[dict[str, Any]]:
-        """Return what each member is and counts, without the models, as JSON values."""
-        names = [field.name for field in fields(Member) if field.name != "model"]
+        """Return what each member is and counts, as JSON values: no models, and no times."""
+        names = [each.name for each in fields(Member) if each.name not in ("model", "seconds")]
         return [{name: getattr(member, name) for name in names} for member in self.members]
+
+    def timings(self) -> dict[str, float]:
+        """Return how long each member took, in seconds; a model that was read does not know."""
+        return {member.name: round(member.seconds, 3) for member in self.members if member.seconds}
 
     def to_bytes(self) -> bytes:
         """Return the ensemble as the content of a file."""

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from shiftproof.learners.calibration import fit_temperature, tempered
-from shiftproof.learners.candidate import Candidate
+from shiftproof.learners.candidate import Candidate, size_of
 from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.samples import Samples, held_out_folds
+from shiftproof.learners.threads import threads_for
 
 # Models fitted to judge one candidate, at most: with more domains, some are held out together.
 MOST_FOLDS = 5
@@ -57,7 +58,10 @@ class Judged:
     def fitted(self, samples: Samples, seed: int, weight: float, spread: float = 0.0) -> Member:
         """Return a member fitted to all samples; it is not fitted if it has no weight."""
         started = time.perf_counter()
-        model = self.candidate.fit(samples, self.variant, seed) if weight > 0 else None
+        model = None
+        if weight > 0:
+            with threads_for(self.candidate.seconds(size_of(samples))):
+                model = self.candidate.fit(samples, self.variant, seed)
         seconds = self.seconds + time.perf_counter() - started
         label = f"{self.variant:.3g}" if isinstance(self.variant, float) else str(self.variant)
         return Member(
@@ -68,8 +72,8 @@ class Judged:
             self.temperature,
             self.scores.log_loss,
             self.scores.accuracy,
-            seconds,
             model,
+            seconds,
         )
 
 
@@ -79,8 +83,9 @@ def judge(candidate: Candidate, samples: Samples, seed: int) -> Judged:
     folds = held_out_folds(samples, MOST_FOLDS, seed)
     weights = samples.balanced()
     best: Judged | None = None
-    variants = zip(candidate.variants, candidate.held_out(samples, folds, seed), strict=True)
-    for variant, predicted in variants:
+    with threads_for(candidate.seconds(size_of(samples))):
+        held_out = candidate.held_out(samples, folds, seed)
+    for variant, predicted in zip(candidate.variants, held_out, strict=True):
         temperature = fit_temperature(predicted, samples.y, weights)
         calibrated = tempered(predicted, temperature)
         scores = held_out_scores(calibrated, samples)

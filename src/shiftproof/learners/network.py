@@ -30,7 +30,7 @@ from shiftproof.learners.samples import Samples
 
 BATCH = 256
 # Adam's own rate, and AdamW's own decay.
-RATE, DECAY = 1e-3, 1e-2
+RATE, DECAY, BETAS = 1e-3, 1e-2, (0.9, 0.999)
 WARMUP = 20
 ETA = 3
 
@@ -136,7 +136,7 @@ def train_networks(
         layers.append((start.repeat(len(weights), 1, 1).requires_grad_(), bias.requires_grad_()))
     parameters = [tensor for layer in layers for tensor in layer]
     averages = [tensor.detach().clone() for tensor in parameters]
-    optimizer = torch.optim.AdamW(parameters, lr=RATE, weight_decay=DECAY)
+    adam = _AdamW(parameters)
     shares = weights.repeat_interleave(seeds, dim=0)
     found: dict[int, Layers] = {}
     order = torch.empty(0, dtype=torch.long)
@@ -144,22 +144,41 @@ def train_networks(
         if len(order) < min(BATCH, len(x)):
             order = torch.randperm(len(x), generator=generator)
         batch, order = order[:BATCH], order[BATCH:]
-        optimizer.param_groups[0]["lr"] = RATE * min(1.0, step / WARMUP)
         logits = _logits(layers, x[batch])
         labels = y[batch].expand(networks, -1)
         risks = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
         share = shares[:, batch]
         scale = share.sum(dim=1, keepdim=True).clamp(min=1)
-        optimizer.zero_grad()
-        torch.autograd.backward((risks.view(networks, -1) * share / scale).sum())
-        optimizer.step()
-        with torch.no_grad():
-            rate = (ETA + 1) / (step + ETA)
-            torch._foreach_lerp_(averages, parameters, rate)
+        total = (risks.view(networks, -1) * share / scale).sum()
+        adam.step(torch.autograd.grad(total, parameters), RATE * min(1.0, step / WARMUP))
+        for average, parameter in zip(averages, parameters, strict=True):
+            average.lerp_(parameter.detach(), (ETA + 1) / (step + ETA))
         if step in stops:
             copies = [average.clone() for average in averages]
             found[step] = list(zip(copies[::2], copies[1::2], strict=True))
     return [found[stop] for stop in stops]
+
+
+class _AdamW:
+    """AdamW.  torch's own imports its compiler, which takes longer than training such networks."""
+
+    def __init__(self, parameters: list[Tensor]) -> None:
+        self.parameters = parameters
+        self.means = [torch.zeros_like(parameter) for parameter in parameters]
+        self.squares = [torch.zeros_like(parameter) for parameter in parameters]
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], rate: float) -> None:
+        """Take one step at this learning rate."""
+        self.steps += 1
+        first, second = (1 - beta**self.steps for beta in BETAS)
+        state = zip(self.parameters, gradients, self.means, self.squares, strict=True)
+        for parameter, gradient, mean, square in state:
+            mean.lerp_(gradient, 1 - BETAS[0])
+            square.lerp_(gradient.square(), 1 - BETAS[1])
+            size = (square / second).sqrt_().add_(1e-8)
+            parameter.mul_(1 - rate * DECAY).addcdiv_(mean, size, value=-rate / first)
 
 
 def _logits(layers: Layers, x: Tensor) -> Tensor:

@@ -24,6 +24,8 @@ import numpy as np
 
 # No probability counts as less: one confident error must not decide alone.
 SMALLEST = 1e-6
+# Steps of expectation–maximisation that one leap may stand for.
+LONGEST_LEAP = 1e6
 
 
 class Weights(NamedTuple):
@@ -73,7 +75,9 @@ def _simplex_minimum(likelihood: np.ndarray, weight: np.ndarray) -> np.ndarray:
         first = _em(w, likelihood, weight)
         second = _em(first, likelihood, weight)
         step, bend = first - w, second - 2 * first + w
-        length = -np.linalg.norm(step) / max(float(np.linalg.norm(bend)), 1e-300)
+        if not bend.any():
+            break  # it no longer moves
+        length = -np.clip(np.linalg.norm(step) / np.linalg.norm(bend), 1, LONGEST_LEAP)
         leap = np.maximum(w - 2 * length * step + length**2 * bend, 0)
         leap = _em(leap / leap.sum(), likelihood, weight)
         leapt = _risk(leap, likelihood, weight)

@@ -8,6 +8,7 @@ from dataclasses import InitVar, dataclass, field
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -28,8 +29,11 @@ from shiftproof.training.device_series import DeviceSeries
 from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_evaluation
 from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.load_run import fitted_preparation
+from shiftproof.training.outputs import Outputs, outputs_of
 from shiftproof.training.records import Record
 from shiftproof.training.rows import samples_of
+
+TEST_PARTS = ("test-in", "test-out")
 
 
 @dataclass
@@ -37,14 +41,17 @@ class Trainer:
     """An algorithm under training, with all the state that the next step depends on.
 
     Of the checkpoint `saved`, the preparation of the inputs is used; `load` restores the rest.
+    With `keeps_outputs`, `outputs` are those on the test domains after the last step.
     """
 
     config: RunConfig
     dataset: DomainDataset
     workers: int = 0
+    keeps_outputs: bool = False
     step: int = 0
     seconds: float = 0.0
     pending: dict[str, DeviceSeries] = field(default_factory=dict)
+    outputs: dict[str, Outputs] = field(default_factory=dict)
     saved: InitVar[State | None] = None
 
     def __post_init__(self, saved: State | None) -> None:
@@ -127,6 +134,8 @@ class Trainer:
             self.average.judge(record["validation_risk"])
         with self.average.in_place():
             scores = self._scores(self.evaluation)
+        if self.step == self.config.steps:
+            self.outputs = self._outputs_on_test_domains(scores)
         record["accuracy"] = {name: score.accuracy for name, score in scores.items()}
         record["risk"] = {name: score.risk for name, score in scores.items()}
         if INVARIANCE in self.config.evaluate:
@@ -136,8 +145,15 @@ class Trainer:
                 outputs, seed_hash(INVARIANCE, self.config.data_seed)
             )
         if isinstance(self.algorithm, Exact):
-            record["members"] = self.algorithm.head.ensemble.described()
+            ensemble = self.algorithm.head.ensemble
+            record["members"] = ensemble.described()
+            if ensemble.left_out:
+                record["left_out"] = list(ensemble.left_out)
         return record | self.average.described()
+
+    def timings(self) -> dict[str, float]:
+        """Return how long the members of an ensemble took, in seconds."""
+        return self.algorithm.head.ensemble.timings() if isinstance(self.algorithm, Exact) else {}
 
     def state(self) -> State:
         """Return everything the next step depends on."""
@@ -174,9 +190,24 @@ class Trainer:
         with self._autocast():
             return {subset.name: self._score(subset) for subset in subsets}
 
+    def _outputs_on_test_domains(self, scores: dict[str, Score]) -> dict[str, Outputs]:
+        """Return the outputs on all samples of each test domain that were evaluated."""
+        found = {}
+        for domain in self.config.test_domains:
+            parts = [s for s in self.evaluation if s.kind in TEST_PARTS and s.domain.name == domain]
+            kept = [(scores[part.name].outputs, part.index) for part in parts]
+            pairs = [(*outputs, index) for outputs, index in kept if outputs is not None]
+            if pairs:
+                logits, labels, rows = zip(*pairs, strict=True)
+                found[domain] = outputs_of(
+                    torch.cat(logits), torch.cat(labels), np.concatenate(rows)
+                )
+        return found
+
     def _score(self, subset: EvaluationSet) -> Score:
         view_seed = seed_hash("views", self.config.seed, self.step, subset.name)
         keep = INVARIANCE in self.config.evaluate and subset.kind == "train-out"
+        keep |= self.keeps_outputs and self.step == self.config.steps and subset.kind in TEST_PARTS
         return evaluate(self.algorithm, subset, self.workers, view_seed, keep_outputs=keep)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
