@@ -49,8 +49,9 @@ def read_sweep(*paths: Path) -> list[RunOutcome]:
 
 def job_files(folder: Path) -> list[Path]:
     """Return the ``job.json`` of every run below a folder, without retrained runs in a sweep."""
+    retrained = [path for path in folder.rglob(RETRAINED) if (path.parent / "sweep.json").exists()]
     found = sorted(folder.rglob("job.json"))
-    return [path for path in found if RETRAINED not in path.relative_to(folder).parts]
+    return [path for path in found if not any(path.is_relative_to(each) for each in retrained)]
 
 
 def read_stored_runs(*paths: Path) -> list[StoredRun]:

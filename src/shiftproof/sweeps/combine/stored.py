@@ -139,7 +139,7 @@ class Combined(StepSelector):
     """Combined draws; it selects nothing, and is not registered."""
 
     name = "combined"
-    title = f"draws combined (algorithms by name: one draw, selected by {BESIDE})"
+    title = f"combined draws (plain rows: one draw, selected by {BESIDE})"
     needs = Needs(("test-in",), every_step=False)
 
     def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
@@ -160,9 +160,17 @@ def combined_results(
                     step = next(e for e in chosen.run.evaluations if e.step == chosen.step)
                     outcomes.append(replace(chosen.run, hparams_seed=0, evaluations=(step,)))
     results = aggregate(outcomes, Combined(), runs_to_compare(outcomes))
-    draws = {
-        name: tuple(sorted({draw for r, _ in found if r.dataset == name for draw in r.draws}))
-        for name in {r.dataset for r, _ in found}
-    }
-    datasets = tuple(replace(each, draws=draws[each.dataset]) for each in results.datasets)
+    datasets = tuple(
+        replace(each, draws=_draws(each.dataset, found, runs)) for each in results.datasets
+    )
     return replace(results, datasets=datasets)
+
+
+def _draws(
+    dataset: str, found: Sequence[tuple[CombinedResult, Path]], runs: Sequence[RunOutcome]
+) -> tuple[int, ...]:
+    """Return the draws that were combined; where runs were only retrained, those of the sweep."""
+    several = [r.draws for r, _ in found if r.dataset == dataset and not r.selection]
+    combined = {draw for draws in several for draw in draws}
+    every = {run.hparams_seed for run in runs if run.dataset == dataset}
+    return tuple(sorted(combined or every))
