@@ -12,7 +12,9 @@ import torch
 from shiftproof.api.report import report
 from shiftproof.api.sweep import sweep
 from shiftproof.core.errors import DataError, InvalidValue, RunConflict, UnknownName
+from shiftproof.core.seeding import stream_seed
 from shiftproof.data.load import DataRequest
+from shiftproof.data.sampling import BatchSampler
 from shiftproof.inference.model import TrainedModel, trained_model
 from shiftproof.sweeps.combine import run as combine_run
 from shiftproof.sweeps.combine.methods import METHODS
@@ -183,9 +185,34 @@ def test_a_killed_combination_is_resumed_and_more_draws_are_combined_again(
     assert len(files) == 3 + 2  # results, and the models of two soups
     assert combine_draws(jobs, folder, METHODS) == results
     assert {path: path.stat().st_mtime_ns for path in files} == files
+    with monkeypatch.context() as patched:
+        patched.setattr(combine_run, "save_soup", killed)
+        with pytest.raises(KeyboardInterrupt):
+            combine_draws(jobs[:2], folder, ["uniform-soup"])
+    # Not the old result beside what may be half of the new one.
+    assert not list(combined.glob(f"toy-uniform-soup-*/{FILE}"))
     fewer = combine_draws(jobs[:2], folder, METHODS)
     assert [result.draws for result in fewer] == [(0, 1)] * 3
     assert len(list(combined.rglob(FILE))) == 3
+
+
+def test_batch_norms_that_were_trained_are_measured_again(tmp_path):
+    jobs = planned(write_table(tmp_path / "toy.csv"), algorithm="arm", match_upstream=True, draws=2)
+    folder = trained(jobs, tmp_path / "sweep")
+    combine_draws(jobs, folder, ["uniform-soup"])
+    (file,) = (tmp_path / "sweep/combined").rglob("model.safetensors")
+    soup = TrainedModel.load(file).network.weights()
+    name = "context.2.running_mean"
+    members = [read_checkpoint(folder.run(job))["algorithm"]["modules"][name] for job in jobs]
+    assert not torch.equal(*members)
+    # The first norm sees W x + b; one batch passes over 32 samples of each domain.
+    data, config = prepared(jobs[0], folder), jobs[0].config
+    parts = [split.in_ for split in config.splits(data)[:2]]
+    size, seed = config.hparams["batch_size"], stream_seed(config.seed, "sampler")
+    assert size >= len(parts[0]) == 32
+    x = BatchSampler(data.domains[:2], parts, size, seed).batch(0).x.flatten(0, 1).flatten(1)
+    expected = (x @ soup["context.1.weight"].T + soup["context.1.bias"]).mean(0)
+    np.testing.assert_allclose(soup[name], expected, atol=1e-6)
 
 
 def test_runs_that_have_not_finished_are_named(finished, tmp_path):
