@@ -21,7 +21,6 @@ from shiftproof.sweeps.combine.methods import ENSEMBLE, MOVING_AVERAGES
 from shiftproof.sweeps.domainbed.names import algorithm_title
 from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
-from shiftproof.sweeps.standalone_runs import runs_to_compare
 
 COMBINED = "combined"
 FILE = "combined.json"
@@ -159,7 +158,7 @@ def combined_results(
                 if (dataset.dataset, variant, dataset.domains[position], trial) in cells:
                     step = next(e for e in chosen.run.evaluations if e.step == chosen.step)
                     outcomes.append(replace(chosen.run, hparams_seed=0, evaluations=(step,)))
-    results = aggregate(outcomes, Combined(), runs_to_compare(outcomes))
+    results = aggregate(outcomes, Combined())
     datasets = tuple(
         replace(each, draws=_draws(each.dataset, found, runs)) for each in results.datasets
     )
