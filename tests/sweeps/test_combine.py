@@ -277,20 +277,23 @@ ASKED = {"algorithms": "erm", "preset": "lite", "n_hparams": 2, "trials": 1, "st
 def test_from_a_sweep_to_its_report(tmp_path, here):
     table = write_table(tmp_path / "toy.csv")
     asked = ASKED | {"combine": METHODS, "shared_start": True, "retrain": True, "average": "ema"}
-    found = sweep(table, **asked, selection="training-domain", out=tmp_path / "out")
-    assert [r.method for r in found.combined] == [*METHODS, "retrained"]
+    asked |= {"test_domains": (), "selection": "training-domain", "out": tmp_path / "out"}
+    found = sweep(table, **asked)
+    cells = [(result.method, result.test_domain) for result in found.combined]
+    assert cells[:9] == [(method, place) for place in PLACES for method in METHODS]
+    assert cells[9:] == [("retrained", place) for place in PLACES]
     frame = found.report(selection="combined").to_frame().set_index(["algorithm", "test_domain"])
     for result in found.combined:
-        assert frame.loc[(result.row, "west"), "mean"] == pytest.approx(100 * result.accuracy)
+        mean = frame.loc[(result.row, result.test_domain), "mean"]
+        assert mean == pytest.approx(100 * result.accuracy)
     rows = ["ERM, ensemble of averages", "ERM, greedy soup", "ERM, retrained", "ERM, uniform soup"]
-    assert sorted(r.row for r in found.combined) == rows
+    assert sorted({result.row for result in found.combined}) == rows
     everything = found.report()
-    selected = everything.to_frame().query("selector == 'training-domain' and mean == mean")
-    assert frame.loc[("erm", "west"), "mean"] == selected["mean"].item()
-    assert len(everything.runs) == 2  # not the retrained one
+    selected = everything.to_frame().query("selector == 'training-domain'")
+    assert [*frame.loc["erm", "mean"]] == [*selected["mean"]]
+    assert len(everything.runs) == 6  # not the retrained ones
     assert "With combined draws" in everything.page()
-    again = sweep(table, **asked, selection="training-domain", out=tmp_path / "out")
-    assert again.combined == found.combined
+    assert sweep(table, **asked).combined == found.combined
 
 
 def test_retraining_is_the_selected_run_with_nothing_held_out(tmp_path, here):
