@@ -42,7 +42,8 @@ class RunConfig:
     """All that determines a run: the data by its fingerprint, everything else by value.
 
     `hparams` holds the hyper-parameters of the algorithm and the backbone; `data_seed` decides
-    generated data and splits, `seed` starting weights, batches and noise.
+    generated data and splits, `seed` starting weights, batches and noise.  `init_seed` decides the
+    starting weights in place of `seed`, so that runs of different seeds can start alike.
 
     `frozen` names the network that computed the features, if `backbone` is trained on features
     (see `training.features`).  With `augment_validation`, the training domains are evaluated on
@@ -69,6 +70,7 @@ class RunConfig:
     average: str = "none"
     frozen: Mapping[str, str] = field(default_factory=dict)
     augment_validation: bool = False
+    init_seed: int | None = None
     weights_file: str = field(default="", compare=False)
 
     @property
@@ -82,7 +84,7 @@ class RunConfig:
 
         Settings that were added later are left out where unused, so older runs keep their ids.
         """
-        unused = {"average": "none", "frozen": {}, "augment_validation": False}
+        unused = {"average": "none", "frozen": {}, "augment_validation": False, "init_seed": None}
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in dataclasses.asdict(self).items()
@@ -160,6 +162,7 @@ def configure(
     precision: str = "fp32",
     average: str = "none",
     augment_validation: bool = False,
+    init_seed: int | None = None,
     fewest_training_domains: int = 2,
 ) -> RunConfig:
     """Return the configuration of a run, with all names and values checked and defaults filled in.
@@ -246,6 +249,7 @@ def configure(
         average=average,
         frozen=dict(dataset.frozen),
         augment_validation=augment_validation,
+        init_seed=init_seed,
         weights_file=weights_file,
     )
 

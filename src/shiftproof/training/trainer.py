@@ -219,7 +219,8 @@ class Trainer:
 def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
     """Return the untrained algorithm of a run, on its device; stream `init` draws the weights."""
     with torch.random.fork_rng():
-        torch.manual_seed(stream_seed(config.seed, "init"))
+        start = config.seed if config.init_seed is None else config.init_seed
+        torch.manual_seed(stream_seed(start, "init"))
         cls = ALGORITHMS.get(config.algorithm)
         if cls.exact:
             network = Network(nn.Identity(), nn.Identity())
