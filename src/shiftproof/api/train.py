@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.core.errors import DataError, InvalidValue
@@ -21,6 +21,9 @@ from shiftproof.training.loop import RunResult, train as run
 from shiftproof.training.observers import CompositeObserver, Observer
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class TrainedRun(RunResult):
 
 def train(
     data: Data,
-    algorithm: str = "idm",
+    algorithm: str | BaseEstimator = "idm",
     *,
     test_domains: str | Sequence[str] = (),
     hparams: Mapping[str, object] | None = None,
@@ -93,7 +96,8 @@ def train(
 
     Args:
         data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
-        algorithm: a name of `shiftproof.ALGORITHMS`.
+        algorithm: a name of `shiftproof.ALGORITHMS`, or a scikit-learn classifier or pipeline of
+            your own, which is cloned and fitted to the training domains as it is.
         test_domains: domains kept out of training; none trains on all of them.
         hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults.
         steps: number of updates.

@@ -19,6 +19,7 @@ from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
+    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class LeaveOneOut:
 
 def train_each(
     data: Data,
-    algorithm: str = "idm",
+    algorithm: str | BaseEstimator = "idm",
     *,
     hparams: Mapping[str, object] | None = None,
     steps: int = 5001,

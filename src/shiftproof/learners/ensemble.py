@@ -23,10 +23,25 @@ from shiftproof.learners.calibration import tempered
 TRUSTED = (
     "functools.partial",
     "numpy.dtype",
+    "shiftproof.learners.estimator.EstimatorModel",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "sklearn.tree._tree.Tree",
     "sklearn.utils.validation.check_array",
 )
+
+
+def untrusted_types(value: Any) -> list[str]:
+    """Return the types in an object that `Ensemble.from_bytes` would refuse."""
+    import skops.io  # type: ignore[import-untyped]
+
+    found = skops.io.get_untrusted_types(data=skops.io.dumps(value))
+    return sorted(set(found) - set(TRUSTED))
 
 
 @dataclass(frozen=True)
@@ -34,14 +49,14 @@ class Member:
     """One model of an ensemble.
 
     ``variant`` says which setting was chosen; ``risk`` is the mean log loss over held-out domains,
-    after calibration, and ``seconds`` what judging and fitting took.
+    after calibration (None if it was not judged), and ``seconds`` what judging and fitting took.
     """
 
     name: str
     variant: str
     weight: float
     temperature: float
-    risk: float
+    risk: float | None
     seconds: float
     model: Any
 
@@ -70,7 +85,7 @@ class Ensemble:
 
     def to_bytes(self) -> bytes:
         """Return the ensemble as the content of a file."""
-        import skops.io  # type: ignore[import-untyped]
+        import skops.io
 
         value = {
             "classes": self.classes,
