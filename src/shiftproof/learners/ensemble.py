@@ -28,10 +28,13 @@ TRUSTED = (
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedKFold",
     "sklearn.neighbors._kd_tree.KDTree",
     "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
     "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
     "sklearn.utils.validation.check_array",
 )
 
@@ -42,6 +45,35 @@ def untrusted_types(value: Any) -> list[str]:
 
     found = skops.io.get_untrusted_types(data=skops.io.dumps(value))
     return sorted(set(found) - set(TRUSTED))
+
+
+def dumped(value: Any) -> bytes:
+    """Return scikit-learn objects and numbers as the content of a file."""
+    import skops.io
+
+    stored: bytes = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    return stored
+
+
+def loaded(data: bytes) -> Any:
+    """Rebuild what `dumped` stored; refuse anything that is not made of trusted types."""
+    import skops.io
+    from skops.io.exceptions import (  # type: ignore[import-untyped]
+        UnsupportedTypeException,
+        UntrustedTypesFoundException,
+    )
+
+    try:
+        return skops.io.loads(data, trusted=list(TRUSTED))
+    except (UntrustedTypesFoundException, UnsupportedTypeException) as error:
+        raise CheckpointError(f"the model holds types that are not trusted: {error}") from error
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        raise unreadable(error) from error
+
+
+def unreadable(error: Exception) -> CheckpointError:
+    """Return the error of a damaged model."""
+    return CheckpointError(f"the model cannot be read ({error}); train again")
 
 
 @dataclass(frozen=True)
@@ -85,34 +117,23 @@ class Ensemble:
 
     def to_bytes(self) -> bytes:
         """Return the ensemble as the content of a file."""
-        import skops.io
-
-        value = {
-            "classes": self.classes,
-            "members": [
-                {**about, "model": member.model}
-                for about, member in zip(self.described(), self.members, strict=True)
-                if member.weight > 0
-            ],
-        }
-        stored: bytes = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
-        return stored
+        return dumped(
+            {
+                "classes": self.classes,
+                "members": [
+                    {**about, "model": member.model}
+                    for about, member in zip(self.described(), self.members, strict=True)
+                    if member.weight > 0
+                ],
+            }
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Ensemble:
         """Rebuild an ensemble; refuse anything that is not made of trusted types."""
-        import skops.io
-        from skops.io.exceptions import (  # type: ignore[import-untyped]
-            UnsupportedTypeException,
-            UntrustedTypesFoundException,
-        )
-
-        refused = (UntrustedTypesFoundException, UnsupportedTypeException)
+        value = loaded(data)
         try:
-            value = skops.io.loads(data, trusted=list(TRUSTED))
             members = tuple(Member(**member) for member in value["members"])
             return cls(members, int(value["classes"]))
-        except refused as error:
-            raise CheckpointError(f"the model holds types that are not trusted: {error}") from error
-        except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the model cannot be read ({error}); train again") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable(error) from error

@@ -29,8 +29,8 @@ from shiftproof.learners.samples import Samples
 ESTIMATOR = "estimator"
 # The text of a category that is not among the table's values.
 UNKNOWN = "<unknown>"
-# A longer name or message is cut.
-LONGEST = 200
+# A title with parameters is at most this long, and a message of the estimator's is cut here.
+LONGEST_TITLE, LONGEST_MESSAGE = 60, 200
 
 
 class EstimatorModel:
@@ -55,9 +55,7 @@ class EstimatorModel:
         try:
             found: np.ndarray = np.asarray(self.model.predict_proba(self.given(x)), dtype=float)
         except Exception as error:
-            raise InvalidValue(
-                f"{type(self.model).__name__} cannot predict: {_one_line(error)}"
-            ) from error
+            raise InvalidValue(f"{title(self.model)} cannot predict: {_one_line(error)}") from error
         return found
 
     def given(self, x: np.ndarray) -> Any:
@@ -103,7 +101,7 @@ class EstimatorAlgorithm(Exact):
         if self.unfitted is None:
             raise InvalidValue(NEEDS_ONE)
         started = time.perf_counter()
-        name = type(self.unfitted).__name__
+        name = title(self.unfitted)
         model = seeded(clone(self.unfitted), seed)
         made = EstimatorModel(model, samples.columns, ())
         labels = np.array(samples.class_names)
@@ -114,7 +112,9 @@ class EstimatorAlgorithm(Exact):
         except Exception as error:
             held_out = f" with {listed(self.test_domains)} held out" if self.test_domains else ""
             raise InvalidValue(f"{name} cannot be fitted{held_out}: {_one_line(error)}") from error
-        check_types(model)
+        # A search predicts with its best estimator; the rest of it is not needed any more.
+        made.model = getattr(model, "best_estimator_", model)
+        check_types(made.model)
         seconds = time.perf_counter() - started
         return Ensemble((Member(name, "", 1.0, 1.0, None, seconds, made),), samples.classes)
 
@@ -140,10 +140,8 @@ def accepted(estimator: Any) -> Any:
         )
     name = type(estimator).__name__
     if not hasattr(estimator, "get_params") or not is_classifier(estimator):
-        raise InvalidValue(
-            f"`algorithm` must be a name or a scikit-learn classifier, not a {name}"
-        )
-    if not hasattr(estimator, "predict_proba"):
+        raise InvalidValue(f"`algorithm` must be a name or a scikit-learn classifier, not a {name}")
+    if not _predicts_probabilities(estimator):
         raise InvalidValue(
             f"{name} has no predict_proba, and predictions are probabilities here; wrap it, as in"
             f" CalibratedClassifierCV({name}(…))"
@@ -155,15 +153,17 @@ def accepted(estimator: Any) -> Any:
 
 def check_types(estimator: Any) -> None:
     """Refuse an estimator that holds types which a model file may not hold."""
-    name = type(estimator).__name__
+    name = title(estimator)
     try:
         refused = untrusted_types(estimator)
     except Exception as error:  # whatever skops cannot write, such as a lambda
-        raise InvalidValue(f"{name} cannot be stored in a model file: {_one_line(error)}") from error
+        raise InvalidValue(
+            f"{name} cannot be stored in a model file: {_one_line(error)}"
+        ) from error
     if refused:
         raise InvalidValue(
-            f"{name} holds {listed(refused)}, which a model file may not hold: reading it could run"
-            " any code; use scikit-learn's own types"
+            f"{name} holds {listed(refused)}, which a model file may not hold, because reading one"
+            " must not run any code; replace it by something of scikit-learn's"
         )
 
 
@@ -172,9 +172,27 @@ def identified(estimator: Any) -> dict[str, str]:
     import joblib  # type: ignore[import-untyped]
 
     return {
-        "estimator": _shortened(repr(estimator)),
+        "estimator": title(estimator),
         "parameters": joblib.hash(_plain(estimator))[:16],
     }
+
+
+def title(estimator: Any) -> str:
+    """Return a short name: the types of a pipeline's steps, or the type with its parameters.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> title(LogisticRegression(C=0.1))
+    'LogisticRegression(C=0.1)'
+    >>> title(make_pipeline(StandardScaler(), LogisticRegression()))
+    'StandardScaler + LogisticRegression'
+    """
+    steps = [step for _, step in getattr(estimator, "steps", ())]
+    if steps:
+        return " + ".join(type(step).__name__ for step in steps)
+    parameters = " ".join(repr(estimator).split())
+    return parameters if len(parameters) <= LONGEST_TITLE else type(estimator).__name__
 
 
 def seeded(estimator: Any, seed: int) -> Any:
@@ -186,6 +204,15 @@ def seeded(estimator: Any, seed: int) -> Any:
         if key.rpartition("__")[2] == "random_state" and value is None
     ]
     return estimator.set_params(**{key: int(rng.integers(2**31 - 1)) for key in missing})
+
+
+def _predicts_probabilities(estimator: Any) -> bool:
+    from sklearn.ensemble import StackingClassifier  # type: ignore[import-untyped]
+
+    last = estimator.steps[-1][1] if getattr(estimator, "steps", None) else estimator
+    if isinstance(last, StackingClassifier) and last.final_estimator is None:
+        return True  # by the logistic regression that it adds when it is fitted
+    return hasattr(estimator, "predict_proba")
 
 
 def _plain(value: Any) -> Any:
@@ -201,9 +228,5 @@ def _plain(value: Any) -> Any:
 
 
 def _one_line(error: Exception) -> str:
-    return _shortened(f"{type(error).__name__}: {error}")
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    line = " ".join(f"{type(error).__name__}: {error}".split())
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
