@@ -21,7 +21,7 @@ from sklearn.svm import SVC, LinearSVC
 import shiftproof
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.tables.preprocessing import Column
-from shiftproof.learners.estimator import EstimatorModel, identified, seeded
+from shiftproof.learners.estimator import EstimatorModel, identified, seeded, title
 from shiftproof.sklearn import ShiftproofClassifier
 
 
@@ -158,24 +158,21 @@ def test_classes_that_no_training_domain_has_get_no_probability(table):
 
 
 @pytest.mark.parametrize(
-    "last",
+    "estimator",
     [
-        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring="neg_log_loss"),
-        KNeighborsClassifier(3),
-        CalibratedClassifierCV(LinearSVC()),
-        StackingClassifier([("a", LogisticRegression()), ("b", KNeighborsClassifier())]),
-        VotingClassifier(
-            [("a", LogisticRegression()), ("b", RandomForestClassifier(3))], voting="soft"
+        GridSearchCV(
+            make_pipeline(columns(), LogisticRegression()),
+            {"logisticregression__C": [0.1, 1.0]},
+            scoring="neg_log_loss",
         ),
+        make_pipeline(columns(), KNeighborsClassifier(3)),
+        make_pipeline(columns(), CalibratedClassifierCV(LinearSVC())),
+        make_pipeline(columns(), StackingClassifier([("a", LogisticRegression())])),
+        make_pipeline(columns(), VotingClassifier([("a", LogisticRegression())], voting="soft")),
     ],
-    ids=lambda last: type(last).__name__,
+    ids=title,
 )
-def test_what_scikit_learn_combines_is_stored_and_read_back(table, last):
-    estimator = (
-        last.set_params(estimator=make_pipeline(columns(), LogisticRegression()), param_grid={})
-        if isinstance(last, GridSearchCV)
-        else make_pipeline(columns(), last)
-    )
+def test_what_scikit_learn_combines_is_stored_and_read_back(table, estimator):
     run = shiftproof.train(table, estimator, test_domains="west", **OPTIONS)
     assert run.metrics["accuracy"]["west/in"] > 0.6
     read = shiftproof.load_model(run.folder)

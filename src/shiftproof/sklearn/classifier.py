@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
-from sklearn.utils import Tags  # type: ignore[import-untyped]
+from sklearn.utils import Tags, get_tags  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
     check_classification_targets,
 )
@@ -229,7 +229,8 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        own = None if isinstance(self.algorithm, str) else get_tags(self.algorithm)
+        tags.input_tags.allow_nan = own is None or own.input_tags.allow_nan
         return tags
 
     def _domains(self, sample_domain: Any, samples: int) -> tuple[Names, np.ndarray]:
