@@ -44,7 +44,7 @@ class EstimatorModel:
         self, model: Any, columns: Sequence[Column], classes: np.ndarray | Sequence[int]
     ) -> None:
         self.model = model
-        self.columns = [
+        self.columns: list[Any] = [
             [column.name, list(column.values) if column.kind == "category" else None]
             for column in columns
         ]
