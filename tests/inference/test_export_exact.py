@@ -31,6 +31,7 @@ from shiftproof.learners.boosting import BoostingCandidate
 from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.forest import ForestCandidate
 from shiftproof.learners.linear import LinearCandidate
+from shiftproof.learners.network import NetworkCandidate
 from shiftproof.learners.samples import Samples
 from shiftproof.training.config import configure
 from shiftproof.training.loop import train
@@ -40,6 +41,7 @@ SMALL = [
     BoostingCandidate(variants=(8,)),
     ForestCandidate(variants=(1,), trees=5),
     ForestCandidate("extra", variants=(2,), trees=5, extra=True),
+    NetworkCandidate(variants=(5,), width=4, seeds=2),
 ]
 
 
@@ -53,6 +55,7 @@ def hospitals(classes: int, n: int = 400) -> Samples:
     x[:, 3] = np.array([5, 0, 3, 1])[(y + rng.integers(0, 2, n)) % 4]
     x[::9, 3] = np.nan
     x[:, 4] = rng.integers(0, 40, n)
+    x[:, 5] = x[:, 5].round()  # many equal numbers
     categorical = np.array([False, False, False, True, True, False])
     return Samples(x, y, np.arange(n) % 3, classes, categorical)
 
@@ -91,10 +94,11 @@ def test_the_ensemble_layer_weighs_tempers_and_places_members():
     models = [SMALL[1].fit(samples, 8, 0), SMALL[2].fit(without, 1, 0), SMALL[0].fit(samples, 1, 0)]
     ensemble = Ensemble(
         tuple(
-            Member("m", "", weight, temperature, 0.0, 0.0, model)
+            Member("m", "", weight, 0.0, temperature, None, None, 0.0, model)
             for weight, temperature, model in zip((0.6, 0.4, 0), (0.7, 2.5, 1), models, strict=True)
         ),
         3,
+        0.8,
     )
     rows = strange(samples.x)
     found = EnsembleLayer(ensemble)(torch.from_numpy(rows)).exp().numpy()

@@ -15,7 +15,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.text import listed
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.tables.preprocessing import FittedColumns, Scaled
-from shiftproof.inference.export_exact import LAYERS
+from shiftproof.inference.export_exact import ALONE
 from shiftproof.inference.model import TrainedModel
 from shiftproof.learners.calibration import SMALLEST
 from shiftproof.learners.estimator import EstimatorModel, title
@@ -30,7 +30,7 @@ def own_estimator(model: TrainedModel) -> EstimatorModel | None:
     algorithm = model.network.algorithm
     if isinstance(algorithm, Exact):
         first = algorithm.head.ensemble.members[0].model
-        if isinstance(first, EstimatorModel) and type(first.model).__name__ not in LAYERS:
+        if isinstance(first, EstimatorModel) and type(first.model).__name__ not in ALONE:
             return first
     return None
 

@@ -1,8 +1,7 @@
 """Models that were fitted at once, as torch modules that can be exported like any network.
 
 Each kind of member becomes a module that computes the same in float64: the encoder, logistic
-regression, forests and boosted trees, and the ensemble's weights and temperatures.  Trees compare
-exactly the numbers that scikit-learn compares, so they take the same branches.
+regression, networks, forests and boosted trees, and the ensemble's weights and temperatures.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.domain import as_numbers
+from shiftproof.inference.export_encoder import EncoderLayer
+from shiftproof.inference.export_trees import BoostingLayer, ForestLayer
 from shiftproof.inference.predictor import Predictor
 from shiftproof.learners.calibration import SMALLEST
 from shiftproof.learners.ensemble import Ensemble
@@ -29,7 +30,7 @@ class EnsembleLayer(nn.Module):
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__()
         used = [member for member in ensemble.members if member.weight > 0]
-        self.classes = ensemble.classes
+        self.classes, self.temperature = ensemble.classes, ensemble.temperature
         self.weights = [member.weight for member in used]
         self.temperatures = [member.temperature for member in used]
         self.known = [np.asarray(member.model.classes_, dtype=int).tolist() for member in used]
@@ -41,12 +42,13 @@ class EnsembleLayer(nn.Module):
         columns: list[Tensor | float] = [0.0] * self.classes
         parts = zip(self.members, self.weights, self.temperatures, self.known, strict=True)
         for member, weight, temperature, known in parts:
-            logits = member(rows).clamp(min=SMALLEST).log() / temperature
-            predicted = weight * logits.softmax(dim=1)
+            predicted = weight * _tempered(member(rows), temperature)
             for place, position in enumerate(known):
                 columns[position] = columns[position] + predicted[:, place]
         nothing = torch.zeros_like(rows[:, 0])
         total = torch.stack([nothing + column for column in columns], dim=1)
+        if self.temperature != 1:
+            total = _tempered(total, self.temperature)
         return total.clamp(min=SMALLEST).log().float()
 
 
@@ -65,54 +67,6 @@ class ExactNetwork(nn.Module):
         return predicted
 
 
-class EncoderLayer(nn.Module):
-    """`learners.encoding.encoder` as a layer: rows [n, d] → features [n, k].
-
-    A feature depends on one column.  It is the column with its gaps filled, whether the column
-    equals a code, or whether it is missing; then it is shifted and scaled.
-    """
-
-    column: Tensor
-    kind: Tensor
-    fill: Tensor
-    code: Tensor
-    mean: Tensor
-    scale: Tensor
-
-    def __init__(self, encoder: Any) -> None:
-        super().__init__()
-        features: list[tuple[float, ...]] = []  # column, kind, fill, code, mean, scale
-        for name, pipeline, columns in encoder.transformers_:
-            imputer, last = (step for _, step in pipeline.steps)
-            fills = imputer.statistics_
-            if name == "numbers":
-                indicated = imputer.indicator_.features_ if imputer.indicator_ else ()
-                made = [(column, 0, fill, 0) for column, fill in zip(columns, fills, strict=True)]
-                made += [(columns[place], 2, 0, 0) for place in indicated]
-                scales = zip(last.mean_, last.scale_, strict=True)
-                features += [(*one, *scale) for one, scale in zip(made, scales, strict=True)]
-            else:
-                features += [
-                    (column, 1, fill, code, 0, 1)
-                    for column, fill, codes in zip(columns, fills, last.categories_, strict=True)
-                    for code in codes
-                ]
-        table = torch.tensor(np.array(features, dtype=np.float64))
-        for name, values in zip(("column", "kind"), table[:, :2].long().unbind(1), strict=True):
-            self.register_buffer(name, values)
-        for name, values in zip(("fill", "code", "mean", "scale"), table[:, 2:].T, strict=True):
-            self.register_buffer(name, values)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return the features of rows."""
-        x = rows[:, self.column]
-        missing = x.isnan()
-        filled = torch.where(missing, self.fill, x)
-        equal = torch.eq(filled, self.code).double()
-        marks = torch.where(self.kind == 1, equal, missing.double())
-        return (torch.where(self.kind == 0, filled, marks) - self.mean) / self.scale
-
-
 class LogisticLayer(nn.Module):
     """scikit-learn's `LogisticRegression`: features [n, k] → probabilities [n, c]."""
 
@@ -129,152 +83,26 @@ class LogisticLayer(nn.Module):
         return class_probabilities(features @ self.coefficients + self.intercepts)
 
 
-class TreesLayer(nn.Module):
-    """Trees side by side: rows [n, d] → the values of the leaves they reach, [n, trees, v].
-
-    Nodes of all trees are numbered in one row.  A node sends a row left if its number is at most
-    the threshold or, at a split by category, if the set `sets[split]` holds its code; one that is
-    missing goes where `missing_left` says.  A leaf sends every row to itself, so that after as
-    many steps as the deepest tree has levels, every row is in its leaf.
-    """
-
-    feature: Tensor
-    threshold: Tensor
-    left: Tensor
-    right: Tensor
-    missing_left: Tensor
-    split: Tensor
-    values: Tensor
-    roots: Tensor
-    sets: Tensor
-
-    def __init__(
-        self,
-        trees: list[dict[str, np.ndarray]],
-        sets: np.ndarray | None = None,
-        *,
-        takes_missing: bool = True,
-    ) -> None:
-        """Join trees: the buffers up to `values` [nodes, v], of each tree.
-
-        In a leaf `left` is -1; `split` is -1 where a node does not split by category.  `sets`
-        [splits, codes + 2] are by code + 1; the last entry is for codes beyond.
-        """
-        super().__init__()
-        sizes = [len(tree["left"]) for tree in trees]
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        joined = {key: np.concatenate([tree[key] for tree in trees]) for key in trees[0]}
-        leaf, offset, own = joined["left"] < 0, np.repeat(starts, sizes), np.arange(sum(sizes))
-        for side in ("left", "right"):
-            joined[side] = np.where(leaf, own, joined[side] + offset)
-        joined["feature"] = np.where(leaf, 0, joined["feature"])
-        for key, value in joined.items():
-            wide = {"f": np.float64, "b": np.bool_}.get(value.dtype.kind, np.int64)
-            self.register_buffer(key, torch.tensor(value.astype(wide)))
-        self.register_buffer("roots", torch.tensor(starts))
-        self.depth = max(_depth(tree["left"], tree["right"]) for tree in trees)
-        self.takes_missing = takes_missing
-        self.by_category = sets is not None
-        sets = np.zeros((0, 0), dtype=bool) if sets is None else sets
-        self.width = sets.shape[1]
-        self.register_buffer("sets", torch.tensor(sets.ravel()))
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return the values of the leaves."""
-        at = self.roots.expand(rows.shape[0], -1)
-        for _ in range(self.depth):
-            value = rows.gather(1, self.feature[at])
-            missing = value.isnan()
-            goes_left = value <= self.threshold[at]
-            if self.by_category:
-                code = torch.where(missing, -1.0, value).floor().clamp(-1, self.width - 3)
-                place = torch.where(torch.eq(code, value), code.long() + 1, self.width - 1)
-                split = self.split[at]
-                inside = self.sets[split.clamp(min=0) * self.width + place]
-                goes_left = _chosen(split >= 0, inside, goes_left)
-            if self.takes_missing:
-                goes_left = _chosen(missing, self.missing_left[at], goes_left)
-            at = torch.where(goes_left, self.left[at], self.right[at])
-        return self.values[at]
-
-
-class ForestLayer(nn.Module):
-    """scikit-learn's forests: features [n, k] → probabilities [n, c]."""
+class NetworksLayer(nn.Module):
+    """The networks of `learners.network`, side by side: features [n, k] → probabilities [n, c]."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        trees = []
-        for grown in model.estimators_:
-            tree = grown.tree_
-            counts = tree.value[:, 0, :]
-            trees.append(
-                {
-                    "feature": tree.feature,
-                    "threshold": tree.threshold,
-                    "left": tree.children_left,
-                    "right": tree.children_right,
-                    "missing_left": np.zeros(tree.node_count, dtype=bool),
-                    "split": np.full(tree.node_count, -1),
-                    "values": counts / counts.sum(axis=1, keepdims=True),
-                }
-            )
-        self.trees = TreesLayer(trees, takes_missing=False)
+        networks = model.estimators_
+        self.layers = len(networks[0].coefs_)
+        for place in range(self.layers):
+            weights = np.stack([network.coefs_[place] for network in networks])
+            biases = np.stack([network.intercepts_[place] for network in networks])
+            self.register_buffer(f"weights{place}", torch.tensor(weights))
+            self.register_buffer(f"biases{place}", torch.tensor(biases[:, None]))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return probabilities; scikit-learn rounds the features of a forest to float32."""
-        return self.trees(features.float().double()).mean(dim=1)  # type: ignore[no-any-return]
-
-
-class BoostingLayer(nn.Module):
-    """scikit-learn's `HistGradientBoostingClassifier`: rows [n, d] → probabilities [n, c]."""
-
-    baseline: Tensor
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        # By position among the columns as the trees have them: the categories come first.
-        columns, codes = np.arange(model.n_features_in_), {}
-        if model.is_categorical_ is not None:
-            mask = model.is_categorical_
-            columns = np.concatenate([columns[mask], columns[~mask]])
-            encoder = model._preprocessor.named_transformers_["encoder"]
-            codes = {place: own[~np.isnan(own)] for place, own in enumerate(encoder.categories_)}
-        widest = max([-1, *(int(own.max()) for own in codes.values() if len(own))])
-        trees: list[dict[str, np.ndarray]] = []
-        sets: list[np.ndarray] = []
-        for predictor in (one for stage in model._predictors for one in stage):
-            nodes = predictor.nodes
-            split = np.full(len(nodes), -1)
-            for place in np.flatnonzero(nodes["is_categorical"]):
-                node = nodes[place]
-                split[place] = len(sets)
-                # Codes that were not trained on go where missing values go.
-                inside = np.full(widest + 3, bool(node["missing_go_to_left"]))
-                words = predictor.raw_left_cat_bitsets[node["bitset_idx"]]
-                own = codes[int(node["feature_idx"])]
-                ordinal = np.arange(len(own))
-                inside[own.astype(int) + 1] = (words[ordinal // 32] >> (ordinal % 32)) & 1 == 1
-                sets.append(inside)
-            leaf = nodes["is_leaf"].astype(bool)
-            trees.append(
-                {
-                    "feature": columns[np.where(leaf, 0, nodes["feature_idx"])],
-                    "threshold": nodes["num_threshold"],
-                    "left": np.where(leaf, -1, nodes["left"].astype(int)),
-                    "right": np.where(leaf, -1, nodes["right"].astype(int)),
-                    "missing_left": nodes["missing_go_to_left"].astype(bool),
-                    "split": split,
-                    "values": nodes["value"][:, None],
-                }
-            )
-        self.trees = TreesLayer(trees, np.stack(sets) if sets else None)
-        self.register_buffer("baseline", torch.tensor(model._baseline_prediction).double())
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return probabilities."""
-        per_class = self.baseline.shape[1]  # trees of one stage: one a class, one for two classes
-        logits = self.trees(rows)[:, :, 0].unflatten(1, (-1, per_class)).sum(dim=1)
-        return class_probabilities(logits + self.baseline)
+        """Return the mean of the networks' probabilities."""
+        hidden = features[None]
+        for place in range(self.layers):
+            hidden = hidden if place == 0 else hidden.relu()
+            hidden = hidden @ getattr(self, f"weights{place}") + getattr(self, f"biases{place}")
+        return class_probabilities(hidden).mean(dim=0)
 
 
 # For each type of model, the layer that computes the same.
@@ -283,15 +111,15 @@ LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "RandomForestClassifier": ForestLayer,
     "ExtraTreesClassifier": ForestLayer,
     "HistGradientBoostingClassifier": BoostingLayer,
+    "VotingClassifier": NetworksLayer,
 }
+# Of a user's own estimators, those that a layer computes whatever their parameters.
+ALONE = frozenset(["HistGradientBoostingClassifier"])
 
 
 def as_module(name: str, model: Any) -> nn.Module:
     """Return a member as a module: rows [n, d] float64 → probabilities of its classes."""
-    if isinstance(model, EstimatorModel):  # a single one; others are not made of our encoder
-        texts = [column for column, values in model.columns if values is not None]
-        if texts or type(model.model).__name__ not in LAYERS:
-            raise InvalidValue(f"{name} cannot be exported as layers; predict with shiftproof")
+    if isinstance(model, EstimatorModel) and type(model.model).__name__ in ALONE:
         model = model.model
     steps = [step for _, step in getattr(model, "steps", [("", model)])]
     last = steps[-1]
@@ -304,15 +132,6 @@ def as_module(name: str, model: Any) -> nn.Module:
     return nn.Sequential(*(EncoderLayer(step) for step in steps[:-1]), layer)
 
 
-def _chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """Return `torch.where` of three masks, which onnxruntime lacks."""
-    return (condition & yes) | (~condition & no)
-
-
-def _depth(left: np.ndarray, right: np.ndarray) -> int:
-    """Return how many splits the longest path of a tree has."""
-    level, at = 0, np.zeros(1, dtype=int)
-    while len(at := at[left[at] >= 0]):
-        at = np.concatenate([left[at], right[at]])
-        level += 1
-    return level
+def _tempered(predicted: Tensor, temperature: float) -> Tensor:
+    """Return `learners.calibration.tempered` of probabilities."""
+    return (predicted.clamp(min=SMALLEST).log() / temperature).softmax(dim=1)

@@ -1,16 +1,18 @@
 """A fitted ensemble: members, their weights, and how their probabilities are calibrated.
 
-    p(y|x) = Σ_j w_j · p_j(y|x)^(1/T_j) / Σ_k p_j(k|x)^(1/T_j)
+    p(y|x) ∝ q(y|x)^(1/T),   q(y|x) = Σ_j w_j · p_j(y|x)^(1/T_j) / Σ_k p_j(k|x)^(1/T_j)
 
-Members are scikit-learn classifiers that take raw rows.  An ensemble of one is the usual case of a
-single model.  It is stored by skops as a dictionary of scikit-learn objects and numbers: reading it
-runs no code, and only the types of `TRUSTED` are allowed.
+Each member has a temperature T_j of its own.  The mean of calibrated probabilities is less sure
+than it should be (Ranjan and Gneiting, 2010), so the mean has one, T, too.  Members are
+scikit-learn classifiers that take raw rows.  An ensemble of one is the usual case of a single
+model.  It is stored by skops as a dictionary of scikit-learn objects and numbers: reading it runs
+no code, and only the types of `TRUSTED` are allowed.
 """
 
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -80,25 +82,34 @@ def unreadable(error: Exception) -> CheckpointError:
 class Member:
     """One model of an ensemble.
 
-    ``variant`` says which setting was chosen; ``risk`` is the mean log loss over held-out domains,
-    after calibration (None if it was not judged), and ``seconds`` what judging and fitting took.
+    ``variant`` says which setting was chosen.  ``spread`` is the standard deviation of the weight
+    over which domains were held out.  ``risk`` is the mean log loss over held-out training domains,
+    after calibration, ``accuracy`` the mean accuracy there (both None if it was not judged), and
+    ``seconds`` the time of judging and fitting.
     """
 
     name: str
     variant: str
     weight: float
+    spread: float
     temperature: float
     risk: float | None
+    accuracy: float | None
     seconds: float
     model: Any
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Members whose weights sum to 1, for classes 0 … ``classes`` − 1."""
+    """Members whose weights sum to 1, for classes 0 … ``classes`` − 1.
+
+    ``left_out`` names candidates that the budget had no time for.
+    """
 
     members: tuple[Member, ...]
     classes: int
+    temperature: float = 1.0
+    left_out: tuple[str, ...] = ()
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Return class probabilities [n, classes] of raw rows [n, d]."""
@@ -108,18 +119,19 @@ class Ensemble:
                 predicted = member.model.predict_proba(x)
                 known = np.asarray(member.model.classes_, dtype=int)
                 total[:, known] += member.weight * tempered(predicted, member.temperature)
-        return total
+        return tempered(total, self.temperature) if self.temperature != 1 else total
 
     def described(self) -> list[dict[str, Any]]:
         """Return what each member is and counts, without the models, as JSON values."""
-        fields = ("name", "variant", "weight", "temperature", "risk", "seconds")
-        return [{name: getattr(member, name) for name in fields} for member in self.members]
+        names = [field.name for field in fields(Member) if field.name != "model"]
+        return [{name: getattr(member, name) for name in names} for member in self.members]
 
     def to_bytes(self) -> bytes:
         """Return the ensemble as the content of a file."""
         return dumped(
             {
                 "classes": self.classes,
+                "temperature": self.temperature,
                 "members": [
                     {**about, "model": member.model}
                     for about, member in zip(self.described(), self.members, strict=True)
@@ -134,6 +146,6 @@ class Ensemble:
         value = loaded(data)
         try:
             members = tuple(Member(**member) for member in value["members"])
-            return cls(members, int(value["classes"]))
+            return cls(members, int(value["classes"]), float(value["temperature"]))
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error

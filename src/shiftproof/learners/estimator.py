@@ -116,7 +116,9 @@ class EstimatorAlgorithm(Exact):
         made.model = getattr(model, "best_estimator_", model)
         check_types(made.model)
         seconds = time.perf_counter() - started
-        return Ensemble((Member(name, "", 1.0, 1.0, None, seconds, made),), samples.classes)
+        return Ensemble(
+            (Member(name, "", 1.0, 0.0, 1.0, None, None, seconds, made),), samples.classes
+        )
 
     def loss(self, ensemble: Ensemble, samples: Samples) -> Tensor:
         """Return the log loss on the training samples: no domain is held out to judge it."""

@@ -21,6 +21,7 @@ from shiftproof.learners.algorithms.base import Algorithm, Family, Losses
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.samples import Samples
 
+# Called with what is done now, and how many parts of how many are done; may raise to stop.
 Progress = Callable[[str, int, int], None]
 # The smallest probability that becomes a logit: log 0 is not a number that can be averaged.
 SMALLEST = 1e-7

@@ -16,6 +16,7 @@ import torch
 import shiftproof
 from shiftproof.core.errors import DataError, RunConflict
 from shiftproof.data import DomainDataset
+from shiftproof.data.base import Progress
 from shiftproof.training.checkpoint import State, load_state, save_state
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import reading_threads
@@ -116,9 +117,14 @@ def _run(
     """Take the remaining steps; return the content of done.json, or the same of a stopped run."""
     config = trainer.config
     clock = _Clock(trainer, checkpoint_seconds)
+    progress = _stoppable(observer, config, stop_requested)
     diverged_at: int | None = None
     while trainer.step < config.steps and diverged_at is None:
-        observer.step(trainer.step + 1, trainer.advance())
+        try:
+            measured = trainer.advance(progress)
+        except _Stopped:  # within a fit that has no steps to resume from
+            return {"status": "stopped", "step": trainer.step, "seconds": clock.read()}
+        observer.step(trainer.step, measured)
         evaluation_due = trainer.evaluation_due()
         if evaluation_due or trainer.step % CHECK_EVERY == 0:
             diverged_at = trainer.divergence()
@@ -159,6 +165,24 @@ def _run(
     }
     run.finish(ended)
     return ended
+
+
+class _Stopped(Exception):
+    """The user has asked to stop."""
+
+
+def _stoppable(
+    observer: Observer, config: RunConfig, stop_requested: Callable[[], bool]
+) -> Progress:
+    """Return a `Progress` that tells the observer, and raises if the user has asked to stop."""
+    without = f" without {', '.join(config.test_domains)}" if config.test_domains else ""
+
+    def progress(what: str, done: int, total: int) -> None:
+        if stop_requested():
+            raise _Stopped
+        observer.progress(f"{config.algorithm}{without}: {what}", done, total)
+
+    return progress
 
 
 class _Clock:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import DomainDataset
+from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
@@ -71,10 +72,10 @@ class Trainer:
         torch.manual_seed(stream_seed(config.seed, "noise"))
         self.algorithm.train()
 
-    def advance(self) -> dict[str, Tensor]:
+    def advance(self, progress: Progress = silent) -> dict[str, Tensor]:
         """Take one step; return the losses, still on the device."""
         if isinstance(self.algorithm, Exact):
-            measured = self.algorithm.fit(self.samples)
+            measured = self.algorithm.fit(self.samples, progress)
         else:
             batch = self._next_batch()
             with self._autocast():
