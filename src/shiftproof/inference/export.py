@@ -175,11 +175,12 @@ def _graph(model: TrainedModel) -> Any:
             output_names=[OUTPUT],
             dynamic_shapes=({0: count},),
             dynamo=True,
-            # Trees have many nodes and nothing to simplify.
-            optimize=not isinstance(model.network.algorithm, Exact),
             verbose=False,
         )
-    return program.model_proto  # type: ignore[union-attr]
+    made = program.model_proto  # type: ignore[union-attr]
+    for node in made.graph.node:
+        del node.metadata_props[:]  # the lines of code it comes from, with paths of this machine
+    return made
 
 
 def to_torchscript(model: TrainedModel) -> bytes:
