@@ -82,6 +82,8 @@ class EstimatorModel:
 class EstimatorAlgorithm(Exact):
     """Your own scikit-learn classifier or pipeline, passed from Python in place of a name."""
 
+    paper = "Pedregosa et al. (2011)"
+
     @dataclass(frozen=True)
     class Hparams(Exact.Hparams):
         """What identifies the estimator; `shiftproof.train` fills them in."""
