@@ -148,6 +148,7 @@ def test_onnx_and_torchscript_give_the_same_probabilities(frame, tmp_path, algor
     data = to_onnx(model)
     assert onnx_outputs(data, cells.numpy()) == pytest.approx(expected, abs=1e-5)
     assert onnx_outputs(data, cells[:1].numpy()) == pytest.approx(expected[:1], abs=1e-5)
+    assert b".py" not in data  # nor any path of the machine that made it
     stored = {entry.key: entry.value for entry in onnx.load_from_string(data).metadata_props}
     assert json.loads(stored[DESCRIPTION]) == description(model)
     assert description(model)["members"][0]["name"] == algorithm
