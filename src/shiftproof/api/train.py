@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.core.errors import DataError, InvalidValue
@@ -24,6 +24,9 @@ from shiftproof.training.observers import CompositeObserver, Observer
 from shiftproof.training.outputs import Outputs, load_outputs
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
 # How long `best` may try candidates, over all runs of a call.
 DEFAULT_BUDGET = "5m"
@@ -83,7 +86,7 @@ class TrainedRun(RunResult):
 
 def train(
     data: Data,
-    algorithm: str | None = None,
+    algorithm: str | BaseEstimator | None = None,
     *,
     test_domains: str | Sequence[str] = (),
     hparams: Mapping[str, object] | None = None,
@@ -114,8 +117,9 @@ def train(
 
     Args:
         data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
-        algorithm: a name of `shiftproof.ALGORITHMS`; by default `best` for tables, arrays and
-            features, and `idm-auto` for images.
+        algorithm: a name of `shiftproof.ALGORITHMS`, or a scikit-learn classifier or pipeline of
+            your own, which is cloned and fitted to the training domains as it is.  By default
+            `best` for tables, arrays and features, and `idm-auto` for images.
         test_domains: domains kept out of training; none trains on all of them.
         hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults.
         budget: time for `best` to try candidates in: seconds, or like 30s, 5m or 1h; 5m by
@@ -161,7 +165,8 @@ def train(
         workers=workers,
         loading=loading,
     )
-    algorithm = algorithm or default_algorithm(dataset)
+    if algorithm is None:
+        algorithm = default_algorithm(dataset)
     config = configure(
         dataset,
         algorithm,
@@ -240,14 +245,18 @@ def default_algorithm(dataset: DomainDataset) -> str:
 
 
 def with_budget(
-    hparams: Mapping[str, object], algorithm: str, budget: str | float | None, runs: int = 1
+    hparams: Mapping[str, object],
+    algorithm: str | BaseEstimator,
+    budget: str | float | None,
+    runs: int = 1,
 ) -> Mapping[str, object]:
     """Return the hyper-parameters with a share of the budget for each of so many runs."""
+    is_best = isinstance(algorithm, str) and algorithm == "best"
     if budget is None:
-        if algorithm != "best" or "budget" in hparams:
+        if not is_best or "budget" in hparams:
             return hparams
         budget = DEFAULT_BUDGET
-    elif algorithm != "best":
+    elif not is_best:
         raise InvalidValue(f"`budget` is for best, not for {algorithm}")
     elif "budget" in hparams:
         raise InvalidValue("`budget` and `hparams` give budget twice")

@@ -28,6 +28,7 @@ from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
+    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class LeaveOneOut:
 
 def train_each(
     data: Data,
-    algorithm: str | None = None,
+    algorithm: str | BaseEstimator | None = None,
     *,
     hparams: Mapping[str, object] | None = None,
     budget: str | float | None = None,
@@ -135,7 +136,8 @@ def train_each(
         workers=workers,
         loading=loading,
     )
-    algorithm = algorithm or default_algorithm(dataset)
+    if algorithm is None:
+        algorithm = default_algorithm(dataset)
     hparams = with_budget(hparams, algorithm, budget, len(dataset.domains))
     runs, scores = [], []
     for domain in dataset.domain_names:

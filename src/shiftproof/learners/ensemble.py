@@ -27,13 +27,60 @@ from shiftproof.learners.threads import threads_for
 TRUSTED = (
     "functools.partial",
     "numpy.dtype",
+    "shiftproof.learners.estimator.EstimatorModel",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
     "sklearn.utils.validation.check_array",
 )
 
 # About how long all members take to predict a row.
 SECONDS_A_ROW = 2e-4
+
+
+def untrusted_types(value: Any) -> list[str]:
+    """Return the types in an object that `Ensemble.from_bytes` would refuse."""
+    import skops.io  # type: ignore[import-untyped]
+
+    found = skops.io.get_untrusted_types(data=skops.io.dumps(value))
+    return sorted(set(found) - set(TRUSTED))
+
+
+def dumped(value: Any) -> bytes:
+    """Return scikit-learn objects and numbers as the content of a file."""
+    import skops.io
+
+    stored: bytes = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    return stored
+
+
+def loaded(data: bytes) -> Any:
+    """Rebuild what `dumped` stored; refuse anything that is not made of trusted types."""
+    import skops.io
+    from skops.io.exceptions import (  # type: ignore[import-untyped]
+        UnsupportedTypeException,
+        UntrustedTypesFoundException,
+    )
+
+    try:
+        return skops.io.loads(data, trusted=list(TRUSTED))
+    except (UntrustedTypesFoundException, UnsupportedTypeException) as error:
+        raise CheckpointError(f"the model holds types that are not trusted: {error}") from error
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        raise unreadable(error) from error
+
+
+def unreadable(error: Exception) -> CheckpointError:
+    """Return the error of a damaged model."""
+    return CheckpointError(f"the model cannot be read ({error}); train again")
 
 
 @dataclass(frozen=True)
@@ -42,8 +89,8 @@ class Member:
 
     ``variant`` says which setting was chosen.  ``spread`` is the standard deviation of the weight
     over which domains were held out.  ``risk`` is the mean log loss over held-out training domains,
-    after calibration, and ``accuracy`` the mean accuracy there.  ``seconds``, the time of judging
-    and fitting, is not stored: equal runs have equal files.
+    after calibration, and ``accuracy`` the mean accuracy there; both are None if it was not judged.
+    ``seconds``, the time of judging and fitting, is not stored: equal runs have equal files.
     """
 
     name: str
@@ -51,8 +98,8 @@ class Member:
     weight: float
     spread: float
     temperature: float
-    risk: float
-    accuracy: float
+    risk: float | None
+    accuracy: float | None
     model: Any
     seconds: float = field(default=0.0, compare=False)
 
@@ -91,35 +138,24 @@ class Ensemble:
 
     def to_bytes(self) -> bytes:
         """Return the ensemble as the content of a file."""
-        import skops.io  # type: ignore[import-untyped]
-
-        value = {
-            "classes": self.classes,
-            "temperature": self.temperature,
-            "members": [
-                {**about, "model": member.model}
-                for about, member in zip(self.described(), self.members, strict=True)
-                if member.weight > 0
-            ],
-        }
-        stored: bytes = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
-        return stored
+        return dumped(
+            {
+                "classes": self.classes,
+                "temperature": self.temperature,
+                "members": [
+                    {**about, "model": member.model}
+                    for about, member in zip(self.described(), self.members, strict=True)
+                    if member.weight > 0
+                ],
+            }
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Ensemble:
         """Rebuild an ensemble; refuse anything that is not made of trusted types."""
-        import skops.io
-        from skops.io.exceptions import (  # type: ignore[import-untyped]
-            UnsupportedTypeException,
-            UntrustedTypesFoundException,
-        )
-
-        refused = (UntrustedTypesFoundException, UnsupportedTypeException)
+        value = loaded(data)
         try:
-            value = skops.io.loads(data, trusted=list(TRUSTED))
             members = tuple(Member(**member) for member in value["members"])
             return cls(members, int(value["classes"]), float(value["temperature"]))
-        except refused as error:
-            raise CheckpointError(f"the model holds types that are not trusted: {error}") from error
-        except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the model cannot be read ({error}); train again") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable(error) from error

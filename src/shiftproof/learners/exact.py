@@ -110,13 +110,16 @@ class Exact(Algorithm):
         """Return a model of all samples, its settings chosen by held-out training domains."""
 
     def fit(self, samples: Samples, progress: Progress = silent) -> dict[str, Tensor]:
-        """Fit to all samples; return the log loss on held-out training domains as the loss."""
+        """Fit to all samples; return the loss."""
         seed = int(torch.randint(2**31 - 1, (), generator=self.generator))
         ensemble = self.fitted(samples, seed, progress)
         self.head.take(ensemble)
         self.updates += 1
-        risk = sum(member.weight * member.risk for member in ensemble.members)
-        return {"loss": torch.tensor(risk)}
+        return {"loss": self.loss(ensemble, samples)}
+
+    def loss(self, ensemble: Ensemble, samples: Samples) -> Tensor:
+        """Return the log loss on held-out training domains, averaged over members by weight."""
+        return torch.tensor(sum(m.weight * m.risk for m in ensemble.members if m.risk is not None))
 
     def objective(self, batch: Batch) -> Losses:
         """Refuse: there is no loss of a batch."""

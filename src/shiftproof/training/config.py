@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split, split_domain
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identified
 from shiftproof.models import MODELS, Model
 from shiftproof.models.weights import RANDOM, content_hash, names_a_file
 from shiftproof.training.averaging import AVERAGES
@@ -51,6 +52,7 @@ class RunConfig:
 
     If `weights` is a file, `hparams` holds the hash of its content; `weights_file` is its
     path on this machine and not part of the run: not compared, not written, and not in the id.
+    So is `estimator`, a scikit-learn classifier to train, which `hparams` identifies.
     """
 
     dataset: str
@@ -72,6 +74,7 @@ class RunConfig:
     augment_validation: bool = False
     init_seed: int | None = None
     weights_file: str = field(default="", compare=False)
+    estimator: Any = field(default=None, compare=False, repr=False)
 
     @property
     def run_id(self) -> str:
@@ -84,11 +87,12 @@ class RunConfig:
 
         Settings that were added later are left out where unused, so older runs keep their ids.
         """
+        of_this_machine = {"weights_file", "estimator"}
         unused = {"average": "none", "frozen": {}, "augment_validation": False, "init_seed": None}
         return {
             key: list(value) if isinstance(value, tuple) else value
-            for key, value in dataclasses.asdict(self).items()
-            if key != "weights_file" and not (key in unused and value == unused[key])
+            for key, value in dataclasses.asdict(replace(self, estimator=None)).items()
+            if key not in of_this_machine and not (key in unused and value == unused[key])
         }
 
     @classmethod
@@ -147,7 +151,7 @@ class RunConfig:
 
 def configure(
     dataset: DomainDataset,
-    algorithm: str,
+    algorithm: Any,
     *,
     test_domains: Sequence[str] = (),
     backbone: str | None = None,
@@ -167,7 +171,8 @@ def configure(
 ) -> RunConfig:
     """Return the configuration of a run, with all names and values checked and defaults filled in.
 
-    The parameters are those of `shiftproof.train`.  `dataset` is the loaded data, made with
+    The parameters are those of `shiftproof.train`: `algorithm` is a name or a scikit-learn
+    classifier.  `dataset` is the loaded data, made with
     `data_seed`; `evaluate` are some of `EVALUATIONS`, and `average` is one of `AVERAGES`.
     `fewest_training_domains` must be left for training; 1 is for runs that leave out most domains
     to choose hyper-parameters.
@@ -177,6 +182,16 @@ def configure(
             f"{dataset.name} has one class only ({', '.join(dataset.classes)}); at least two are"
             " needed"
         )
+    estimator = None
+    if not isinstance(algorithm, str):
+        estimator = accepted(algorithm)
+        if hparams:
+            raise InvalidValue(
+                "`hparams` are those of a named algorithm; set the estimator's own parameters"
+            )
+        algorithm, hparams = ESTIMATOR, identified(estimator)
+    elif algorithm == ESTIMATOR:
+        raise InvalidValue(NEEDS_ONE)
     learner = ALGORITHMS.get(algorithm)
     if holdout is None:
         holdout = 0.0 if learner.exact else 0.2
@@ -251,6 +266,7 @@ def configure(
         augment_validation=augment_validation,
         init_seed=init_seed,
         weights_file=weights_file,
+        estimator=estimator,
     )
 
 

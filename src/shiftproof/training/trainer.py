@@ -20,6 +20,7 @@ from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.estimator import EstimatorAlgorithm
 from shiftproof.learners.exact import Exact
 from shiftproof.models.base import Network
 from shiftproof.training.averaging import AVERAGES
@@ -233,4 +234,6 @@ def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
             config.algorithm_hparams(task.regime),
             torch_generator(config.seed, "noise"),
         )
+    if isinstance(algorithm, EstimatorAlgorithm):
+        algorithm.unfitted, algorithm.test_domains = config.estimator, config.test_domains
     return algorithm.to(config.device)
