@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
+from shiftproof.sweeps.domainbed.export import write_domainbed_runs
 from shiftproof.sweeps.results import Evaluation, RunOutcome
 
 

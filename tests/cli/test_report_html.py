@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
+from shiftproof.sweeps.domainbed.export import write_domainbed_runs
 from shiftproof.sweeps.read_runs import read_sweep
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,11 +23,12 @@ from shiftproof.reporting.formats import (
     tables_as_text,
 )
 from shiftproof.reporting.page import Source, results_page, tables_html
+from shiftproof.reporting.run_notes import run_notes
 from shiftproof.reporting.sweep_tables import sweep_tables
 from shiftproof.reporting.table import Table
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
 from shiftproof.sweeps.combine.stored import Combined, combined_results, read_combined
-from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
+from shiftproof.sweeps.domainbed.export import unusable_selections, write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order
 from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
 from shiftproof.sweeps.results import RunOutcome
@@ -51,13 +53,15 @@ class Report:
     """What runs measured: tables, a page, and the runs behind the numbers.
 
     ``results`` has one entry a selector.  ``baseline`` is the algorithm that the others are
-    compared with, and ``paths`` say where the runs were read.
+    compared with, and ``paths`` say where the runs were read.  ``notes`` say what was odd about
+    their files, such as several attempts at a run in one log.
     """
 
     runs: tuple[RunOutcome, ...]
     results: tuple[SelectionResults, ...]
     baseline: str = "erm"
     paths: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
@@ -80,15 +84,15 @@ class Report:
 
     def to_text(self) -> str:
         """Return the tables as DomainBed prints them."""
-        return tables_as_text(self.tables, self._records)
+        return tables_as_text(self.tables, self._records, self.notes)
 
     def to_markdown(self) -> str:
         """Return the tables in Markdown."""
-        return tables_as_markdown(self.tables, self._records)
+        return tables_as_markdown(self.tables, self._records, self.notes)
 
     def to_latex(self) -> str:
         """Return the tables in LaTeX, marked as in the paper."""
-        return tables_as_latex(self.tables, self._records)
+        return tables_as_latex(self.tables, self._records, self.notes)
 
     def to_csv(self) -> str:
         """Return `to_frame` as CSV."""
@@ -110,6 +114,7 @@ class Report:
             command,
             [read_json(path) for path in settings if path.is_file()],
             [read_diagnosis(p) for f in folders for p in sorted(f.rglob("diagnosis.json"))],
+            notes=self.notes,
         )
         return results_page(self.runs, self.results, self.baseline, source)
 
@@ -145,8 +150,14 @@ class Report:
         return FORMATS[format](self)
 
     def write_domainbed(self, folder: str | os.PathLike[str]) -> int:
-        """Write the finished runs as DomainBed's logs to a new folder; return how many."""
-        return write_domainbed_runs(self.runs, Path(folder))
+        """Write the finished runs as DomainBed's logs to a new folder; return how many.
+
+        It warns of selections that DomainBed's tool would make by values that are missing.
+        """
+        count = write_domainbed_runs(self.runs, Path(folder))
+        for text in unusable_selections(self.runs):
+            warnings.warn(text, stacklevel=2)
+        return count
 
     @property
     def _records(self) -> int:
@@ -189,13 +200,13 @@ def report(
         selection: how to select runs and steps, as in `sweep`, or `combined` for combined draws and
             retrained runs; by default every way that the runs allow.
         baseline: the algorithm to compare with; by default erm.
-        as_domainbed: select also among runs that diverged or have not ended, as DomainBed's tool
-            does.
+        as_domainbed: select also among runs that diverged or have not ended, and pool all records
+            of a run, of several attempts or folders, as DomainBed's tool does.
     """
     if not folders:
         raise InvalidValue("`folders` must name at least one folder or file")
     paths = tuple(map(Path, folders))
-    runs = read_sweep(*paths)
+    runs = read_sweep(*paths, pooled=as_domainbed)
     standalone = all(run.standalone for run in runs)
     combined = read_combined(*paths)
     asked = [selection] if isinstance(selection, str) else selection
@@ -217,7 +228,7 @@ def report(
         results = [f for f in results if f.selector.name != LAST_RESORT] or results
     if shows_combined:
         results.append(combined_results(combined, runs))
-    return Report(tuple(runs), tuple(results), baseline or "erm", paths)
+    return Report(tuple(runs), tuple(results), baseline or "erm", paths, tuple(run_notes(runs)))
 
 
 def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:

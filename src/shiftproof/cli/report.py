@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import split
 from shiftproof.core.errors import InvalidValue, UnknownName
 
 EXAMPLE = "Example: [bold]shiftproof report runs/sweep --format html --out results.html[/]"
 # Not tables, but the runs themselves.
 RUN_FORMATS = ("domainbed", "records")
+# Files for programs: notes on the runs go to the screen.
+NO_NOTES = ("csv", "chosen", "domainbed")
 
 
 def report(
@@ -55,7 +59,8 @@ def report(
         bool,
         typer.Option(
             "--as-domainbed",
-            help="Select also among diverged and unfinished runs, as DomainBed's tool does.",
+            help="Select also among diverged and unfinished runs, and pool all records of a run,"
+            " as DomainBed's tool does.",
         ),
     ] = False,
 ) -> None:
@@ -70,6 +75,10 @@ def report(
         print(f"{out}: {write_records(folders, out)} runs")
         return
     found = read(*folders, selection=split(selection), baseline=baseline, as_domainbed=as_domainbed)
+    found = replace(found, notes=tuple(map(in_options, found.notes)))
+    if format_ in NO_NOTES:
+        for note in found.notes:
+            print(f"note: {note}", file=sys.stderr)
     if format_ == "domainbed" and out is not None:
         count = found.write_domainbed(out)
         print(f"{out}: {count} of {len(found.runs)} runs, those that have finished")

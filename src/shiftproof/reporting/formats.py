@@ -9,7 +9,7 @@ from typing import Any
 from shiftproof.reporting.missing_runs import describe_missing
 from shiftproof.reporting.renderers.csv_lines import as_csv
 from shiftproof.reporting.renderers.latex import as_latex
-from shiftproof.reporting.renderers.markdown import as_markdown
+from shiftproof.reporting.renderers.markdown import as_markdown, markdown_text
 from shiftproof.reporting.renderers.text import as_text
 from shiftproof.reporting.table import Cell, Column, Row, Table
 from shiftproof.reporting.words import ERROR_BAR, number_ranges
@@ -63,7 +63,7 @@ def selected_records(all_results: Sequence[SelectionResults]) -> Iterator[Record
         for dataset in results.datasets:
             for (algorithm, position), cell in dataset.cells.items():
                 for trial, selected in sorted(cell.selections.items()):
-                    hparams = selected.run.origin.config.get("hparams")
+                    hparams = selected.run.hparams
                     yield {
                         "dataset": dataset.dataset,
                         "algorithm": algorithm,
@@ -78,19 +78,26 @@ def selected_records(all_results: Sequence[SelectionResults]) -> Iterator[Record
                     }
 
 
-def tables_as_text(tables: Sequence[Table], records: int) -> str:
-    """Return the tables as DomainBed prints them, with captions and notes below each."""
-    return "\n".join([f"Total records: {records}\n", *map(as_text, tables)])
+def tables_as_text(tables: Sequence[Table], records: int, notes: Sequence[str] = ()) -> str:
+    """Return the tables as DomainBed prints them, with captions and notes below each.
+
+    ``notes`` are those of `run_notes`: they concern the runs behind all tables.
+    """
+    said = "".join(f"  {note}\n" for note in notes)
+    return "\n".join([f"Total records: {records}\n{said}", *map(as_text, tables)])
 
 
-def tables_as_markdown(tables: Sequence[Table], records: int) -> str:
+def tables_as_markdown(tables: Sequence[Table], records: int, notes: Sequence[str] = ()) -> str:
     """Return the tables in Markdown; the best of a column is bold."""
-    return "\n".join([*map(as_markdown, tables), f"Total records: {records}\n"])
+    said = [f"{markdown_text(note)}\n" for note in notes]
+    return "\n".join([*map(as_markdown, tables), f"Total records: {records}\n", *said])
 
 
-def tables_as_latex(tables: Sequence[Table], records: int) -> str:
-    """Return the tables in LaTeX, marked as in the paper."""
-    return "\n".join([f"{PACKAGES}\n", f"% Total records: {records}\n", *map(as_latex, tables)])
+def tables_as_latex(tables: Sequence[Table], records: int, notes: Sequence[str] = ()) -> str:
+    """Return the tables in LaTeX, marked as in the paper; the notes are comments."""
+    said = "".join(f"% {' '.join(note.split())}\n" for note in notes)
+    head = f"{PACKAGES}\n", f"% Total records: {records}\n{said}"
+    return "\n".join([*head, *map(as_latex, tables)])
 
 
 def accuracies_as_csv(all_results: Sequence[SelectionResults]) -> str:

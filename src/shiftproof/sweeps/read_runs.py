@@ -12,14 +12,17 @@ from shiftproof.sweeps.standalone_runs import find_standalone_runs, standalone_o
 from shiftproof.sweeps.store import RETRAINED
 from shiftproof.sweeps.stored_run import StoredRun, read_run_folder
 
+POOL = "pool the records of each run as DomainBed does (`as_domainbed`)"
 
-def read_sweep(*paths: Path) -> list[RunOutcome]:
+
+def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
     """Return every run under the folders, and those of archives; each file is read once.
 
     Runs of our sweeps have a ``job.json``, DomainBed's a ``results.jsonl``, and those of `train`
-    neither.
+    neither.  ``pooled`` puts the records of DomainBed's logs together as its tool does.
     """
     found: list[RunOutcome] = []
+    foreign: list[Path] = []
     standalone: list[Path] = []
     for path in paths:
         if path.is_file():
@@ -28,7 +31,7 @@ def read_sweep(*paths: Path) -> list[RunOutcome]:
         if not path.is_dir():
             raise DataError(f"there is no {path}; give the folder of a sweep or of a run")
         jobs = job_files(path)
-        logs = sorted(path.rglob("results.jsonl"))
+        logs = sorted(log for log in path.rglob("results.jsonl") if log.is_file())
         if jobs and logs:
             raise DataError(
                 f"{path} mixes runs of Shiftproof ({jobs[0].parent}) and of DomainBed"
@@ -41,10 +44,12 @@ def read_sweep(*paths: Path) -> list[RunOutcome]:
                 " results.jsonl (DomainBed) anywhere in it"
             )
         found += [read_run_folder(job.parent).outcome() for job in jobs]
-        found += read_domainbed_runs(logs)
+        foreign += logs
         standalone += own
-    # Standalone runs are named by what distinguishes them from each other, so all at once.
-    return checked([*found, *standalone_outcomes([read_run_folder(p) for p in standalone])])
+    # Both are judged or named by what distinguishes them from each other, so all at once.
+    found += read_domainbed_runs(foreign, pooled=pooled)
+    found += standalone_outcomes([read_run_folder(path) for path in standalone])
+    return checked(found, POOL if foreign else "")
 
 
 def job_files(folder: Path) -> list[Path]:

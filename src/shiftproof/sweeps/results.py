@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.text import counted, listed
 
+# Runs and folders that a message names.
+MOST_NAMED = 20
 STATUSES = ("finished", "diverged", "running", "failed")
 
 
@@ -56,6 +59,16 @@ class Origin:
     failure: str = ""
 
 
+class Mark(NamedTuple):
+    """Something in the files of a run that its reader should know.
+
+    ``number`` is that of the records or values concerned; 0 if it is the run as a whole.
+    """
+
+    text: str
+    number: int = 0
+
+
 class RunKey(NamedTuple):
     """Which run of a sweep it is.  ``test_domains`` are positions, in order."""
 
@@ -71,7 +84,7 @@ class RunOutcome:
     """One run: which one it is, how it ended, and its accuracies by step.
 
     ``status`` is one of `STATUSES`; ``folder`` is where it was read.  A ``standalone`` run was made
-    by `train`, not planned by a sweep.
+    by `train`, not planned by a sweep.  ``marks`` say what was odd about its files.
     """
 
     dataset: str
@@ -85,6 +98,12 @@ class RunOutcome:
     folder: Path | None = None
     origin: Origin = field(default_factory=Origin, compare=False)
     standalone: bool = False
+    marks: tuple[Mark, ...] = field(default=(), compare=False)
+
+    @property
+    def hparams(self) -> Mapping[str, Any]:
+        """The hyper-parameters as its files name them; empty if they do not tell."""
+        return self.origin.config.get("hparams") or {}
 
     @property
     def key(self) -> RunKey:
@@ -98,26 +117,45 @@ class RunOutcome:
         )
 
 
-def checked(outcomes: Iterable[RunOutcome]) -> list[RunOutcome]:
-    """Return the runs in order; duplicates, or two lists of domains, are an error."""
-    found: dict[RunKey, RunOutcome] = {}
+def checked(outcomes: Iterable[RunOutcome], remedy: str = "") -> list[RunOutcome]:
+    """Return the runs in order; duplicates, or two lists of domains, are an error.
+
+    ``remedy`` is what else can be done about duplicates.
+    """
+    found: dict[RunKey, list[RunOutcome]] = {}
     first: dict[str, RunOutcome] = {}
     for outcome in outcomes:
-        duplicate = found.setdefault(outcome.key, outcome)
-        if duplicate is not outcome:
-            raise DataError(
-                f"{duplicate.folder} and {outcome.folder} are the same run ({outcome.algorithm} on"
-                f" {outcome.dataset}, test domains"
-                f" {', '.join(outcome.domains[i] for i in outcome.test_domains)}, hyper-parameter"
-                f" seed {outcome.hparams_seed}, trial {outcome.trial_seed}); remove one"
-            )
+        found.setdefault(outcome.key, []).append(outcome)
         other = first.setdefault(outcome.dataset, outcome)
         if other.domains != outcome.domains:
             raise DataError(
                 f"{other.folder} and {outcome.folder} disagree on the domains of"
-                f" {outcome.dataset}: {', '.join(other.domains)} and {', '.join(outcome.domains)}"
+                f" {outcome.dataset}: {listed(other.domains)} and {listed(outcome.domains)}"
             )
-    return [found[key] for key in sorted(found)]
+    twice = [group for group in found.values() if len(group) > 1]
+    if twice:
+        raise DataError(_duplicates(twice, remedy))
+    return [found[key][0] for key in sorted(found)]
+
+
+def _duplicates(groups: Sequence[Sequence[RunOutcome]], remedy: str) -> str:
+    """Name all folders of each run that occurs more than once, and what to do."""
+    named = []
+    for group in groups[:MOST_NAMED]:
+        run = group[0]
+        differ = any(other.hparams != run.hparams for other in group)
+        named.append(
+            f"{' and '.join(str(each.folder) for each in group[:MOST_NAMED])}"
+            f"{f' and {len(group) - MOST_NAMED} more' * (len(group) > MOST_NAMED)}"
+            f" are the same run ({run.algorithm} on {run.dataset}, test domains"
+            f" {', '.join(run.domains[i] for i in run.test_domains)}, hyper-parameter seed"
+            f" {run.hparams_seed}, trial {run.trial_seed}) with"
+            f" {'different' if differ else 'equal'} hyper-parameters"
+        )
+    more = len(groups) - MOST_NAMED
+    rest = [f"and {counted(more, 'other run')} more than once"] if more > 0 else []
+    choices = " or ".join(filter(None, ("remove all but one of each", remedy)))
+    return f"{'; '.join([*named, *rest])}: {choices}"
 
 
 def positions(names: Sequence[str], domains: Sequence[str], where: object) -> tuple[int, ...]:

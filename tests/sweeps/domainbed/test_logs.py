@@ -13,7 +13,8 @@ from shiftproof.api.report import FORMATS, Report
 from shiftproof.core.errors import DataError
 from shiftproof.data import DATASETS
 from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.domainbed.logs import read_domainbed_runs, write_domainbed_runs
+from shiftproof.sweeps.domainbed.export import write_domainbed_runs
+from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
 from shiftproof.sweeps.domainbed.names import DATASET_NAMES, domain_titles
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.results import Evaluation, RunOutcome
@@ -115,7 +116,7 @@ def test_lines_cut_short_jobs_started_over_and_damage(tmp_path):
     path = write_log(tmp_path / "x", steps=(0, 300, 0))
     path.write_text(path.read_text() + '{"args": {"data')
     (run,) = read_domainbed_runs([path])
-    assert [e.step for e in run.evaluations] == [1]  # the last attempt
+    assert [e.step for e in run.evaluations] == [1, 301]  # the attempt that finished
     empty = tmp_path / "results.jsonl"
     empty.touch()
     assert read_domainbed_runs([empty]) == []

@@ -43,9 +43,12 @@ def facts(
     sources: Sequence[str],
     command: str,
     sweeps: Sequence[Mapping[str, object]] = (),
+    notes: Sequence[str] = (),
 ) -> list[Fact]:
     """Return what is known about how the numbers were made."""
     found = [Fact("Runs", _statuses(outcomes)), Fact("Read from", list(sources), code=True)]
+    if notes:
+        found.append(Fact("Notes on the files", list(notes)))
     if sweeps:
         lines = [", ".join(f"{k} {v}" for k, v in settings.items()) for settings in sweeps]
         found.append(Fact("Sweep", lines))

@@ -33,8 +33,8 @@ class Source:
     """What is known of the runs beside themselves.
 
     ``paths`` is where they were read, ``command`` what made the page, ``sweeps`` the settings of
-    sweeps, ``diagnoses`` what `ShiftReport.save` wrote, and ``remark`` a sentence to put below the
-    first.
+    sweeps, ``diagnoses`` what `ShiftReport.save` wrote, ``remark`` a sentence to put below the
+    first, and ``notes`` those of `run_notes`.
     """
 
     paths: Sequence[str] = ()
@@ -42,6 +42,7 @@ class Source:
     sweeps: Sequence[Mapping[str, Any]] = ()
     diagnoses: Sequence[Mapping[str, Any]] = ()
     remark: str = ""
+    notes: Sequence[str] = ()
 
 
 def results_page(
@@ -138,7 +139,7 @@ def _shift(main: SelectionResults | None, diagnoses: Sequence[Mapping[str, Any]]
 def _provenance(
     outcomes: Sequence[RunOutcome], found: Sequence[SelectionResults], source: Source
 ) -> list[Block]:
-    said = facts(outcomes, found, source.paths, source.command, source.sweeps)
+    said = facts(outcomes, found, source.paths, source.command, source.sweeps, notes=source.notes)
     return [
         Block("facts", said),
         *_blocks("table", settings_table(outcomes)),

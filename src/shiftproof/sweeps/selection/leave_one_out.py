@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from shiftproof.sweeps.results import RunOutcome
@@ -39,7 +40,10 @@ class LeaveOneOut(Selector):
             if pair is None:
                 return None
             scores.append({e.step: e.inside[other] for e in pair.evaluations})
+        times = Counter(e.step for e in run.evaluations)
         means = [
-            (e, mean_if_all(by_step.get(e.step) for by_step in scores)) for e in run.evaluations
+            (e, mean_if_all(by_step.get(e.step) for by_step in scores))
+            for e in run.evaluations
+            if times[e.step] == 1  # of pooled attempts, DomainBed uses only steps of one of them
         ]
         return best_step(run, test_domain, means)

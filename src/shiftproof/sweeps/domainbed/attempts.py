@@ -1,0 +1,142 @@
+"""The attempts at a run in one log, kept apart, and which of them reached its end.
+
+A job that is started over appends to the same log, and two processes may write to it in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import mode
+from typing import Any, NamedTuple
+
+from shiftproof.sweeps.domainbed.log_file import Record
+
+
+class Identity(NamedTuple):
+    """Which run a record belongs to, by DomainBed's names."""
+
+    dataset: str
+    algorithm: str
+    test_envs: tuple[int, ...]
+    hparams_seed: int
+    trial_seed: int
+
+
+@dataclass
+class Attempt:
+    """Records of one process, with increasing steps; ``line`` is that of the last one."""
+
+    identity: Identity
+    records: list[Record] = field(default_factory=list)
+    line: int = 0
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The arguments that the process was started with."""
+        found: dict[str, Any] = self.records[-1]["args"]
+        return found
+
+    @property
+    def last_step(self) -> int:
+        """The step of the last record."""
+        return int(self.records[-1]["step"])
+
+    @property
+    def steps(self) -> int | None:
+        """The number of steps that the run was to take, if the log says so."""
+        steps = self.args.get("steps")
+        return steps if isinstance(steps, int) and steps > 0 else None
+
+    def reached_end(self, longest: int) -> bool:
+        """Whether the last record is that of the run's last step.
+
+        By the run's own ``steps``.  Where the log does not have them, DomainBed evaluates at
+        multiples of the checkpoint frequency and at the last step: a last record that is not such
+        a multiple is the end.  If it is one, the run must have got as far as ``longest``, the
+        last step of any run of its algorithm on its dataset.
+        """
+        if self.steps is not None:
+            return self.last_step >= self.steps - 1
+        return self.last_step % self._frequency != 0 or self.last_step >= longest
+
+    @property
+    def _frequency(self) -> int:
+        given = self.args.get("checkpoint_freq")
+        if isinstance(given, int) and given > 0:
+            return given
+        gaps = [after["step"] - before["step"] for before, after in pairwise(self.records)]
+        return mode(gaps) if gaps else 1
+
+    def continued_by(self, identity: Identity, record: Record) -> bool:
+        """Whether the record can be the next one of the same process."""
+        last = self.records[-1]
+        return (
+            self.identity == identity
+            and record["step"] > last["step"]
+            # As text, because a setting may be NaN, which does not equal itself.
+            and all(
+                record.get(name) == last.get(name) or repr(record.get(name)) == repr(last.get(name))
+                for name in ("args", "hparams")
+            )
+        )
+
+
+def separate_attempts(records: Iterable[Record]) -> list[Attempt]:
+    """Return the attempts in a log, in the order of their last lines.
+
+    A record continues the attempt that is furthest below its step, of equal ones that which was
+    written last; if there is none, it begins a new attempt.
+    """
+    attempts: list[Attempt] = []
+    for line, record in enumerate(records):
+        identity = identity_of(record)
+        open_ones = [each for each in attempts if each.continued_by(identity, record)]
+        if open_ones:
+            attempt = max(open_ones, key=lambda each: (each.last_step, each.line))
+        else:
+            attempt = Attempt(identity)
+            attempts.append(attempt)
+        attempt.records.append(record)
+        attempt.line = line
+    return sorted(attempts, key=lambda attempt: attempt.line)
+
+
+def together(records: Iterable[Record]) -> list[Attempt]:
+    """Return all records of each run in a log as one attempt, in the order of the file."""
+    found: dict[Identity, Attempt] = {}
+    for line, record in enumerate(records):
+        attempt = found.setdefault(identity_of(record), Attempt(identity_of(record)))
+        attempt.records.append(record)
+        attempt.line = line
+    return list(found.values())
+
+
+def identity_of(record: Record) -> Identity:
+    """Return which run the record belongs to."""
+    args = record["args"]
+    tests = tuple(sorted(args["test_envs"]))
+    seeds = args["hparams_seed"], args["trial_seed"]
+    return Identity(args["dataset"], args["algorithm"], tests, *seeds)
+
+
+class Judged(NamedTuple):
+    """The attempt that counts, whether the run has finished, and whether ``done`` says so."""
+
+    attempt: Attempt
+    finished: bool
+    said: bool
+
+
+def best_attempt(attempts: Iterable[Attempt], done: bool, longest: int) -> Judged:
+    """Return the last attempt that reached the end; if none did, the one that got furthest.
+
+    ``done`` marks the log as ended.  If no attempt reached its end, that is the furthest one's.
+    """
+    tried = list(attempts)
+    ended = [attempt for attempt in tried if attempt.reached_end(longest)]
+    if ended:
+        return Judged(max(ended, key=lambda attempt: attempt.line), finished=True, said=done)
+    furthest = max(tried, key=lambda attempt: (attempt.last_step, attempt.line))
+    return Judged(furthest, finished=done, said=done)

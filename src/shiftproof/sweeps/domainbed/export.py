@@ -1,0 +1,99 @@
+"""Runs written in DomainBed's form, for its own tools."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.text import counted
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, published_dataset
+from shiftproof.sweeps.results import RunOutcome
+
+
+def write_domainbed_runs(outcomes: Iterable[RunOutcome], folder: Path) -> int:
+    """Write the finished runs in DomainBed's form to a new folder and return how many.
+
+    The others are left out: DomainBed's tool ignores the status and would select from them.  An
+    accuracy that was not evaluated is NaN, because that tool counts domains by their keys; see
+    `unusable_selections`.  Hyper-parameters keep the names that the run has for them.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder} is not empty; choose another folder for the exported runs")
+    finished = [outcome for outcome in outcomes if outcome.status == "finished"]
+    if not finished:
+        return 0
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as aside:
+        made = Path(aside) / folder.name
+        for outcome in finished:
+            name = hashlib.sha256(repr(outcome.key).encode()).hexdigest()[:32]
+            run = made / name
+            run.mkdir(parents=True)
+            lines = [json.dumps(record) + "\n" for record in _records(outcome, folder / name)]
+            (run / "results.jsonl").write_text("".join(lines))
+            (run / "done").write_text("done")
+        if folder.exists():
+            folder.rmdir()
+        made.rename(folder)
+    return len(finished)
+
+
+def unusable_selections(outcomes: Iterable[RunOutcome]) -> list[str]:
+    """Return a warning for each selection that DomainBed's tool would make by NaN."""
+    finished = [outcome for outcome in outcomes if outcome.status == "finished"]
+    train = sum(_lacks(outcome, tested=False) for outcome in finished)
+    test = sum(_lacks(outcome, tested=True) for outcome in finished)
+    return [
+        f"{counted(count, 'exported run')} did not evaluate the out {parts}: do not use DomainBed's"
+        f" {selection} selection of them, which would compare NaN"
+        for count, parts, selection in (
+            (train, "parts of the training domains", "training-domain"),
+            (test, "part of the test domain", "oracle"),
+        )
+        if count
+    ]
+
+
+def _lacks(outcome: RunOutcome, *, tested: bool) -> bool:
+    """Whether a run that holds out one domain lacks what a selection reads."""
+    if len(outcome.test_domains) != 1:
+        return False
+    # The oracle reads the last evaluation, the other all of them.
+    read = outcome.evaluations[-1:] if tested else outcome.evaluations
+    return any(
+        value is None
+        for evaluation in read
+        for position, value in enumerate(evaluation.outside)
+        if (position in outcome.test_domains) == tested
+    )
+
+
+def _records(outcome: RunOutcome, folder: Path) -> Iterator[dict[str, Any]]:
+    known = published_dataset(outcome.dataset, outcome.domains) is not None
+    config = outcome.origin.config
+    args = {
+        "algorithm": algorithm_title(outcome.algorithm),
+        "dataset": dataset_title(outcome.dataset) if known else outcome.dataset,
+        "domains": list(outcome.domains),  # ours: DomainBed knows them by position alone
+        "hparams": None,
+        "hparams_seed": outcome.hparams_seed,
+        "output_dir": config.get("output_dir", str(folder)),
+        "steps": outcome.evaluations[-1].step if outcome.evaluations else None,
+        "test_envs": list(outcome.test_domains),
+        "trial_seed": outcome.trial_seed,
+    }
+    hparams = config.get("hparams") or {}
+    for evaluation in outcome.evaluations:
+        parts = (("in", evaluation.inside), ("out", evaluation.outside))
+        accuracies = {
+            f"env{position}_{part}_acc": math.nan if value is None else value
+            for part, values in parts
+            for position, value in enumerate(values)
+        }
+        yield {"args": args, **accuracies, "hparams": hparams, "step": evaluation.step - 1}
