@@ -1,17 +1,20 @@
 import hashlib
 import json
 import os
+import secrets
 
 import pytest
 
 from shiftproof.core.errors import DataError, InvalidValue, RunConflict
 from shiftproof.core.files import (
     file_hash,
+    is_temporary,
     locked_folder,
     read_json,
     write_atomically,
     write_json,
 )
+from shiftproof.training.records import Records
 
 
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
@@ -25,6 +28,64 @@ def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, json.dumps("new").encode())
     assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    "name", ["report.html", "model.safetensors", "config.json", "p.csv", "exported.json"]
+)
+def test_links_beside_or_at_the_target_are_not_followed(tmp_path, monkeypatch, name):
+    precious = tmp_path / "precious"
+    precious.write_text("keep")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = folder / name
+    (folder / f"{name}.new").symlink_to(precious)
+    path.symlink_to(precious)
+    write_atomically(path, b"new")
+    assert precious.read_text() == "keep"
+    assert path.read_bytes() == b"new"
+    assert not path.is_symlink()
+    # Even one that guesses the temporary name.
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "guessed")
+    (folder / ".shiftproof-guessed.new").symlink_to(precious)
+    with pytest.raises(FileExistsError) as caught:
+        write_atomically(path, b"newer")
+    assert caught.value.filename == str(path)
+    assert (precious.read_text(), path.read_bytes()) == ("keep", b"new")
+
+
+def test_temporary_names_differ_and_are_told_from_content(tmp_path, monkeypatch):
+    names = []
+
+    def killed(source, target):
+        names.append(source)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", killed)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            write_atomically(tmp_path / "a", b"")
+    assert len(set(names)) == 2
+    assert all(map(is_temporary, names))
+    assert not any(map(is_temporary, [tmp_path / "a", tmp_path / "a.new", tmp_path / ".new"]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_file_has_the_permissions_that_the_user_wants(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_atomically(tmp_path / "a", b"")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+
+
+def test_records_are_not_appended_through_a_link(tmp_path):
+    (tmp_path / "precious").write_text("keep")
+    (tmp_path / "records.jsonl").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic links"):
+        Records(tmp_path / "records.jsonl").append({"step": 1})
+    assert (tmp_path / "precious").read_text() == "keep"
 
 
 def test_a_folder_is_not_overwritten(tmp_path):

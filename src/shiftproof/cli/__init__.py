@@ -98,7 +98,7 @@ def main() -> None:
                 f"{error.filename or 'output'}: the disk is full; free some space, or write to"
                 " another disk (`out`, SHIFTPROOF_HOME), and run the same command again to resume"
             )
-        where = str(error.filename or "input or output").removesuffix(".new")
+        where = error.filename or "input or output"
         _fail(f"{where}: {error.strerror or error}; if this cannot be fixed, use another path")
     except MemoryError:
         _fail(OUT_OF_MEMORY)

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,23 +15,50 @@ from filelock import FileLock, Timeout
 
 from shiftproof.core.errors import DataError, InvalidValue, RunConflict
 
+# How the names of files that are being written begin.
+_TEMPORARY = ".shiftproof-"
+
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` so that any reader, after any crash, sees the old or the new."""
+    """Write ``data`` to ``path`` so that any reader, after any crash, sees the old or the new.
+
+    The data go to a new file beside it first (`is_temporary`).  A symbolic link at ``path`` is
+    replaced, not followed.
+    """
     if path.is_dir():
         raise InvalidValue(f"{path} is a folder; name a file to write")
-    aside = path.with_name(path.name + ".new")
-    with open(aside, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
+    # A name that nobody can guess and a file that must be new: a link planted by others could
+    # otherwise make us overwrite what it points to.
+    aside = path.with_name(f"{_TEMPORARY}{secrets.token_hex(16)}.new")
+    try:
+        with open(aside, "xb", opener=without_links) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the name that the user gave
+        raise
+    finally:
+        # Nothing to delete once it has been renamed.
+        with contextlib.suppress(OSError):
+            aside.unlink()
     with contextlib.suppress(OSError):  # not every system can flush a folder
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def without_links(path: str, flags: int) -> int:
+    """Open a file for `open`, but not through a symbolic link."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether the file is one that `write_atomically` was writing when its process was killed."""
+    return path.name.startswith(_TEMPORARY) and path.suffix == ".new"
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

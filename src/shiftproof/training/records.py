@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import RunConflict
-from shiftproof.core.files import write_atomically
+from shiftproof.core.files import without_links, write_atomically
 
 Record = dict[str, Any]
 
@@ -25,7 +25,7 @@ class Records:
 
     def append(self, record: Record) -> None:
         """Add one record and wait until it is on disk."""
-        with open(self._path, "ab") as file:
+        with open(self._path, "ab", opener=without_links) as file:
             file.write(_line(record))
             file.flush()
             os.fsync(file.fileno())

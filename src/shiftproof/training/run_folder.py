@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftproof.core.errors import RunConflict
-from shiftproof.core.files import locked_folder, read_json, write_json
+from shiftproof.core.files import is_temporary, locked_folder, read_json, write_json
 from shiftproof.training.records import Records
 
 if TYPE_CHECKING:  # torch takes a while to import, and reading a run's results does not need it
@@ -51,6 +51,9 @@ class RunFolder:
         wanted = config.to_json()
         # A sweep writes the last two.
         ours = {"lock", path.name, "job.json", "failed.json"}
+        for left in filter(is_temporary, self.path.iterdir()):
+            left.unlink()  # by a process that was killed: the lock is ours
+        # Version 0.1 left files that end in .new.
         others = [f.name for f in self.path.iterdir() if f.name not in ours and f.suffix != ".new"]
         if not others:  # new, or failed before its first step
             write_json(path, wanted)

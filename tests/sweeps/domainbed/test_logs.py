@@ -178,9 +178,12 @@ def sweep_of_ours(rng):
 
 def test_our_runs_go_to_their_form_and_back(tmp_path):
     runs = sweep_of_ours(random.Random(0))
-    (tmp_path / "out.new/cut-short").mkdir(parents=True)
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "out.new").symlink_to(tmp_path / "precious")  # a name that was used once
     finished = [run for run in runs if run.status == "finished"]
     assert write_domainbed_runs(runs, tmp_path / "out") == len(finished) == len(runs) - 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.new", "precious"]
+    assert list((tmp_path / "precious").iterdir()) == []
     # Where they were read is not of their making.
     back = [replace(run, folder=None) for run in read_sweep(tmp_path / "out")]
     assert {run.key: run for run in back} == {run.key: run for run in finished}
