@@ -27,6 +27,7 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json, form_of
 from shiftproof.data.splits import Split
+from shiftproof.inference.model_header import check_header
 from shiftproof.inference.predictor import Predictor, under
 from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
 from shiftproof.learners.algorithms import ALGORITHMS
@@ -139,11 +140,20 @@ class TrainedModel:
                     f"{where} has format {described['format']}, but this version reads {FORMAT};"
                     " upgrade shiftproof"
                 )
+            check_header(described)
+            _require_finite(tensors)
             config = RunConfig.from_json(described["config"])
             built = without_starting_weights(config, device)
             shape = tuple(described["task"]["input_shape"])
             task = Task(**{**described["task"], "input_shape": shape})
             form = form_from_json(described["form"])
+            if not config.frozen and form.input_shape != task.input_shape:
+                raise ValueError(
+                    f"inputs of shape {form.input_shape} for a network of {task.input_shape}"
+                )
+            typicality = Typicality.from_tensors(under("typicality.", tensors))
+            if isinstance(form, TableForm):
+                typicality.require_width(len(form.columns.feature_names))
             stem = None
             if config.frozen:
                 extractor = extractor_model(config.frozen["backbone"], RANDOM)
@@ -157,11 +167,14 @@ class TrainedModel:
                 tuple(described["domains"]),
                 form,
                 network,
-                Typicality.from_tensors(under("typicality.", tensors)),
+                typicality,
                 described["columns"],
                 built.device,
             )
-        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (
+            *(SafetensorError, ArithmeticError, AttributeError, LookupError),
+            *(RuntimeError, TypeError, ValueError),
+        ) as error:
             reason = " ".join(str(error).split())[:200]
             raise CheckpointError(
                 f"{where} is not a valid model file ({reason}); train again"
@@ -279,6 +292,12 @@ def _header(data: bytes) -> dict[str, Any]:
     header: dict[str, Any] = json.loads(data[8 : 8 + length])["__metadata__"]
     described: dict[str, Any] = json.loads(header[HEADER])
     return described
+
+
+def _require_finite(tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(f"{name} holds values that are not finite")
 
 
 def _why_missing(path: Path) -> str:

@@ -24,6 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shiftproof.core.errors import CheckpointError
+
 # A sample is far if at most this share of held-out samples is as far.
 FAR = 0.01
 # At most this many training samples and held-out samples of each domain are used.
@@ -65,6 +67,11 @@ class Typicality:
 
     def distance(self, r: Tensor) -> Tensor:
         """Return the distance of representations [n, k] to the nearest training domain, [n]."""
+        if r.shape[1] != self.means.shape[1]:
+            raise CheckpointError(
+                f"the model file is damaged: its typicality describes {self.means.shape[1]}"
+                f" features, but the network has {r.shape[1]}; train again"
+            )
         white, centres = r.double() @ self.whitening, self.means @ self.whitening
         return torch.cdist(white, centres, compute_mode="donot_use_mm_for_euclid_dist").amin(dim=1)
 
@@ -84,5 +91,19 @@ class Typicality:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Typicality:
-        """Rebuild what `tensors` returned."""
-        return cls(**{name: tensor.double() for name, tensor in tensors.items()})
+        """Rebuild what `tensors` returned; other shapes or an other order are a `ValueError`."""
+        found = cls(**{name: tensor.double() for name, tensor in tensors.items()})
+        if found.means.ndim != 2 or found.distances.ndim != 1 or not len(found.means):
+            raise ValueError("the typicality has means or distances of a wrong shape")
+        if (found.distances.diff() < 0).any():
+            raise ValueError("the distances of the typicality are not sorted")
+        found.require_width(found.means.shape[1])
+        return found
+
+    def require_width(self, width: int) -> None:
+        """Require that it describes representations [n, width], or raise `ValueError`."""
+        if self.means.shape[1] != width or self.whitening.shape != (width, width):
+            raise ValueError(
+                f"the typicality describes {self.means.shape[1]} features with a matrix of shape"
+                f" {tuple(self.whitening.shape)}, but the model has {width}"
+            )

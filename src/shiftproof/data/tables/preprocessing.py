@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -55,6 +56,10 @@ class Scaled:
     median: float
     mean: float
     std: float
+
+    def __post_init__(self) -> None:
+        if not (all(map(math.isfinite, (self.median, self.mean, self.std))) and self.std > 0):
+            raise ValueError(f"the scale of column {self.column} is not finite, or not positive")
 
     def names(self, column: Column) -> list[str]:
         """Return the names of the features."""
@@ -208,6 +213,14 @@ class FittedColumns(FittedPreparation):
     columns: Columns
     parts: tuple[Part, ...]
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            if part.column not in range(len(self.columns.columns)):
+                raise ValueError(f"column {part.column} of {len(self.columns.columns)}")
+            known = range(len(self.columns.columns[part.column].values))
+            if isinstance(part, OneHot) and not set(part.codes) <= set(known):
+                raise ValueError(f"a code of column {part.column} is not one of {len(known)}")
 
     @property
     def feature_names(self) -> tuple[str, ...]:

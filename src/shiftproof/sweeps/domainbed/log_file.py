@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.json_types import is_text
 
 Record = dict[str, Any]
 ARGUMENTS = ("dataset", "algorithm", "test_envs", "hparams_seed", "trial_seed")
@@ -67,7 +68,7 @@ def _is_record(value: Any) -> bool:
     args = value.get("args") if isinstance(value, dict) else None
     if not isinstance(args, dict) or not set(ARGUMENTS) <= args.keys():
         return False
-    if not _is_name(args["dataset"]) or not _is_name(args["algorithm"]):
+    if not is_text(args["dataset"]) or not is_text(args["algorithm"]):
         return False
     if not isinstance(value.get("hparams", {}), dict):
         return False
@@ -79,9 +80,4 @@ def _is_record(value: Any) -> bool:
 def _are_domains(value: Any) -> bool:
     if value is None:
         return True
-    return isinstance(value, list) and all(map(_is_name, value)) and len(set(value)) == len(value)
-
-
-def _is_name(value: Any) -> bool:
-    # A lone surrogate is valid JSON, but no text that a file could hold.
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return isinstance(value, list) and all(map(is_text, value)) and len(set(value)) == len(value)

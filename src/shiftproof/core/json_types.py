@@ -1,0 +1,82 @@
+"""Whether JSON values have the types that are declared for them.
+
+Files come from strangers: their values are checked before anything is built from them.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, Union
+
+from shiftproof.core.text import listed, quoted
+
+
+def conform(value: Any, kind: Any, where: str) -> None:
+    """Require that a JSON value has a type, or raise `ValueError` that says where it has not.
+
+    ``kind`` is a type such as `tuple[str, ...]` (a list in JSON), `Mapping[str, int]`, a union or
+    a `Literal`; a dictionary of names and types stands for an object with just these keys.
+    Numbers must be finite, and texts must be such that a file can hold them.
+    """
+    if kind is Any:
+        return
+    if isinstance(kind, dict):
+        conform_fields(value, kind, where)
+        return
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        if not any(_is(value, each) for each in inner):
+            raise ValueError(f"{where} must be {kind}, not {_shown(value)}")
+    elif origin is tuple:
+        _require(isinstance(value, list), value, "a list", where)
+        for position, item in enumerate(value):
+            conform(item, inner[0], f"{where}[{position}]")
+    elif origin is not None and origin is not Literal:
+        _require(isinstance(value, dict), value, "an object", where)
+        for name, item in value.items():
+            conform(name, inner[0], f"a key of {where}")
+            conform(item, inner[1], f"{where}.{name}")
+    else:
+        wanted = f"one of {listed(inner)}" if origin is Literal else f"a finite {kind.__name__}"
+        _require(_is(value, kind), value, wanted, where)
+
+
+def conform_fields(
+    value: Any, fields: Mapping[str, Any], where: str, optional: Collection[str] = ()
+) -> None:
+    """Require an object with these keys, of which ``optional`` ones may be absent."""
+    _require(isinstance(value, dict), value, "an object", where)
+    if unknown := value.keys() - fields.keys():
+        raise ValueError(f"{where} has unknown keys: {listed(sorted(unknown))}")
+    if absent := fields.keys() - value.keys() - set(optional):
+        raise ValueError(f"{where} lacks {listed(sorted(absent))}")
+    for name, item in value.items():
+        conform(item, fields[name], f"{where}.{name}")
+
+
+def is_text(value: Any) -> bool:
+    """Whether it is a text that a file can hold: a lone surrogate, valid in JSON, is not."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _is(value: Any, kind: Any) -> bool:
+    if typing.get_origin(kind) is Literal:
+        return is_text(value) and value in typing.get_args(kind)
+    if kind is str:
+        return is_text(value)
+    if kind in (int, float):
+        number = isinstance(value, int | kind) and not isinstance(value, bool)
+        return number and -sys.float_info.max <= value <= sys.float_info.max
+    return isinstance(value, kind)
+
+
+def _require(holds: bool, value: Any, wanted: str, where: str) -> None:
+    if not holds:
+        raise ValueError(f"{where} must be {wanted}, not {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    return quoted(value) if isinstance(value, str) else quoted(str(type(value).__name__))

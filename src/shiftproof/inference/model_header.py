@@ -1,0 +1,96 @@
+"""The header of a model file: what it may hold, checked before a model is built from it."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from shiftproof.core.json_types import conform, conform_fields
+from shiftproof.core.space import Regime
+from shiftproof.training.config import RunConfig
+
+_TASK = {
+    "input_shape": tuple[int, ...],
+    "num_classes": int,
+    "num_domains": int,
+    "regime": Regime,
+}
+# Not written, and not read from a stranger's file: they name files of this machine.
+_OF_THIS_MACHINE = ("weights_file", "estimator")
+_CONFIG = {
+    name: kind
+    for name, kind in typing.get_type_hints(RunConfig).items()
+    if name not in _OF_THIS_MACHINE
+}
+# Settings that have a default may be absent (see `RunConfig.to_json`).
+_MAY_BE_ABSENT = ("average", "frozen", "augment_validation", "init_seed")
+_FORM: dict[str, dict[str, Any]] = {
+    "table": {
+        "kind": str,
+        "columns": tuple[Any, ...],
+        "missing_indicators": bool,
+        "parts": tuple[Any, ...],
+        "notes": tuple[str, ...],
+        "raw": bool,
+    },
+    "images": {"kind": str, "image_size": int},
+    "tensor": {"kind": str, "shape": tuple[int, ...]},
+}
+_COLUMN = {"name": str, "kind": typing.Literal["number", "category"], "values": tuple[str, ...]}
+_PARTS: dict[str, dict[str, Any]] = {
+    "scaled": {"kind": str, "column": int, "median": float, "mean": float, "std": float},
+    "one-hot": {"kind": str, "column": int, "codes": tuple[int, ...]},
+    "is-missing": {"kind": str, "column": int},
+}
+
+
+def check_header(described: Mapping[str, Any]) -> None:
+    """Require that a header of this version's format is well formed, or raise `ValueError`."""
+    conform_fields(
+        described,
+        {
+            "format": int,
+            "version": str,
+            "config": Mapping[str, Any],
+            "task": _TASK,
+            "classes": tuple[str, ...],
+            "domains": tuple[str, ...],
+            "form": Mapping[str, Any],
+            "columns": Mapping[str, str],
+        },
+        "the header",
+    )
+    conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
+    _check_form(described["form"])
+    task, classes = described["task"], described["classes"]
+    _require(all(size > 0 for size in task["input_shape"]), "task.input_shape must be positive")
+    _require(len(set(classes)) == len(classes), "a class occurs twice")
+    _require(len(classes) == task["num_classes"] > 0, "classes and task.num_classes differ")
+    _require(task["num_domains"] > 0, "task.num_domains must be positive")
+
+
+def _check_form(form: Mapping[str, Any]) -> None:
+    kind = form.get("kind")
+    conform(kind, str, "form.kind")
+    if kind not in _FORM:
+        return  # of a newer version: `form_from_json` says so
+    conform_fields(form, _FORM[kind], "form", optional=("notes", "raw"))
+    if kind == "images":
+        _require(form["image_size"] > 0, "form.image_size must be positive")
+    elif kind == "tensor":
+        _require(all(size > 0 for size in form["shape"]), "form.shape must be positive")
+    else:
+        for position, column in enumerate(form["columns"]):
+            conform_fields(column, _COLUMN, f"form.columns[{position}]")
+        for position, part in enumerate(form["parts"]):
+            where = f"form.parts[{position}]"
+            conform(part, Mapping[str, Any], where)
+            conform(part.get("kind"), str, f"{where}.kind")
+            _require(part["kind"] in _PARTS, f"{where}.kind is unknown")
+            conform_fields(part, _PARTS[part["kind"]], where)
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ValueError(message)
