@@ -60,6 +60,7 @@ def test_the_same_runs_make_the_same_bytes_wherever_they_lie(sweep, tmp_path):
     assert str(tmp_path).encode() not in gzip.decompress((tmp_path / "a").read_bytes())
 
 
+@pytest.mark.filterwarnings("ignore:1 exported run did not evaluate")
 @pytest.mark.parametrize("format_", ["records", "domainbed"])
 def test_a_row_keeps_its_name_from_folder_to_file_and_back(shiftproof, sweep, tmp_path, format_):
     for run in (sweep / "runs").iterdir():

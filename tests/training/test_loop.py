@@ -233,6 +233,19 @@ def test_a_folder_in_which_nothing_was_begun_is_free(dataset, tmp_path):
     assert train(make_config(dataset), dataset, tmp_path).status == "finished"
 
 
+def test_files_that_a_killed_process_left_do_not_block_a_run(dataset, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("keep")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".shiftproof-0123.new").write_text("left while config.json was written")
+    for name in ("config.json.new", "records.jsonl.new", ".shiftproof-4567.new"):
+        (run / name).symlink_to(precious)
+    assert train(make_config(dataset), dataset, run).status == "finished"
+    assert precious.read_text() == "keep"
+    assert not list(run.glob(".shiftproof-*"))
+
+
 def test_another_process_does_not_get_the_folder(dataset, tmp_path):
     config = make_config(dataset)
     with FileLock(tmp_path / "lock"), pytest.raises(RunConflict, match="another process"):

@@ -15,6 +15,7 @@ from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import write_atomically
+from shiftproof.core.gzip_lines import gzip_lines
 from shiftproof.sweeps.results import STATUSES, RunOutcome
 from shiftproof.sweeps.stored_run import JOB_NAMES, VARIANT, StoredRun
 
@@ -29,12 +30,13 @@ def write_archive(runs: Iterable[StoredRun], path: Path) -> int:
 
 def read_archive(path: Path) -> list[RunOutcome]:
     """Return the runs of a file that `write_archive` wrote."""
+    found: list[RunOutcome] = []
     try:
-        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
-        values = [json.loads(line) for line in lines]
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+        for number, line in enumerate(gzip_lines(path), 1):
+            found.append(_outcome(json.loads(line), f"{path}, line {number},", path))
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise DataError(f"{path} is not a readable file of runs ({error})") from error
-    return [_outcome(value, f"{path}, line {n},", path) for n, value in enumerate(values, 1)]
+    return found
 
 
 def _line(run: StoredRun) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.gzip_lines import gzip_lines
 from shiftproof.core.text import counted
 from shiftproof.data.tables.cell_types import (
     INFINITE,
@@ -48,8 +49,7 @@ def read_frame(path: Path) -> pd.DataFrame:
         if start == b"PAR1":
             frame = _read_parquet(path)
         elif start.startswith(b"\x1f\x8b"):
-            with gzip.open(path) as unpacked:
-                frame = _read_csv(unpacked, path.name)
+            frame = _read_csv(gzip_lines(path), path.name)
         else:
             with open(path, "rb") as file:
                 frame = _read_csv(file, path.name)

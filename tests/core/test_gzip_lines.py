@@ -1,0 +1,65 @@
+"""Gzip bombs are noticed while they are unpacked."""
+
+import gzip
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from shiftproof.core import gzip_lines as module
+from shiftproof.core.errors import DataError
+from shiftproof.core.gzip_lines import gzip_lines
+from shiftproof.data.tables.read_file import read_frame
+from shiftproof.sweeps.read_runs import read_sweep
+
+
+def bomb(path, block, times):
+    with gzip.open(path, "wb") as file:
+        for _ in range(times):
+            file.write(block)
+    return path
+
+
+def test_lines_of_an_honest_file(tmp_path):
+    rows = [f"{number:.6f}\n".encode() for number in np.random.default_rng(0).normal(size=999)]
+    path = bomb(tmp_path / "a.gz", b"".join(rows), 1)
+    assert list(gzip_lines(path)) == rows
+
+
+@pytest.mark.parametrize(
+    ("read", "block"),
+    [
+        (read_frame, b"\0" * 2**20),
+        (read_frame, b"1,2\n" * 2**18),
+        (read_sweep, b"\0" * 2**20),
+        (read_sweep, b"[" * 2**20),
+    ],
+)
+def test_a_bomb_is_named_before_it_fills_the_memory(tmp_path, monkeypatch, read, block):
+    """200 MB in the limits of a file 16 times smaller."""
+    monkeypatch.setattr(module, "ALWAYS_ALLOWED", 4 * 2**20)
+    monkeypatch.setattr(module, "LONGEST_LINE", 4 * 2**20)
+    path = bomb(tmp_path / "bomb.csv.gz", block, 200)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"unpacks to more than .* may be a gzip bomb") as error:
+            read(path)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(error.value)
+    assert most < 100 * 2**20
+
+
+def test_records_nested_too_deep_are_one_line(tmp_path):
+    path = bomb(tmp_path / "runs.jsonl.gz", b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 1)
+    with pytest.raises(DataError, match="is not a readable file of runs"):
+        read_sweep(path)
+
+
+def test_a_name_with_a_line_separator_does_not_split_a_record(tmp_path):
+    line = json.dumps({"dataset": "a\u2028b"}, ensure_ascii=False)
+    path = bomb(tmp_path / "runs.jsonl.gz", line.encode(), 1)
+    with pytest.raises(DataError, match="line 1, is not a run of a sweep"):
+        read_sweep(path)
