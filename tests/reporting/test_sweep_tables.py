@@ -146,7 +146,7 @@ def test_missing_runs_show_in_the_cell_and_are_named_below():
     found = shown(kept)
     dataset = found["Dataset: mine"]
     assert entries(dataset, "ERM") == ["65.0 3.5 *", "55.0 3.5", "60.0  *"]
-    assert entries(dataset, "IDM") == ["85.0 3.5", "70.0 0.0 (1/2)", "77.5  *"]
+    assert entries(dataset, "IDM") == ["85.0 3.5", "70.0  (1/2)", "77.5  *"]
     assert dataset.notes[2:] == (
         "missing: ERM on mine, test domain u, hyper-parameter seed 1, trial 1",
         "missing: IDM on mine, test domain v, hyper-parameter seeds 0-1, trial 0",

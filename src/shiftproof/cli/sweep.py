@@ -168,4 +168,11 @@ def _show_status(folder: Path) -> None:
 
     standing, running = sweep_status(folder)
     Console().print(standing_table(standing))
-    print("running" if running else "No process is running. Run the command again to resume.")
+    if running:
+        print("running")
+    elif standing.left:
+        print("No process is running. Run the command again to resume.")
+    elif standing.counts["failed"]:
+        print("All runs have ended, some failed: --retry-failed runs those again.")
+    else:
+        print("All runs have ended.")

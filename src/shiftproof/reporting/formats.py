@@ -44,7 +44,7 @@ def accuracy_records(all_results: Sequence[SelectionResults]) -> Iterator[Record
                         "selector": results.selector.name,
                         "split": "test-in",
                         "mean": found.mean if found else None,
-                        "error": found.error if found else None,
+                        "error": found.error if found and found.trials > 1 else None,
                         "error_bar": ERROR_BAR,
                         "trials": len(cell.selections),
                         "trial_seeds": number_ranges(cell.selections),

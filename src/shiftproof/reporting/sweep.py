@@ -13,9 +13,7 @@ from rich.text import Text
 
 from shiftproof.sweeps.store import Failure
 from shiftproof.sweeps.sweep import SweepPlan
-from shiftproof.sweeps.tracker import Standing
-
-STATES = ("finished", "diverged", "failed")
+from shiftproof.sweeps.tracker import ENDED, Standing
 
 
 def plan_table(plan: SweepPlan, workers: int) -> RenderableType:
@@ -50,9 +48,9 @@ def plan_table(plan: SweepPlan, workers: int) -> RenderableType:
 
 def standing_table(standing: Standing) -> RenderableType:
     """Return the counts, the runs under way, the best so far and the time left."""
-    done = sum(standing.counts[state] for state in STATES)
-    counts = ", ".join(f"{standing.counts[state]} {state}" for state in STATES)
-    left = standing.total - done - len(standing.running)
+    done = standing.total - standing.left
+    counts = ", ".join(f"{standing.counts[state]} {state}" for state in ENDED)
+    left = standing.left - len(standing.running)
     head = (
         f"{done} of {standing.total} runs: {counts}, {len(standing.running)} running, {left} left"
     )

@@ -55,7 +55,7 @@ def _dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
     # Where there is no number at all, the notes alone say why.
     for algorithm in results.algorithms * dataset.has_numbers:
         cells = [
-            _estimate(cell.estimate, cell.trials, cell.incomplete, dataset)
+            _estimate(cell.estimate, cell.trials, cell.incomplete)
             for cell in dataset.row(algorithm)
         ]
         average = number_cell(dataset.row_average(algorithm), not dataset.complete(algorithm))
@@ -81,7 +81,7 @@ def _averages_table(results: SelectionResults) -> Table:
     rows = []
     for algorithm in results.algorithms:
         cells = [
-            _estimate(d.average(algorithm), d.trials, not d.complete(algorithm), d)
+            _estimate(d.average(algorithm), d.trials, not d.complete(algorithm))
             for d in results.datasets
         ]
         incomplete = not all(d.complete(algorithm) for d in results.datasets)
@@ -164,18 +164,16 @@ def _columns(titles: Sequence[str], better: int) -> tuple[Column, ...]:
     return tuple(Column(title, better) for title in titles)
 
 
-def _estimate(
-    found: Estimate | None, trials: Sequence[int], incomplete: bool, dataset: DatasetResults
-) -> Cell:
-    """Print a number; a standalone run has no error bar, where DomainBed's tables have 0.0."""
-    bar = not (dataset.standalone and found is not None and found.trials == 1)
-    return estimate_cell(found, len(trials), incomplete, bar)
+def _estimate(found: Estimate | None, trials: Sequence[int], incomplete: bool) -> Cell:
+    """Print a number; one trial has no error bar, where DomainBed's tables have 0.0."""
+    return estimate_cell(found, len(trials), incomplete, found is None or found.trials > 1)
 
 
 def _caption(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
     """Say what the numbers are: split, selector, seeds, trials, draws, error bar."""
-    single = all(dataset.standalone and len(dataset.trials) == 1 for dataset in datasets)
-    bars = "one run each, hence no error bars" if single else f"+/- {ERROR_BAR}"
+    single = all(len(dataset.trials) == 1 for dataset in datasets)
+    each = "run" if all(dataset.standalone for dataset in datasets) else "trial"
+    bars = f"one {each} each, hence no error bars" if single else f"+/- {ERROR_BAR}"
     return (
         f"Accuracy (%) on the test domain's in part (test-in), selector {results.selector.name};"
         f" {sizes_of(datasets)}; {bars}."

@@ -16,19 +16,27 @@ from rich.text import Text
 from shiftproof.core.space import HparamSpec, specs
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import Algorithm
-from shiftproof.training.config import RunConfig
+from shiftproof.models import MODELS
+from shiftproof.training.config import NO_NETWORK, RunConfig
 from shiftproof.training.held_out import HeldOutScore
 from shiftproof.training.loop import RunResult
 from shiftproof.training.records import Record
 
 WEIGHTS = ("weight", "spread")
+# By the setting `average`: which weights a run ends with.
+_SCORED = {
+    "none": "last step (no model selection)",
+    "ema": "average of the weights of all steps (ema)",
+    "swad": "average of the weights of steps that the training domains choose (swad)",
+    "best": "the step that is best on the training domains' held-out parts",
+}
 
 
 def accuracy_table(config: RunConfig, record: Record) -> Table:
     """Return the accuracy and risk of each evaluated set at one record."""
     table = Table(
         title=f"{config.algorithm} on {config.dataset} after step {record['step']}",
-        caption=f"one run, seed {config.seed}, last step (no model selection)",
+        caption=f"one run, seed {config.seed}, {scored_model(config)}",
         title_justify="left",
         caption_justify="left",
     )
@@ -55,7 +63,7 @@ def leave_one_out_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Ta
     """Return one row a held-out domain; ``config`` is that of any of the runs."""
     table = Table(
         title=f"{config.algorithm} on {config.dataset}, each domain held out in turn",
-        caption=f"One run each, seed {config.seed}, last step (no model selection)."
+        caption=f"One run each, seed {config.seed}, {scored_model(config)}."
         " Commonest class: accuracy of always predicting it there. Training domains: mean accuracy"
         " on the parts of them that were not trained on.",
         title_justify="left",
@@ -81,6 +89,13 @@ def _over(summary: Callable[[list[float]], float], values: Sequence[float]) -> f
     """Return the summary of the values that are known."""
     known = [value for value in values if not math.isnan(value)]
     return summary(known) if known else math.nan
+
+
+def scored_model(config: RunConfig) -> str:
+    """Say which model of a run is scored, in a few words."""
+    if config.backbone == NO_NETWORK:
+        return "fitted at once (no model selection)"
+    return _SCORED[config.average]
 
 
 def scored_weights(record: Record) -> str:
@@ -171,10 +186,24 @@ def algorithm_table(algorithms: Mapping[str, type[Algorithm]]) -> Table:
 
 
 def algorithm_description(name: str, algorithm: type[Algorithm]) -> Iterator[RenderableType]:
-    """Yield an algorithm's maths and hyper-parameters."""
+    """Yield an algorithm's maths and hyper-parameters, and those of the networks it can train."""
     yield Text(f"{name} ({algorithm.family}), {algorithm.paper}", style="bold")
     yield from paragraphs(algorithm)
     yield hparam_table(specs(algorithm.Hparams))
+    if not algorithm.exact:
+        yield from network_hparams()
+
+
+def network_hparams() -> Iterator[RenderableType]:
+    """Yield the hyper-parameters of every network; networks with the same ones together."""
+    alike: dict[str, tuple[list[str], Mapping[str, HparamSpec]]] = {}
+    for name, network in MODELS.items():
+        declared = specs(network)
+        alike.setdefault(repr(declared), ([], declared))[0].append(name)
+    for names, shared in alike.values():
+        if shared:
+            yield Text(f"Hyper-parameters of the network ({', '.join(names)})", style="bold")
+            yield hparam_table(shared)
 
 
 def paragraphs(documented: type) -> Iterator[Text]:

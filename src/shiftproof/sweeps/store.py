@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from shiftproof.core.errors import RunConflict
-from shiftproof.core.files import locked_folder, read_json, write_json
+from shiftproof.core.files import is_temporary, locked_folder, read_json, write_json
 from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.stored_run import JOB_NAMES, row_of
 from shiftproof.training.run_folder import changes
@@ -128,7 +128,9 @@ class SweepFolder:
     def _claim_settings(self, settings: dict[str, Any]) -> None:
         path = self.path / "sweep.json"
         if not path.exists():
-            others = [f.name for f in self.path.iterdir() if f.name != "lock"]
+            others = [
+                f.name for f in self.path.iterdir() if f.name != "lock" and not is_temporary(f)
+            ]
             if others:
                 raise RunConflict(
                     f"{self.path} has {min(others)} but no sweep.json, so it is not a sweep;"

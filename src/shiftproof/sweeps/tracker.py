@@ -15,6 +15,8 @@ from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.store import SweepFolder
 
 STATUS_SECONDS = 1.0
+# How a run can end.
+ENDED = ("finished", "diverged", "failed")
 
 
 @dataclass
@@ -26,6 +28,11 @@ class Standing:
     running: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     best: dict[str, tuple[float, str]] = field(default_factory=dict)
     seconds_left: float | None = None
+
+    @property
+    def left(self) -> int:
+        """The number of runs that have not ended."""
+        return self.total - sum(self.counts[state] for state in ENDED)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""

@@ -22,32 +22,45 @@ from shiftproof.reporting.page.tables import averages_table, dataset_table
 from shiftproof.sweeps.results import Origin
 
 
-def test_the_lead_has_the_standard_error_of_paired_trials(made):
-    # By trial, IDM is 10, 20 and 30 points ahead; both vary by far more than that.
-    outcomes = made.grid({"erm": [(0.2, 0.5, 0.4)], "idm": [(0.3, 0.7, 0.7)]}, trials=3)
+def test_the_lead_has_the_p_value_of_the_tables(made):
+    # In all 6 pairs IDM is ahead, by 10 to 30 points: 2 of 2⁶ assignments of signs are as extreme.
+    outcomes = made.grid({"erm": [(0.2, 0.5, 0.4)] * 2, "idm": [(0.3, 0.7, 0.7)] * 2}, trials=3)
     (results,) = made.chosen(outcomes)
     found = lead(results)
-    assert (found.first, found.second, found.trials) == ("idm", "erm", 3)
+    assert (found.first, found.second, found.pairs) == ("idm", "erm", 6)
     assert found.points == pytest.approx(20)
-    assert found.error == pytest.approx(math.sqrt(200 / 3) / math.sqrt(3))
+    assert found.p_value == 2 / 2**6
     text = sentence(results, "erm")
-    assert "IDM is the more accurate of 2 algorithms (56.7% on test domain east of wards)" in text
-    assert "20.0 points above ERM; the difference exceeds its standard error (4.7, 3" in text
+    assert "IDM is the more accurate of 2 algorithms (56.7% on average over 2 test domains" in text
+    assert "20.0 points above ERM; the difference is hardly chance (p = 0.031, sign-flip" in text
+    assert text.endswith("test over 6 pairs of test domain and trial).")
 
 
-def test_the_sentence_is_honest_about_chance_ties_and_one_trial(made):
-    close = made.grid({"erm": [(0.5, 0.3)], "idm": [(0.4, 0.42)], "irm": [(0.1, 0.1)]}, trials=2)
-    text = sentence(made.chosen(close)[0], "erm")
-    assert "the difference does not exceed its standard error" in text
+def test_trials_that_agree_do_not_make_a_difference_significant(made):
+    """The same in both trials, so its deviation over trials is 0.0; but domains disagree."""
+    outcomes = made.grid(
+        {"erm": [(0.5, 0.5)] * 3, "idm": [(0.9, 0.9), (0.3, 0.3), (0.4, 0.4)]}, trials=2
+    )
+    (results,) = made.chosen(outcomes)
+    assert lead(results).p_value > 0.5
+    text = sentence(results, "erm")
+    assert "exceeds" not in text
+    assert "the difference may be chance (p = 0." in text
+
+
+def test_the_sentence_is_honest_about_chance_ties_and_few_pairs(made):
+    values = {"erm": [(0.5, 0.3)] * 3, "idm": [(0.4, 0.42)] * 3, "irm": [(0.1, 0.1)] * 3}
+    text = sentence(made.chosen(made.grid(values, trials=2))[0], "erm")
+    assert "the difference may be chance (p = " in text
     assert text.endswith("the two cannot be told apart.")
     text = sentence(made.chosen(made.grid({"erm": [0.5, 0.5], "idm": [0.75, 0.25]}))[0], "erm")
     assert "ERM and IDM are equally accurate (50.0%" in text
     three = made.grid({"erm": [0.5], "idm": [0.75], "irm": [0.625]})
     text = sentence(made.chosen(three)[0], "erm")
-    assert (
-        "12.5 points above IRM and 25.0 above ERM; with one trial there is no standard error"
-        in text
-    )
+    assert "12.5 points above IRM and 25.0 above ERM; 1 pair of test domain and trial is" in text
+    two = made.grid({"erm": [0.5, 0.5], "idm": [0.75, 0.75]})
+    text = sentence(made.chosen(two)[0], "erm")
+    assert "2 pairs of test domain and trial are too few to tell that from chance" in text
 
 
 def test_of_one_algorithm_the_worst_and_the_best_domain_are_told(made):

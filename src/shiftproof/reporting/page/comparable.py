@@ -5,8 +5,6 @@ A mean over fewer domains than the others' is not shown.
 
 from __future__ import annotations
 
-import numpy as np
-
 from shiftproof.sweeps.aggregate import DatasetResults, Estimate, SelectionResults, mean_of_columns
 
 
@@ -42,17 +40,6 @@ def average(dataset: DatasetResults, algorithm: str) -> Estimate | None:
 def overall(results: SelectionResults, algorithm: str) -> float | None:
     """Return the mean over datasets in percent, or None if one has no number."""
     return mean_of_columns([average(dataset, algorithm) for dataset in results.datasets])
-
-
-def overall_by_trial(results: SelectionResults, algorithm: str) -> dict[int, float]:
-    """Return the mean over datasets in percent of each trial that has all test domains."""
-    by_dataset = []
-    for dataset in results.datasets:
-        cells = [dataset.cells[algorithm, at].accuracies for at in shown_domains(dataset)]
-        trials = set.intersection(*map(set, cells)) if cells else set()
-        by_dataset.append({t: float(np.mean([cell[t] for cell in cells])) for t in trials})
-    common = set.intersection(*map(set, by_dataset)) if by_dataset else set()
-    return {t: 100 * float(np.mean([each[t] for each in by_dataset])) for t in sorted(common)}
 
 
 def best_first(results: SelectionResults) -> list[str]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from shiftproof.core.text import counted, plural
 from shiftproof.reporting.page.comparable import (
     best_first,
     overall,
-    overall_by_trial,
     shown_domains,
 )
 from shiftproof.reporting.page.words import selector_name
@@ -20,35 +16,38 @@ from shiftproof.reporting.words import joined, number_ranges
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.significance import compare_with_baseline
 
 MOST_NAMED = 3
+# A difference with a p-value above it is not said to be one.
+SIGNIFICANT = 0.05
 
 
 class Lead(NamedTuple):
-    """How far the first is ahead of the second, in points; ``error`` is None of one trial."""
+    """How far the first is ahead of the second, in points, and the p-value of no difference."""
 
     first: str
     second: str
     points: float
-    error: float | None
-    trials: int
+    p_value: float
+    pairs: int
 
 
 def lead(results: SelectionResults) -> Lead | None:
-    """Return the two best, and the standard error of their difference over common trials.
+    """Return the two best, and the test of their difference that the tables have (`significance`).
 
-    Paired by trial, by the convention of all error bars here: population standard deviation over
-    √trials.
+    Paired by dataset, test domain and trial.
     """
     ranked = [name for name in best_first(results) if overall(results, name) is not None]
     if len(ranked) < 2:
         return None
     first, second = ranked[:2]
-    one, two = (overall_by_trial(results, name) for name in (first, second))
-    differences = [one[trial] - two[trial] for trial in one if trial in two]
-    count = len(differences)
-    error = float(np.std(differences)) / math.sqrt(count) if count > 1 else None
-    return Lead(first, second, _apart(results, first, second) or 0.0, error, count)
+    accuracies = {name: results.accuracies(name) for name in (first, second)}
+    points = _apart(results, first, second) or 0.0
+    compared = compare_with_baseline(accuracies, second)
+    if not compared:
+        return Lead(first, second, points, 1.0, 0)
+    return Lead(first, second, points, compared[0].p_value, compared[0].pairs)
 
 
 def sentence(results: SelectionResults | None, baseline: str | None) -> str:
@@ -154,13 +153,19 @@ def _of_one(results: SelectionResults) -> str:
 
 
 def _judged(found: Lead, first_of_two: bool = False) -> str:
-    if found.error is None:
-        return "with one trial there is no standard error to judge that by"
+    pairs = counted(found.pairs, "pair of test domain and trial")
+    # The smallest p-value that so many signs can have.
+    if 2 ** (1 - found.pairs) > SIGNIFICANT:
+        return (
+            f"{pairs} are too few to tell that from chance"
+            if found.pairs > 1
+            else (f"{pairs} is too little to tell that from chance")
+        )
     which = "the first difference" if first_of_two else "the difference"
-    size = f"its standard error ({found.error:.1f}, {found.trials} trials)"
-    if found.points > found.error:
-        return f"{which} exceeds {size}"
-    return f"{which} does not exceed {size}, so that the two cannot be told apart"
+    test = f"p = {found.p_value:.2g}, sign-flip test over {pairs}"
+    if found.p_value <= SIGNIFICANT:
+        return f"{which} is hardly chance ({test})"
+    return f"{which} may be chance ({test}), so that the two cannot be told apart"
 
 
 def _beside(results: SelectionResults, found: Lead, baseline: str | None) -> str:
