@@ -58,6 +58,11 @@ def test_algorithms_and_datasets_list_and_explain(shiftproof):
     assert code == 0
     assert "λ₁ L_G" in out
     assert "10^U(1, 5)" in out
+    assert "× the time of ERM" in out
+    code, out, _ = shiftproof("algorithms", "erm")
+    assert "the time of ERM" not in out  # of itself
+    assert "Hyper-parameters of the network (mlp)" in out
+    assert {"hidden", "dropout"} <= set(out.split())
     code, out, _ = shiftproof("data", "list")
     assert code == 0
     assert {"colored-mnist", "colored-mnist-irm"} <= set(out.split())

@@ -83,6 +83,26 @@ def test_failed_runs_are_listed_and_tried_again_when_asked(table, tmp_path, monk
     assert again.failures == []
 
 
+def test_a_sweep_whose_runs_all_die_at_their_start_is_given_up(table, tmp_path, shiftproof):
+    plan = make(table, ("erm", "irm"), n_hparams=10)
+    assert len(plan.jobs) == 60
+    table.rename(tmp_path / "moved.csv")
+    result = run_sweep(plan, tmp_path / "sweep", workers=1)
+    assert (result.gave_up, result.stopped, result.complete) == (True, False, False)
+    assert result.standing.counts == {"failed": 3}
+    assert {f.title.split()[0] for f in result.failures} == {"erm", "irm"}
+    code, _, err = shiftproof("report", tmp_path / "sweep")
+    assert (code, err) == (1, f"all 3 runs failed: no such file or folder: {table}\n")
+    code, out, _ = shiftproof("sweep", "--status", tmp_path / "sweep")
+    assert "Run the command again to resume." in out
+    (tmp_path / "moved.csv").rename(table)
+    few = replace(plan, jobs=plan.jobs[:1])
+    assert run_sweep(few, tmp_path / "sweep", workers=1, retry_failed=True).failures == []
+    code, out, _ = shiftproof("sweep", "--status", tmp_path / "sweep")
+    assert out.endswith("All runs have ended.\n")
+    assert "again" not in out
+
+
 def test_two_sweeps_do_not_share_a_folder_and_settings_do_not_mix(table, tmp_path):
     folder = SweepFolder(tmp_path / "sweep")
     plan = make(table, n_hparams=1)

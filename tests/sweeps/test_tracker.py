@@ -1,6 +1,7 @@
 """How a sweep stands, event by event, without any process."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -39,6 +40,25 @@ def jobs():
 def folder(tmp_path):
     (tmp_path / "sweep").mkdir()
     return SweepFolder(tmp_path / "sweep")
+
+
+def test_it_gives_up_only_if_no_run_ever_took_a_step(jobs, tmp_path):
+    every = [*jobs, *(replace(job, variant="irm") for job in jobs)]
+    failed = [Event("failed", job, reason="no file") for job in every]
+
+    def stops(name, *events):
+        (tmp_path / name).mkdir()
+        folder = SweepFolder(tmp_path / name)
+        tracker = Tracker(every, folder, lambda job: 10.0, 2, lambda standing: None)
+        return [tracker(event) for event in events]
+
+    # Not before three failures, nor before one of each kind.
+    assert stops("a", failed[0], failed[3], failed[1]) == [False, False, True]
+    assert stops("b", *failed[:4]) == [False, False, False, True]
+    step = Event("progress", jobs[0], step=1)
+    assert not any(stops("c", step, *failed[1:5]))
+    # Once given up, it stays so.
+    assert stops("d", *failed[:4], Event("progress", every[5], step=1))[-1]
 
 
 def test_counts_best_and_time_left(jobs, folder):

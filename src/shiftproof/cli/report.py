@@ -13,6 +13,7 @@ import typer
 from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import split
 from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.text import counted
 
 EXAMPLE = "Example: [bold]shiftproof report runs/sweep --format html --out results.html[/]"
 # Not tables, but the runs themselves.
@@ -87,3 +88,8 @@ def report(
         print(found.save(out, format_, command))
     else:
         print(found.render(format_), end="")
+    if all(run.status == "failed" for run in found.runs):
+        reasons = dict.fromkeys(run.origin.failure for run in found.runs if run.origin.failure)
+        why = next(iter(reasons), "their folders do not say why")
+        print(f"all {counted(len(found.runs), 'run')} failed: {why}", file=sys.stderr)
+        raise typer.Exit(1)

@@ -63,7 +63,13 @@ class SweepProgress(SweepObserver):
         Console().print(standing_table(result.standing))
         for line in failure_lines(result.failures):
             typer.echo(line, err=True)
-        if result.stopped:
+        if result.gave_up:
+            typer.echo(
+                "Given up: all runs failed at their start. Correct the cause and run the same"
+                " command with --retry-failed.",
+                err=True,
+            )
+        elif result.stopped:
             typer.echo("Interrupted. Run the same command again to resume.", err=True)
         elif result.failures:
             typer.echo("--retry-failed runs the failed runs again", err=True)

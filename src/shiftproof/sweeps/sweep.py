@@ -54,11 +54,12 @@ class SweepPlan:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """How a sweep ended."""
+    """How a sweep ended; it gave up if every kind of run failed at its start."""
 
     standing: Standing
     failures: list[Failure]
     stopped: bool
+    gave_up: bool = False
 
     @property
     def complete(self) -> bool:
@@ -237,10 +238,13 @@ def run_sweep(
             return tracker(event)
 
         try:
-            executor.run(longest_first(tracker.left, planned), folder, listen, planned.memory)
+            order = one_of_each_first(longest_first(tracker.left, planned))
+            executor.run(order, folder, listen, planned.memory)
         finally:
             tracker.end()
-        result = SweepResult(tracker.standing, folder.failures(planned.jobs), tracker.stop)
+        result = SweepResult(
+            tracker.standing, folder.failures(planned.jobs), tracker.stop, tracker.gave_up
+        )
     observer.ended(result)
     return result
 
@@ -251,6 +255,13 @@ def longest_first(jobs: Sequence[Job], planned: SweepPlan) -> list[Job]:
     return sorted(
         jobs, key=lambda job: (datasets.index(job.data.name), -planned.expected_seconds(job))
     )
+
+
+def one_of_each_first(jobs: Sequence[Job]) -> list[Job]:
+    """Return the first job of every dataset and row, then the others: mistakes show at once."""
+    first = {(job.data.name, job.variant): job for job in reversed(jobs)}
+    ahead = [job for job in jobs if first[job.data.name, job.variant] is job]
+    return ahead + [job for job in jobs if first[job.data.name, job.variant] is not job]
 
 
 def _check_parts(needs: Mapping[str, Needs], preset: Preset) -> None:

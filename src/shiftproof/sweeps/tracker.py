@@ -15,6 +15,8 @@ from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.store import SweepFolder
 
 STATUS_SECONDS = 1.0
+# So many runs must fail at their start before a sweep is given up.
+FEWEST_FAILURES = 3
 # How a run can end.
 ENDED = ("finished", "diverged", "failed")
 
@@ -94,19 +96,23 @@ class Tracker:
         self._expected = {job.id: expected(job) for job in self.left}
         self._done_seconds: list[tuple[float, float]] = []
         self._told = 0.0
-        self.stop = False
+        self._proceeded = False
+        self._kinds = {_kind(job) for job in self.left}
+        self._failed: list[Job] = []
+        self.stop = self.gave_up = False
 
     def __call__(self, event: Event | None) -> bool:
         """Note an event; return whether to stop."""
         if event is not None:
             self._note(event)
+            self.gave_up |= self._hopeless()
         now = time.monotonic()
         if now - self._told >= STATUS_SECONDS or (event is not None and event.kind == "ended"):
             self._told = now
             self.standing.seconds_left = self._seconds_left()
             self._folder.write_status(self.standing.to_json())
             self._show(self.standing)
-        return self.stop
+        return self.stop or self.gave_up
 
     def end(self) -> None:
         """Write that no process is running any more."""
@@ -115,6 +121,7 @@ class Tracker:
 
     def _note(self, event: Event) -> None:
         job, standing = event.job, self.standing
+        self._proceeded |= event.kind == "ended" or event.step > 0
         if event.kind in ("started", "progress"):
             standing.running[job.id] = (job.title, event.step, job.config.steps)
             return
@@ -122,12 +129,19 @@ class Tracker:
         if event.kind == "failed":
             self._folder.record_failure(job, event.reason, event.trace)
             standing.counts["failed"] += 1
+            self._failed.append(job)
         elif event.status in ("finished", "diverged"):
             standing.counts[event.status] += 1
             self._done_seconds.append((self._expected[job.id], event.seconds))
             self._note_best(event)
         if event.kind == "failed" or event.status != "stopped":
             self._expected.pop(job.id, None)
+
+    def _hopeless(self) -> bool:
+        """Whether all runs so far failed before their first step, at least one of every kind."""
+        failed = {_kind(job) for job in self._failed}
+        enough = len(self._failed) >= FEWEST_FAILURES and failed == self._kinds
+        return enough and not self._proceeded and self.standing.left > 0
 
     def _note_best(self, event: Event) -> None:
         """Keep the best test accuracy on each dataset with one domain held out."""
@@ -149,3 +163,8 @@ class Tracker:
             _, step, steps = self.standing.running.get(job_id, ("", 0, 1))
             remaining += guess * (1 - step / steps)
         return factor * remaining / self._workers
+
+
+def _kind(job: Job) -> tuple[str, str]:
+    """Return what runs have in common that fail for a common reason."""
+    return job.data.name, job.variant

@@ -1,0 +1,31 @@
+"""What tables on the terminal say of a run."""
+
+from dataclasses import replace
+
+import pytest
+
+from shiftproof.reporting.terminal import accuracy_table, leave_one_out_table
+from shiftproof.training.averaging import AVERAGES
+from shiftproof.training.config import NO_NETWORK, RunConfig
+
+CONFIG = RunConfig(
+    "d", "f", "erm", "mlp", {}, ("b",), 10, 5, ("test-in",), 0.2, 0, 0, "cpu", "fp32"
+)
+RECORD = {"step": 10, "accuracy": {}, "risk": {}}
+
+
+def captions(config):
+    return [accuracy_table(config, RECORD).caption, leave_one_out_table(config, []).caption]
+
+
+def test_the_caption_names_the_model_that_is_scored():
+    assert all("last step (no model selection)" in text for text in captions(CONFIG))
+    exact = replace(CONFIG, backbone=NO_NETWORK)
+    assert all("fitted at once" in text for text in captions(exact))
+
+
+@pytest.mark.parametrize("average", sorted({*AVERAGES} - {"none"}))
+def test_an_average_is_not_the_last_step(average):
+    for text in captions(replace(CONFIG, average=average)):
+        assert "last step" not in text
+        assert "no model selection" not in text
