@@ -182,9 +182,12 @@ def form_from_json(value: Mapping[str, Any]) -> InputForm:
 def form_of(
     dataset: DomainDataset, fitted: FittedPreparation | None, *, raw: bool = False
 ) -> InputForm:
-    """Return the form of a dataset's inputs, with its preparation fitted to training samples."""
+    """Return the form of a dataset's inputs, with its preparation fitted to training samples.
+
+    It holds nothing of other samples, unless `raw`: such models take the codes of all values.
+    """
     if isinstance(fitted, FittedColumns):
-        return TableForm(fitted, raw)
+        return TableForm(fitted if raw else fitted.without_unused_values(), raw)
     if fitted is not None:
         raise InvalidValue(
             f"the preparation of {dataset.name} ({type(fitted).__name__}) cannot be saved with a"

@@ -17,7 +17,7 @@ Outliers with Conformal p-values*.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +30,8 @@ from shiftproof.core.errors import CheckpointError
 FAR = 0.01
 # At most this many training samples and held-out samples of each domain are used.
 MOST_SAMPLES = 1000
+# A mean of fewer would tell a reader of the model file too much of each sample: of one, all.
+FEWEST_IN_A_MEAN = 10
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,13 @@ class Typicality:
         """Fit to the representations [n, k] of each domain.
 
         The covariance is shrunk as in Ledoit and Wolf (2004), so that it is invertible even with
-        few samples.
+        few samples.  Domains of fewer than `FEWEST_IN_A_MEAN` samples share a mean.
         """
         from sklearn.covariance import ledoit_wolf  # type: ignore[import-untyped]
 
-        means = torch.stack([r.double().mean(dim=0) for r in trained_on.values()])
-        within = [r.double() - r.double().mean(dim=0) for r in trained_on.values()]
+        groups = _large_enough([r.double() for r in trained_on.values()])
+        means = torch.stack([r.mean(dim=0) for r in groups])
+        within = [r - r.mean(dim=0) for r in groups]
         covariance, _ = ledoit_wolf(torch.cat(within).numpy(), assume_centered=True)
         values, vectors = torch.linalg.eigh(torch.from_numpy(np.asarray(covariance)))
         # In a direction without variance, any difference counts as a large distance.
@@ -107,3 +110,18 @@ class Typicality:
                 f"the typicality describes {self.means.shape[1]} features with a matrix of shape"
                 f" {tuple(self.whitening.shape)}, but the model has {width}"
             )
+
+
+def _large_enough(domains: Sequence[Tensor]) -> list[Tensor]:
+    """Return the samples of each domain, small domains together with each other.
+
+    If these are too few even together, they join the smallest of the others.
+    """
+    large = sorted((r for r in domains if len(r) >= FEWEST_IN_A_MEAN), key=len)
+    small = [r for r in domains if len(r) < FEWEST_IN_A_MEAN]
+    if not small:
+        return list(domains)
+    together = torch.cat(small)
+    if len(together) >= FEWEST_IN_A_MEAN or not large:
+        return [*large, together]
+    return [torch.cat([large[0], together]), *large[1:]]

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -238,6 +238,25 @@ class FittedColumns(FittedPreparation):
             ready[:, start : start + made.shape[1]] = made
             start += made.shape[1]
         return torch.from_numpy(ready)
+
+    def without_unused_values(self) -> FittedColumns:
+        """Return the same, without the category values that no feature is made of.
+
+        They occur in no training sample, only in held-out ones, and encode to zeros like any other
+        unknown value.  Each leaves an empty text, which no cell has, so that codes stay.
+        """
+        used = {part.column: set(part.codes) for part in self.parts if isinstance(part, OneHot)}
+        columns = tuple(
+            replace(
+                column,
+                values=tuple(
+                    value if code in used.get(position, ()) else ""
+                    for code, value in enumerate(column.values)
+                ),
+            )
+            for position, column in enumerate(self.columns.columns)
+        )
+        return replace(self, columns=replace(self.columns, columns=columns))
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` rebuilds the fitted columns."""
