@@ -17,6 +17,7 @@ from shiftproof.learners.algorithms.auto_strength import (
     FACTOR,
     LOOKS,
     AutoStrength,
+    Verdict,
     planned_looks,
 )
 from shiftproof.learners.algorithms.concept_test import HeldOut
@@ -58,30 +59,27 @@ def test_looks_are_planned_evenly_and_end_with_the_run():
 
 def test_matching_begins_with_a_shift_and_not_before():
     strength = AutoStrength()
-    assert not strength.look(SAME)
+    assert strength.look(SAME) is Verdict.NOTHING
     assert not strength.matches
-    assert strength.look(SHIFT)
+    assert strength.look(SHIFT) is Verdict.BEGIN
     assert strength.kappa == 1
 
 
-def test_it_doubles_while_the_test_rejects_and_halves_when_nothing_is_left():
+def test_it_doubles_while_the_test_rejects_and_goes_back_when_nothing_is_left():
     strength = AutoStrength()
     for expected in (1, FACTOR, FACTOR**2):
         strength.look(SHIFT)
         assert strength.kappa == expected
     strength.look(SAME)
     assert strength.kappa == FACTOR**2
-    strength.look(EMPTY)
+    assert strength.look(EMPTY) is Verdict.BACK
     assert strength.kappa == FACTOR
 
 
 def test_the_best_look_means_the_same_everywhere_and_tells_of_the_label():
     strength = AutoStrength()
-    assert strength.look(SHIFT)
-    assert not strength.look(EMPTY)
-    assert strength.look(SAME)
-    assert not strength.look(SHIFT)
-    assert not strength.look(outputs((0.3, 0.3), seed=1))
+    found = [strength.look(each) for each in (SHIFT, SAME, SHIFT, outputs((0.3, 0.3), seed=1))]
+    assert found == [Verdict.BEGIN, Verdict.BEST, Verdict.NOTHING, Verdict.NOTHING]
 
 
 def test_looks_in_a_run_without_shift_call_at_most_at_the_level():
@@ -169,6 +167,18 @@ def test_the_last_look_restores_the_best_weights():
     auto.update(batch(1))
     auto.look(SHIFT, last=True)
     assert all(map(torch.equal, best, auto.parameters()))
+
+
+def test_matching_that_runs_away_goes_back_to_where_it_began():
+    auto = build("idm-auto", gradient_warmup=0)
+    auto.update(batch(0))
+    auto.look(SHIFT, last=False)
+    start = [weight.clone() for weight in auto.parameters()]
+    auto.update(batch(1))
+    auto.look(EMPTY, last=False)
+    assert all(map(torch.equal, start, auto.parameters()))
+    assert auto.extensions.strength.kappa == 1 / FACTOR
+    assert not auto.optimizers["main"].state
 
 
 def test_the_last_look_is_too_late_to_begin():

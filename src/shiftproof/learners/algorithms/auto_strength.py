@@ -16,30 +16,30 @@ to the last bit.
 with L₀ and P₀ the risk and PDM of order p of the first batch that is matched.  The factor cancels
 the memory γ, which adds up 1 / (1 − γ) batches.  κ = 1 makes the penalty as large as the risk.  The
 unit is fixed at that step: gradients that become alike become small, and a unit that followed them
-would grow without bound.  At every look that rejects again, κ is doubled; if the outputs no longer
-tell anything of the labels, it is halved.  So it is at most 2^`LOOKS`.  Gradients are matched with
+would grow without bound.  At every look that rejects again, κ is doubled, so
+it is at most 2^`LOOKS`.  If less than `LEFT` of the information on the label is left that there was
+before matching, matching has run away: κ is halved, and training goes back to the weights before
+matching.  Gradients are matched with
 those of earlier batches alone (`matching.cross`): of a strong penalty, what batches differ in by
 chance would be the larger part.  A representation weight `auto` keeps κ = 1.
 
 **Which weights.**  A penalty many times as large as the risk does not settle: the features that it
 removes come and go.  So the weights of the look with the largest
 
-    max(p, ALPHA) · (H − R)
+    max(p, ALPHA / LOOKS) · (H − R)
 
 are kept, and the run ends with them.  H − R is the information in nats that the outputs hold on the
 label: H is the risk of a guess by the class shares, R the risk of the calibrated outputs.  p is how
 well "it means the same in every domain" agrees with the samples; what the test rejects is not
-ordered by how small its p is.  A model that matching has emptied has H − R ≈ 0.  The weights before
-matching take part.  So matching that gains nothing is undone, and weights that matching has ruined
-are never the result, however strong it became.
+ordered by how small its p is.  The weights before matching take part, and those of a look that had
+run away do not.  So matching that gains nothing is undone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from enum import Enum
 from typing import Any
-
-from scipy.stats import chi2  # type: ignore[import-untyped]
 
 from shiftproof.learners.algorithms.concept_test import (
     HeldOut,
@@ -56,18 +56,31 @@ LOOKS = 20
 PERMUTATIONS = round(2 * LOOKS / ALPHA) - 1
 # Doubling reaches any strength in a few looks, and is at most one doubling too strong.
 FACTOR = 2.0
+# An order of magnitude less information than before is not what an invariant model would have.
+LEFT = 0.1
+
+
+class Verdict(Enum):
+    """What a look makes of the present weights."""
+
+    NOTHING = "go on"
+    BEGIN = "matching begins here: keep these weights"
+    BEST = "the best so far: keep these weights"
+    BACK = "matching has run away: go back to where it began"
 
 
 @dataclass
 class AutoStrength:
     """The strength of one run.  `kappa` is 0 before matching begins.
 
+    `information` is H − R before matching.
     `units` are the weights that κ = 1 stands for, by term; `score` is the
-    largest max(p, α) · (H − R).
+    largest max(p, α / `LOOKS`) · (H − R).
     """
 
     kappa: float = 0.0
     units: dict[str, float] = field(default_factory=dict)
+    information: float = 0.0
     score: float = 0.0
 
     @property
@@ -83,33 +96,34 @@ class AutoStrength:
         """Fix the unit of a term, at its first matched step."""
         self.units[term] = (1 - gamma) ** (order - 1) * risk / penalty if penalty > 0 else 0.0
 
-    def look(self, held_out: HeldOut, *, seed: int = 0) -> bool:
-        """Decide on what was held out; return whether these weights are the best so far."""
+    def look(self, held_out: HeldOut, *, seed: int = 0) -> Verdict:
+        """Decide on what was held out."""
         found = calibrated(held_out)
-        p = welch_p(found.t, held_out)
+        p, information = welch_p(found.t, held_out), found.guess - found.risk
         rejects = p <= ALPHA / LOOKS
-        information = found.guess - found.risk
+        score = max(p, ALPHA / LOOKS) * information
         if not self.matches:
             if not rejects or permutation_p(found.t, held_out, PERMUTATIONS, seed) > ALPHA / LOOKS:
-                return False
-            self.kappa = 1.0
-        elif not _tells(information, held_out):
+                return Verdict.NOTHING
+            self.kappa, self.information, self.score = 1.0, information, score
+            return Verdict.BEGIN
+        if information < LEFT * self.information:
             self.kappa /= FACTOR
-        elif rejects:
+            return Verdict.BACK
+        if rejects:
             self.kappa *= FACTOR
-        score = max(p, ALPHA) * information
-        best = score >= self.score
-        self.score = max(score, self.score)
-        return best
+        if score <= self.score:
+            return Verdict.NOTHING
+        self.score = score
+        return Verdict.BEST
 
     def state(self) -> dict[str, Any]:
         """Return all that changes."""
-        return {"kappa": self.kappa, "units": dict(self.units), "score": self.score}
+        return asdict(self)
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
-        self.kappa, self.score = state["kappa"], state["score"]
-        self.units = dict(state["units"])
+        self.__init__(**{name: state[name] for name in asdict(self)})  # type: ignore[misc]
 
 
 def planned_looks(start: int, steps: int) -> tuple[int, ...]:
@@ -122,9 +136,3 @@ def planned_looks(start: int, steps: int) -> tuple[int, ...]:
         return ()
     looks = {max(1, start + j * (steps - start) // LOOKS) for j in range(LOOKS)}
     return (*sorted(looks - {steps}), steps)
-
-
-def _tells(information: float, held_out: HeldOut) -> bool:
-    """Whether the outputs tell anything of the label: a likelihood ratio test of the slope."""
-    ratio = 2 * len(held_out.labels) * information
-    return bool(chi2.sf(max(ratio, 0.0), 1) <= ALPHA)

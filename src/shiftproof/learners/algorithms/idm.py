@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.auto_strength import planned_looks
+from shiftproof.learners.algorithms.auto_strength import Verdict, planned_looks
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.learners.algorithms.erm import ERM
@@ -105,7 +105,8 @@ class IDM(ERM):
                 for name, term in self.terms.items()
                 if name != "representation" and term.weight != "auto"
             )
-        self._best: dict[str, Tensor] = {}  # the weights that the automatic strength keeps
+        # The weights that the automatic strength keeps: where matching began, and the best.
+        self._kept: dict[str, dict[str, Tensor]] = {}
         if self.extensions.strength is not None:
             self.late_starts = frozenset({h.gradient_warmup})
 
@@ -151,14 +152,21 @@ class IDM(ERM):
         strength = self.extensions.strength
         if strength is None or (last and not strength.matches):
             return
-        began = not strength.matches
-        if strength.look(held_out):
-            self._best = self._predicting(copied=True)
-        if strength.matches and began:
+        verdict = strength.look(held_out)
+        if verdict in (Verdict.BEGIN, Verdict.BEST):
+            self._kept["best"] = self._predicting(copied=True)
+        if verdict is Verdict.BEGIN:
+            self._kept["start"] = self._kept["best"]
+        if verdict is Verdict.BACK:
+            self._restore("start")
+        if verdict in (Verdict.BEGIN, Verdict.BACK):
             self.reset_optimizer()  # the old moments do not fit the new loss
         if last:
-            for name, value in self._predicting().items():
-                value.copy_(self._best[name])
+            self._restore("best")
+
+    def _restore(self, which: str) -> None:
+        for name, value in self._predicting().items():
+            value.copy_(self._kept[which][name])
 
     def _predicting(self, *, copied: bool = False) -> dict[str, Tensor]:
         """Return the weights that `predict` uses, by name, and their running statistics."""
@@ -172,7 +180,7 @@ class IDM(ERM):
         """Return everything that changes."""
         state = super().training_state()
         if self.extensions.strength is not None:
-            state["strength"] = self.extensions.strength.state() | {"best": dict(self._best)}
+            state["strength"] = self.extensions.strength.state() | {"kept": dict(self._kept)}
         return state
 
     def load_training_state(self, state: dict[str, Any]) -> None:
@@ -180,4 +188,4 @@ class IDM(ERM):
         super().load_training_state(state)
         if self.extensions.strength is not None:
             self.extensions.strength.load(state["strength"])
-            self._best = dict(state["strength"]["best"])
+            self._kept = dict(state["strength"]["kept"])

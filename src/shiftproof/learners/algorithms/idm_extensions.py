@@ -31,14 +31,16 @@ from shiftproof.matching.gradients import LinearGradients
 from shiftproof.matching.information import matching_information
 from shiftproof.matching.pdm import pdm
 from shiftproof.matching.sampled_dimensions import SampledDimensions
+from shiftproof.matching.spread import check_order
 from shiftproof.matching.term import Matched, MatchingTerm, MatchInputs, risks
 
 if TYPE_CHECKING:
     from shiftproof.learners.algorithms.idm import IDM
 
 
-WITHIN = ("all", "class")
-WITHIN_HELP = "match representations of all samples, or class by class"
+# Runs of version 0.1 hold `auto`: class by class, which is right whether shares differ or not.
+WITHIN = ("all", "class", "auto")
+WITHIN_HELP = "match representations of all samples, or class by class (auto: the same)"
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Extensions(nn.Module):
             return float(term.weight)
         if name not in self.strength.units:
             gamma = {"gradient": self._h.gradient_ema, "representation": self._h.representation_ema}
-            own = pdm(term.points(inputs)[0], self._h.order).item()
+            own = pdm(term.points(inputs)[0], check_order(self._h.order)).item()
             self.strength.begin(name, risk.item(), own, gamma[name], self._h.order)
         return self.strength.weight(name)
 
