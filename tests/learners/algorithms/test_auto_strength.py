@@ -74,6 +74,8 @@ def test_it_doubles_while_the_test_rejects_and_goes_back_when_nothing_is_left():
     assert strength.kappa == FACTOR**2
     assert strength.look(EMPTY) is Verdict.BACK
     assert strength.kappa == FACTOR
+    strength.look(SHIFT)
+    assert strength.kappa == FACTOR  # not again to where it ran away
 
 
 def test_the_best_look_means_the_same_everywhere_and_tells_of_the_label():

@@ -18,8 +18,8 @@ the memory γ, which adds up 1 / (1 − γ) batches.  κ = 1 makes the penalty a
 unit is fixed at that step: gradients that become alike become small, and a unit that followed them
 would grow without bound.  At every look that rejects again, κ is doubled, so
 it is at most 2^`LOOKS`.  If less than `LEFT` of the information on the label is left that there was
-before matching, matching has run away: κ is halved, and training goes back to the weights before
-matching.  Gradients are matched with
+before matching, matching has run away: κ is halved and from then on not raised above that, and
+training goes back to the weights before matching.  Gradients are matched with
 those of earlier batches alone (`matching.cross`): of a strong penalty, what batches differ in by
 chance would be the larger part.  A representation weight `auto` keeps κ = 1.
 
@@ -37,6 +37,7 @@ run away do not.  So matching that gains nothing is undone.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
@@ -71,7 +72,8 @@ class Verdict(Enum):
 
 @dataclass
 class AutoStrength:
-    """The strength of one run.  `kappa` is 0 before matching begins.
+    """The strength of one run.  `kappa` is 0 before matching begins, and never above
+    `most`.
 
     `information` is H − R before matching.
     `units` are the weights that κ = 1 stands for, by term; `score` is the
@@ -80,6 +82,7 @@ class AutoStrength:
 
     kappa: float = 0.0
     units: dict[str, float] = field(default_factory=dict)
+    most: float = math.inf
     information: float = 0.0
     score: float = 0.0
 
@@ -108,10 +111,10 @@ class AutoStrength:
             self.kappa, self.information, self.score = 1.0, information, score
             return Verdict.BEGIN
         if information < LEFT * self.information:
-            self.kappa /= FACTOR
+            self.kappa = self.most = self.kappa / FACTOR
             return Verdict.BACK
         if rejects:
-            self.kappa *= FACTOR
+            self.kappa = min(FACTOR * self.kappa, self.most)
         if score <= self.score:
             return Verdict.NOTHING
         self.score = score
