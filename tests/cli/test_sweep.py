@@ -194,4 +194,5 @@ def test_all_algorithms_are_those_for_minibatches():
         "boosting",
         "forest",
         "best",
+        "estimator",
     }

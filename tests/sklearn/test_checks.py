@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from shiftproof.sklearn import ShiftproofClassifier
@@ -55,6 +56,7 @@ class GivenDomains(ShiftproofClassifier):
 @parametrize_with_checks(
     [
         ShiftproofClassifier("erm", steps=10, hparams=QUICK, device="cpu"),
+        ShiftproofClassifier(LogisticRegression(), device="cpu"),
         GivenDomains(steps=12, hparams={**QUICK, "gradient_weight": 1.0}, device="cpu"),
     ]
 )

@@ -25,6 +25,7 @@ from shiftproof.reporting.page import Source, results_page, tables_html
 from shiftproof.reporting.sweep_tables import sweep_tables
 from shiftproof.reporting.table import Table
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
+from shiftproof.sweeps.combine.stored import Combined, combined_results, read_combined
 from shiftproof.sweeps.domainbed.logs import write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order
 from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
@@ -185,8 +186,8 @@ def report(
 
     Args:
         folders: folders of runs, or files of records; several are put together.
-        selection: how to select runs and steps, as in `sweep`; by default every way that the runs
-            allow.
+        selection: how to select runs and steps, as in `sweep`, or `combined` for combined draws and
+            retrained runs; by default every way that the runs allow.
         baseline: the algorithm to compare with; by default erm.
         as_domainbed: select also among runs that diverged or have not ended, as DomainBed's tool
             does.
@@ -196,7 +197,14 @@ def report(
     paths = tuple(map(Path, folders))
     runs = read_sweep(*paths)
     standalone = all(run.standalone for run in runs)
-    selectors = _selectors(selection, standalone=standalone)
+    combined = read_combined(*paths)
+    asked = [selection] if isinstance(selection, str) else selection
+    shows_combined = bool(combined) if asked is None else Combined.name in asked
+    if shows_combined and not combined:
+        raise DataError(f"{paths[0]} has no combined draws; make them with `combine` of `sweep`")
+    selectors = _selectors(
+        asked and [name for name in asked if name != Combined.name], standalone=standalone
+    )
     if as_domainbed:
         runs = [replace(run, status="finished") if run.evaluations else run for run in runs]
     algorithms = {run.algorithm for run in runs}
@@ -207,6 +215,8 @@ def report(
     if selection is None:
         results = [found for found in results if found.has_numbers] or results
         results = [f for f in results if f.selector.name != LAST_RESORT] or results
+    if shows_combined:
+        results.append(combined_results(combined, runs))
     return Report(tuple(runs), tuple(results), baseline or "erm", paths)
 
 
@@ -215,7 +225,7 @@ def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathL
     return write_archive(read_stored_runs(*map(Path, folders)), Path(out))
 
 
-def _selectors(selection: str | Sequence[str] | None, *, standalone: bool) -> list[Selector]:
+def _selectors(asked: Sequence[str] | None, *, standalone: bool) -> list[Selector]:
     """Return the selectors that were asked for, or all that make sense."""
     known: dict[str, type[Selector]] = dict(SELECTORS.items())
     everything = list(in_table_order(known, SELECTIONS))
@@ -223,7 +233,6 @@ def _selectors(selection: str | Sequence[str] | None, *, standalone: bool) -> li
         known = {LastStep.name: LastStep, **known}
         # Of one run each the oracle has nothing to select: it is the last step as well.
         everything = [LastStep.name, *(name for name in everything if name != "oracle")]
-    asked = [selection] if isinstance(selection, str) else selection
     names = everything if asked is None else list(asked)
     for name in names:
         if name not in known:

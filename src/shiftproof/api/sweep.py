@@ -9,12 +9,20 @@ from pathlib import Path
 
 from shiftproof.api.report import Report, report
 from shiftproof.core.errors import InvalidValue
+from shiftproof.sweeps.combine.methods import (
+    check_combination,
+    check_retraining,
+    combine_methods,
+)
+from shiftproof.sweeps.combine.run import combine_draws
+from shiftproof.sweeps.combine.stored import CombinedResult
 from shiftproof.sweeps.executors import open_executor
 from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.jobs import Frozen, Job, SweepData
 from shiftproof.sweeps.presets import preset_named
 from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.selected_models import export_models, select_models
+from shiftproof.sweeps.retrain import retrain as retrain_selected
+from shiftproof.sweeps.selected_models import SelectedModel, export_models, select_models
 from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.sweeps.store import Failure, SweepFolder
 from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult, make_plan, run_sweep
@@ -28,13 +36,15 @@ SELECTION = ("training-domain", "oracle")
 class Sweep:
     """A sweep: its folder, its plan, and how its runs ended.
 
-    ``result`` is None of a dry run.  ``models`` is the file that lists the exported models.
+    ``result`` is None of a dry run.  ``models`` is the file that lists the exported models, and
+    ``combined`` are the combined draws and retrained runs, which the report shows.
     """
 
     folder: Path
     plan: SweepPlan
     result: SweepResult | None = None
     models: Path | None = None
+    combined: tuple[CombinedResult, ...] = ()
 
     @property
     def status(self) -> str:
@@ -87,6 +97,10 @@ def sweep(
     ray_address: str | None = None,
     workers: int | None = None,
     models: str | os.PathLike[str] | None = None,
+    combine: str | Sequence[str] = (),
+    retrain: bool = False,
+    average: str = "none",
+    shared_start: bool = False,
     device: str = "auto",
     precision: str = "fp32",
     retry_failed: bool = False,
@@ -119,6 +133,15 @@ def sweep(
         ray_address: HOST:PORT of a Ray cluster, or `auto`; by default Ray runs on this machine.
         workers: runs at once; by default as cores and memory allow.
         models: folder to write the selected models to, after the runs.
+        combine: after the runs, put the draws of each algorithm, trial and held-out domain
+            together: `ensemble` (mean of their probabilities), `uniform-soup` (mean of their
+            weights) or `greedy-soup` (mean of the weights of those draws that help on the training
+            domains' held-out samples); one or several.  The report has a row for each.
+        retrain: after the runs, train what was selected once more with nothing held out of the
+            training domains, in `out`/retrained, with model files.
+        average: weights that every run ends with: `none`, `ema`, `swad` or `best`, as in `train`.
+        shared_start: start all draws of an algorithm, trial and held-out domain from the same
+            weights of the same network, which soups need.
         device: auto, cpu, cuda or mps.
         precision: fp32 or bf16.
         retry_failed: run failed runs again.
@@ -137,6 +160,11 @@ def sweep(
         raise InvalidValue(f"`workers` must be at least 1, not {workers}")
     observer = observer or SweepObserver()
     size = preset_named(preset)
+    variants = variants_of(algorithm_names(algorithms), hparams or {})
+    methods = combine_methods(combine)
+    check_combination(methods, variants, size, n_hparams=n_hparams, shared_start=shared_start)
+    if retrain:
+        check_retraining(size, average)
     frozen = Frozen(backbone or "resnet50", os.fspath(weights), precision)
     selectors = [selection] if isinstance(selection, str) else list(selection)
     held_out = [test_domains] if isinstance(test_domains, str) else list(test_domains)
@@ -145,7 +173,7 @@ def sweep(
     with open_executor(executor, workers, ray_address) as place:
         plan = make_plan(
             [SweepData.at_size(size, name, frozen, options, label, domain) for name in names],
-            variants_of(algorithm_names(algorithms), hparams or {}),
+            variants,
             size,
             selectors,
             n_hparams=n_hparams,
@@ -154,6 +182,8 @@ def sweep(
             device=device,
             precision=precision,
             test_domains=held_out,
+            average=average,
+            shared_start=shared_start,
             progress=observer.progress,
         )
         observer.planned(plan, place.workers(plan.jobs, plan.memory))
@@ -162,28 +192,68 @@ def sweep(
         result = run_sweep(
             plan, folder, executor=place, retry_failed=retry_failed, observer=observer
         )
-        if models is None or not result.complete:
-            return Sweep(folder, plan, result)
-        return _export(Sweep(folder, plan, result), selectors, Path(models), place, observer)
+        found = Sweep(folder, plan, result)
+        if result.complete and methods:
+            found = _combine(found, methods, observer)
+        if found.status == "finished" and retrain:
+            found = _retrain(found, selectors, place, observer)
+        if found.status == "finished" and models is not None:
+            found = _export(found, selectors, Path(models), place, observer)
+        return found
+
+
+def _combine(sweep: Sweep, methods: Sequence[str], observer: SweepObserver) -> Sweep:
+    """Combine the draws, with the folder held: no other sweep adds runs meanwhile."""
+    folder = SweepFolder(sweep.folder)
+    with folder.claim(sweep.plan.settings):
+        combined = combine_draws(sweep.plan.jobs, folder, methods, observer.progress)
+    return replace(sweep, combined=(*sweep.combined, *combined))
+
+
+def _retrain(
+    sweep: Sweep, selectors: Sequence[str], executor: Executor, observer: SweepObserver
+) -> Sweep:
+    """Retrain what the selectors select on all samples of the training domains."""
+    again = _Repeated(sweep, executor, observer, "retrained from")
+    selected = _selected(sweep, selectors)
+    retrained = retrain_selected(selected, SweepFolder(sweep.folder), again.run, observer.progress)
+    return replace(sweep, result=again.result, combined=(*sweep.combined, *retrained))
 
 
 def _export(
     sweep: Sweep, selectors: Sequence[str], out: Path, executor: Executor, observer: SweepObserver
 ) -> Sweep:
     """Write the models that the selectors select; runs may have to be repeated for it."""
-    plan = sweep.plan
+    again = _Repeated(sweep, executor, observer, "chosen from")
+    index = export_models(_selected(sweep, selectors), SweepFolder(sweep.folder), out, again.run)
+    return replace(sweep, result=again.result, models=index)
+
+
+def _selected(sweep: Sweep, selectors: Sequence[str]) -> list[tuple[SelectedModel, Job]]:
     outcomes = read_sweep(sweep.folder)
-    selected = select_models(plan.jobs, outcomes, [SELECTORS.get(name)() for name in selectors])
-    result = sweep.result
+    return select_models(sweep.plan.jobs, outcomes, [SELECTORS.get(name)() for name in selectors])
 
-    def run(jobs: Sequence[Job], folder: Path) -> bool:
-        nonlocal result
-        settings = {**plan.settings, "chosen from": "a sweep"}
-        again = replace(plan, jobs=tuple(jobs), settings=settings)
-        repeated = run_sweep(again, folder, executor=executor, retry_failed=True, observer=observer)
-        if not repeated.complete:
-            result = repeated
-        return repeated.complete
 
-    index = export_models(selected, SweepFolder(sweep.folder), out, run)
-    return replace(sweep, result=result, models=index)
+class _Repeated:
+    """Runs made after a sweep, in folders of their own; their settings say ``why``.
+
+    ``result`` is the sweep's, or that of the first runs which did not finish.
+    """
+
+    def __init__(self, sweep: Sweep, executor: Executor, observer: SweepObserver, why: str) -> None:
+        self.result = sweep.result
+        self._plan = sweep.plan
+        self._executor = executor
+        self._observer = observer
+        self._why = why
+
+    def run(self, jobs: Sequence[Job], folder: Path) -> bool:
+        """Run jobs in a folder; return whether all have finished."""
+        settings = {**self._plan.settings, self._why: "a sweep"}
+        plan = replace(self._plan, jobs=tuple(jobs), settings=settings)
+        done = run_sweep(
+            plan, folder, executor=self._executor, retry_failed=True, observer=self._observer
+        )
+        if not done.complete:
+            self.result = done
+        return done.complete

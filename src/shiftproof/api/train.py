@@ -8,19 +8,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.text import seconds_of
 from shiftproof.data import DomainDataset
 from shiftproof.inference.model import MODEL, TrainedModel, trained_model
+from shiftproof.inference.scores import mean_scores, scores
 from shiftproof.models.weights import PRETRAINED
 from shiftproof.training.config import DEFAULT_EVALUATION, RunConfig, configure
 from shiftproof.training.features import freeze as freeze_backbone
 from shiftproof.training.loop import RunResult, train as run
 from shiftproof.training.observers import CompositeObserver, Observer
+from shiftproof.training.outputs import Outputs, load_outputs
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
+
+# How long `best` may try candidates, over all runs of a call.
+DEFAULT_BUDGET = "5m"
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,18 @@ class TrainedRun(RunResult):
         return self.records[-1] if self.records else {}
 
     @cached_property
+    def outputs(self) -> dict[str, Outputs]:
+        """Probabilities and labels of the samples of each test domain, by domain."""
+        return load_outputs(self.folder)
+
+    @cached_property
+    def scores(self) -> dict[str, dict[str, float | None]]:
+        """Accuracy, AUROC, log loss and others on all samples of each test domain, by domain."""
+        return {
+            domain: scores(own.probabilities, own.labels) for domain, own in self.outputs.items()
+        }
+
+    @cached_property
     def model(self) -> TrainedModel:
         """The trained model, read from the folder when first used."""
         if self.status != "finished":
@@ -54,6 +75,8 @@ class TrainedRun(RunResult):
             "step": self.step,
             "seconds": round(self.seconds, 3),
             "folder": str(self.folder),
+            "metrics": mean_scores(list(self.scores.values())),
+            "timings": dict(self.timings),
             "final": self.metrics or None,
         }
 
@@ -63,10 +86,11 @@ class TrainedRun(RunResult):
 
 def train(
     data: Data,
-    algorithm: str = "idm",
+    algorithm: str | BaseEstimator | None = None,
     *,
     test_domains: str | Sequence[str] = (),
     hparams: Mapping[str, object] | None = None,
+    budget: str | float | None = None,
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -93,9 +117,13 @@ def train(
 
     Args:
         data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
-        algorithm: a name of `shiftproof.ALGORITHMS`.
+        algorithm: a name of `shiftproof.ALGORITHMS`, or a scikit-learn classifier or pipeline of
+            your own, which is cloned and fitted to the training domains as it is.  By default
+            `best` for tables, arrays and features, and `idm-auto` for images.
         test_domains: domains kept out of training; none trains on all of them.
         hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults.
+        budget: time for `best` to try candidates in: seconds, or like 30s, 5m or 1h; 5m by
+            default.
         steps: number of updates.
         seed: seed of starting weights, batches and noise.
         data_seed: seed of generated data and of the splits; `seed` by default.
@@ -137,12 +165,14 @@ def train(
         workers=workers,
         loading=loading,
     )
+    if algorithm is None:
+        algorithm = default_algorithm(dataset)
     config = configure(
         dataset,
         algorithm,
         test_domains=names(test_domains),
         backbone=backbone,
-        hparams=hparams,
+        hparams=with_budget(hparams, algorithm, budget),
         steps=steps,
         eval_every=eval_every,
         evaluate=names(evaluate),
@@ -156,7 +186,15 @@ def train(
     )
     folder = folder or Path("runs", _name(config))
     observers = [observer, TensorBoard(folder)] if tensorboard else [observer]
-    result = run(config, dataset, folder, CompositeObserver(observers), checkpoint_seconds, workers)
+    result = run(
+        config,
+        dataset,
+        folder,
+        CompositeObserver(observers),
+        checkpoint_seconds,
+        workers,
+        keeps_outputs=True,
+    )
     if result.status == "finished" and not (folder / MODEL).exists():
         trained_model(config, dataset, folder, observer.progress).save(folder)
     return TrainedRun(**vars(result), config=config)
@@ -199,6 +237,30 @@ def prepare(
         backbone = None
     observer.loaded(dataset)
     return dataset, given, backbone
+
+
+def default_algorithm(dataset: DomainDataset) -> str:
+    """Return `best` for rows of numbers, and IDM at automatic strength for images."""
+    return "best" if len(dataset.input_shape) == 1 else "idm-auto"
+
+
+def with_budget(
+    hparams: Mapping[str, object],
+    algorithm: str | BaseEstimator,
+    budget: str | float | None,
+    runs: int = 1,
+) -> Mapping[str, object]:
+    """Return the hyper-parameters with a share of the budget for each of so many runs."""
+    is_best = isinstance(algorithm, str) and algorithm == "best"
+    if budget is None:
+        if not is_best or "budget" in hparams:
+            return hparams
+        budget = DEFAULT_BUDGET
+    elif not is_best:
+        raise InvalidValue(f"`budget` is for best, not for {algorithm}")
+    elif "budget" in hparams:
+        raise InvalidValue("`budget` and `hparams` give budget twice")
+    return {**hparams, "budget": seconds_of(budget) / runs}
 
 
 def folder_of(out: str | os.PathLike[str] | None) -> Path | None:

@@ -7,18 +7,28 @@ import html
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed
-from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, train
+from shiftproof.api.train import (
+    TrainedRun,
+    as_folder,
+    default_algorithm,
+    folder_of,
+    prepare,
+    train,
+    with_budget,
+)
+from shiftproof.inference.scores import mean_scores, worst_scores
 from shiftproof.training.config import DEFAULT_EVALUATION
 from shiftproof.training.held_out import HeldOutScore, held_out_score
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
+    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
 
 @dataclass(frozen=True)
@@ -58,14 +68,24 @@ class LeaveOneOut:
         return pd.DataFrame(rows).set_index("domain")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome of every run as JSON values."""
-        return {"runs": [run.to_dict() for run in self.runs]}
+        """Return the outcome as JSON values.
+
+        `runs` has one entry a held-out domain, with its `metrics`; `mean` is their mean, and
+        `worst` the lowest of each (the highest of losses).
+        """
+        of_domains = [own for run in self.runs for own in run.scores.values()]
+        return {
+            "runs": [run.to_dict() for run in self.runs],
+            "mean": mean_scores(of_domains),
+            "worst": worst_scores(of_domains),
+            "seconds": round(sum(run.seconds for run in self.runs), 3),
+        }
 
     def _repr_html_(self) -> str:
         config = self.runs[0].config
         title = f"{config.algorithm} on {config.dataset}, each domain held out in turn"
         shown = self.to_frame().drop(columns=["seconds", "folder"])
-        shares = ["accuracy", "commonest_class", "training_domains"]
+        shares = ["accuracy", "commonest_class", "training_domains", "auroc"]
         table = shown.to_html(formatters=dict.fromkeys(shares, "{:.1%}".format))
         summary = f"mean {self.mean:.1%}, worst {self.worst.accuracy:.1%} ({self.worst.domain})"
         return f"<h4>{html.escape(title)}</h4>{table}<p>{html.escape(summary)}</p>"
@@ -73,9 +93,10 @@ class LeaveOneOut:
 
 def train_each(
     data: Data,
-    algorithm: str = "idm",
+    algorithm: str | BaseEstimator | None = None,
     *,
     hparams: Mapping[str, object] | None = None,
+    budget: str | float | None = None,
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -98,8 +119,8 @@ def train_each(
 ) -> LeaveOneOut:
     """Train one model for every domain, with that domain held out; the data is loaded once.
 
-    The parameters are those of `train`.  With `out`, each run gets a folder in it, named after
-    the domain held out.
+    The parameters are those of `train`; a `budget` is that of all runs together.  With `out`, each
+    run gets a folder in it, named after the domain held out.
     """
     folder = folder_of(out)
     dataset, hparams, backbone = prepare(
@@ -115,6 +136,9 @@ def train_each(
         workers=workers,
         loading=loading,
     )
+    if algorithm is None:
+        algorithm = default_algorithm(dataset)
+    hparams = with_budget(hparams, algorithm, budget, len(dataset.domains))
     runs, scores = [], []
     for domain in dataset.domain_names:
         run = train(
@@ -140,7 +164,9 @@ def train_each(
             observer=observer,
         )
         runs.append(run)
-        scores.append(held_out_score(run.config, run.metrics, dataset))
+        score = held_out_score(run.config, run.metrics, dataset)
+        auroc = run.scores.get(domain, {}).get("auroc")
+        scores.append(score if auroc is None else replace(score, auroc=auroc))
         if run.status == "stopped":
             break
     return LeaveOneOut(tuple(runs), tuple(scores))

@@ -51,6 +51,33 @@ Workers = Annotated[
     int | None, option("Data", "Threads that read images ahead; default one a core.")
 ]
 
+# --- how to train -----------------------------------------------------------------------------
+Evaluate = Annotated[
+    str,
+    option(
+        "Training",
+        "Sets to evaluate, separated by commas: train-in, train-out, test-in, test-out, extra;"
+        " train-out is the part of the training domains that is not trained on. Add invariance"
+        " to test whether the outputs on train-out mean the same in every training domain.",
+    ),
+]
+Average = Annotated[
+    str,
+    option(
+        "Training",
+        "Weights to score: the last (none), averaged (ema, swad), or the best on the held-out"
+        " parts of the training domains (best).",
+    ),
+]
+AugmentValidation = Annotated[
+    bool,
+    option(
+        "Training",
+        "Evaluate training domains on random views, as DomainBed does.",
+        "--augment-validation",
+    ),
+]
+
 # --- which model ------------------------------------------------------------------------------
 RunOrModel = Annotated[Path, typer.Argument(help="Folder of a finished run, or a model file.")]
 Backbone = Annotated[

@@ -38,8 +38,8 @@ def report(
     selection: Annotated[
         str | None,
         typer.Option(
-            help="How to select runs and steps, separated by commas; default every way that the"
-            " runs allow."
+            help="How to select runs and steps, separated by commas; combined means combined draws;"
+            " default every way that the runs allow."
         ),
     ] = None,
     baseline: Annotated[

@@ -77,6 +77,32 @@ def sweep(
             metavar="DIR", help="After the runs, write the models that are selected to this folder."
         ),
     ] = None,
+    combine: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="After the runs, put the draws of each algorithm, trial and test domain together:"
+            " ensemble (mean of probabilities), uniform-soup or greedy-soup (mean of weights;"
+            " need --shared-start); separated by commas or repeated."
+        ),
+    ] = None,
+    retrain: Annotated[
+        bool,
+        typer.Option(
+            "--retrain",
+            help="After the runs, train what was selected again on all samples of the training"
+            " domains, in OUT/retrained.",
+        ),
+    ] = False,
+    average: Annotated[
+        str,
+        typer.Option(help="Weights that runs end with: the last (none), ema, swad or best."),
+    ] = "none",
+    shared_start: Annotated[
+        bool,
+        typer.Option(
+            "--shared-start", help="Start all draws from the same weights of the same network."
+        ),
+    ] = False,
     device: options.Device = "auto",
     precision: options.Precision = "fp32",
     retry_failed: options.RetryFailed = False,
@@ -116,6 +142,10 @@ def sweep(
             ray_address=ray_address,
             workers=workers,
             models=models,
+            combine=[name for each in combine or () for name in split(each) or ()],
+            retrain=retrain,
+            average=average,
+            shared_start=shared_start,
             device=device,
             precision=precision,
             retry_failed=retry_failed,

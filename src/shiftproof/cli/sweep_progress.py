@@ -40,6 +40,7 @@ class SweepProgress(SweepObserver):
     def planned(self, plan: SweepPlan, workers: int, done: int | None = None) -> None:
         """Print the plan."""
         self._shown.close()
+        self._bar = None
         if self._dry_run or (plan.jobs and not self._quiet):
             if done is not None:
                 total = done + len(plan.jobs)
@@ -58,7 +59,7 @@ class SweepProgress(SweepObserver):
     def ended(self, result: SweepResult) -> None:
         """Print how the runs ended."""
         self._shown.close()
-        self._live = None
+        self._live = self._bar = None
         Console().print(standing_table(result.standing))
         for line in failure_lines(result.failures):
             typer.echo(line, err=True)

@@ -26,8 +26,15 @@ EXAMPLE = (
 def train(
     data: options.Data,
     algorithm: Annotated[
-        str, option("Training", "See [bold]shiftproof algorithms[/].", "--algorithm", "-a")
-    ] = "idm",
+        str | None,
+        option(
+            "Training",
+            "See [bold]shiftproof algorithms[/]; default best for tables and features, and idm-auto"
+            " for images.",
+            "--algorithm",
+            "-a",
+        ),
+    ] = None,
     test_domain: Annotated[
         list[str] | None,
         option(
@@ -44,6 +51,14 @@ def train(
             metavar="NAME=VALUE",
         ),
     ] = None,
+    budget: Annotated[
+        str | None,
+        option(
+            "Training",
+            "Time for best to try candidates in, over all domains held out: 30s, 5m (default), 1h.",
+            metavar="TIME",
+        ),
+    ] = None,
     steps: Annotated[int, option("Training", "Number of updates.")] = 5001,
     seed: Annotated[int, option("Training", "Seed of starting weights, batches and noise.")] = 0,
     holdout: Annotated[
@@ -57,31 +72,9 @@ def train(
         int | None,
         option("Training", "Steps between evaluations; 0 evaluates after the last step only."),
     ] = None,
-    evaluate: Annotated[
-        str,
-        option(
-            "Training",
-            "Sets to evaluate, separated by commas: train-in, train-out, test-in, test-out, extra;"
-            " train-out is the part of the training domains that is not trained on. Add invariance"
-            " to test whether the outputs on train-out mean the same in every training domain.",
-        ),
-    ] = "train-out,test-in,test-out,extra",
-    average: Annotated[
-        str,
-        option(
-            "Training",
-            "Weights to score: the last (none), averaged (ema, swad), or the best on the held-out"
-            " parts of the training domains (best).",
-        ),
-    ] = "none",
-    augment_validation: Annotated[
-        bool,
-        option(
-            "Training",
-            "Evaluate training domains on random views, as DomainBed does.",
-            "--augment-validation",
-        ),
-    ] = False,
+    evaluate: options.Evaluate = "train-out,test-in,test-out,extra",
+    average: options.Average = "none",
+    augment_validation: options.AugmentValidation = False,
     checkpoint_seconds: Annotated[
         float, option("Training", "Shortest time between checkpoints.")
     ] = 5.0,
@@ -134,6 +127,7 @@ def train(
         raise InvalidValue(f"--test-domain {EACH} stands alone: it holds out every domain in turn")
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
+        "budget": budget,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,
@@ -178,8 +172,7 @@ def train(
         if scored := scored_weights(run.metrics):
             print(f"scored: {scored}")
         print(f"{run.step} steps in {run.seconds:.1f} s; the run is in {run.folder}")
-    members = members_table([run.metrics for run in runs])
-    if members is not None and not as_json:
+    if not as_json and (members := members_table(runs)) is not None:
         Console().print(members)
     _exit_unless_finished(runs, each=each)
 

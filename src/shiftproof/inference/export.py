@@ -21,9 +21,10 @@ from torch import Tensor, nn
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.input_forms import ImageForm, TableForm
 from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, OneHot, Scaled
+from shiftproof.inference.export_estimator import estimator_graph, own_estimator
+from shiftproof.inference.export_exact import ExactNetwork
 from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.predictor import Predictor
-from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import class_probabilities
 
 INPUT, OUTPUT = "inputs", "probabilities"
@@ -76,7 +77,7 @@ class ColumnsLayer(nn.Module):
 class ExportedModel(nn.Module):
     """From stored inputs to the probability of each class."""
 
-    def __init__(self, network: Predictor, columns: FittedColumns | None) -> None:
+    def __init__(self, network: nn.Module, columns: FittedColumns | None) -> None:
         super().__init__()
         self.columns = None if columns is None else ColumnsLayer(columns)
         self.network = network
@@ -87,25 +88,26 @@ class ExportedModel(nn.Module):
         return class_probabilities(self.network(x))
 
 
-def exported(model: TrainedModel) -> tuple[ExportedModel, Tensor]:
-    """Return the model as one module on the CPU, and an example batch of two inputs."""
-    if ALGORITHMS.get(model.config.algorithm).exact:
-        raise InvalidValue(
-            f"{model.config.algorithm} is not a network and cannot be exported as one; predict with"
-            " shiftproof, or export a model of another algorithm"
-        )
+def exported(model: TrainedModel) -> ExportedModel:
+    """Return the model as one module on the CPU."""
     model = TrainedModel.from_bytes(model.to_bytes(), "cpu")  # a copy: the caller's does not move
-    columns = model.form.columns if isinstance(model.form, TableForm) else None
-    module = ExportedModel(model.network, columns).eval()
-    if columns is not None:
-        return module, torch.zeros(2, len(columns.columns.columns), dtype=torch.float64)
+    form, network = model.form, model.network
+    columns = form.columns if isinstance(form, TableForm) and not form.raw else None
+    exact = isinstance(network.algorithm, Exact)
+    return ExportedModel(ExactNetwork(network) if exact else network, columns).eval()
+
+
+def example_inputs(model: TrainedModel) -> Tensor:
+    """Return a batch of two inputs, all 0: cells of a table, bytes of images, or numbers."""
+    if isinstance(model.form, TableForm):
+        return torch.zeros(2, len(model.form.columns.columns.columns), dtype=torch.float64)
     dtype = torch.uint8 if isinstance(model.form, ImageForm) else torch.float32
-    return module, torch.zeros(2, *model.form.input_shape, dtype=dtype)
+    return torch.zeros(2, *model.form.input_shape, dtype=dtype)
 
 
 def description(model: TrainedModel) -> dict[str, Any]:
     """Describe inputs and outputs of an exported model, as JSON values."""
-    _, example = exported(model)
+    example = example_inputs(model)
     described: dict[str, Any] = {
         "input": {
             "name": INPUT,
@@ -118,6 +120,8 @@ def description(model: TrainedModel) -> dict[str, Any]:
         "algorithm": model.config.algorithm,
         "backbone": model.config.frozen.get("backbone", model.config.backbone),
     }
+    if isinstance(model.network.algorithm, Exact):
+        described["members"] = model.network.algorithm.head.ensemble.described()
     if isinstance(model.form, TableForm):
         described["input"]["meaning"] = (
             "one row a sample, one number a column: a number as it is; a category as its position"
@@ -147,23 +151,13 @@ def to_onnx(model: TrainedModel) -> bytes:
     try:
         import onnx  # type: ignore[import-not-found, unused-ignore]
         import onnxscript  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
+        import skl2onnx  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
     except ImportError as error:
         raise InvalidValue(
             "ONNX needs other packages; run pip install 'shiftproof[onnx]'"
         ) from error
-    module, example = exported(model)
-    count = torch.export.Dim("n", min=1)
-    with _silence():
-        program = torch.onnx.export(
-            module,
-            (example,),
-            input_names=[INPUT],
-            output_names=[OUTPUT],
-            dynamic_shapes=({0: count},),
-            dynamo=True,
-            verbose=False,
-        )
-    made = program.model_proto  # type: ignore[union-attr]
+    own = own_estimator(model)
+    made = estimator_graph(model, own, INPUT, OUTPUT) if own else _graph(model)
     entry = made.metadata_props.add()
     entry.key, entry.value = DESCRIPTION, _text(model)
     onnx.checker.check_model(made)
@@ -171,12 +165,35 @@ def to_onnx(model: TrainedModel) -> bytes:
     return data
 
 
+def _graph(model: TrainedModel) -> Any:
+    count = torch.export.Dim("n", min=1)
+    with _silence():
+        program = torch.onnx.export(
+            exported(model),
+            (example_inputs(model),),
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_shapes=({0: count},),
+            dynamo=True,
+            verbose=False,
+        )
+    made = program.model_proto  # type: ignore[union-attr]
+    for node in made.graph.node:
+        del node.metadata_props[:]  # the lines of code it comes from, with paths of this machine
+    return made
+
+
 def to_torchscript(model: TrainedModel) -> bytes:
     """Return the model in TorchScript; its description is an extra file, `shiftproof.json`."""
-    module, example = exported(model)
+    if own_estimator(model):
+        raise InvalidValue(
+            "a scikit-learn estimator cannot be exported to torchscript; export it to onnx"
+        )
     buffer = io.BytesIO()
     with _silence(), torch.no_grad():
-        script = torch.jit.trace(module, example, check_trace=False)  # type: ignore[no-untyped-call]
+        script = torch.jit.trace(  # type: ignore[no-untyped-call]
+            exported(model), example_inputs(model), check_trace=False
+        )
         torch.jit.save(script, buffer, _extra_files={DESCRIPTION: _text(model)})
     return buffer.getvalue()
 

@@ -3,44 +3,69 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import hparam
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.candidate import Candidate
+from shiftproof.learners.calibration import fit_temperature
+from shiftproof.learners.candidate import Candidate, size_of
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.forest import ForestCandidate
-from shiftproof.learners.judging import Judged, judge
+from shiftproof.learners.judging import MOST_FOLDS, Judged, judge
 from shiftproof.learners.linear import LinearCandidate
+from shiftproof.learners.network import NetworkCandidate, stops
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.stacking import stacking_weights
 
 # A member that counts less is left out: it would cost its fit and change nothing.
 LEAST_WEIGHT = 0.01
+# What two cores do in a second, in seconds of one: not all that is done can be shared.
+SPEED_OF_TWO_CORES = 1.5
 
 
 def portfolio(samples: Samples) -> list[Candidate]:
-    """Return the candidates, cheapest first.
+    """Return the candidates.
 
     They differ in kind, since an ensemble gains by members that err in different places: smooth
     and stepwise, few large steps and many small ones, grown greedily and at random.  The second
     linear model has scikit-learn's default penalty, 1/n: held-out domains are few, and the penalty
     that they prefer may be theirs alone.
     """
+    rows = len(samples)
+    trees = int(np.clip(1_000_000 // rows, 100, 200))  # many rows need fewer trees
     return [
         LinearCandidate(),
-        LinearCandidate("linear, default penalty", (1 / len(samples),)),
+        LinearCandidate("linear, default penalty", (1 / rows,)),
+        LinearCandidate("linear on ranks", ranks=True),
         BoostingCandidate("boosting, small trees", (100, 200), 0.05, 8),
         BoostingCandidate(),
-        ForestCandidate("forest", (1,)),
-        ForestCandidate("forest, large leaves", (5,)),
-        ForestCandidate("extra trees", (5,), extra=True),
+        ForestCandidate("forest", (1,), trees),
+        ForestCandidate("forest, large leaves", (5,), trees),
+        ForestCandidate("extra trees", (5,), trees, extra=True),
+        NetworkCandidate(variants=stops(rows)),
     ]
+
+
+def planned(
+    candidates: list[Candidate], samples: Samples, budget: float
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Return the candidates that fit a budget of seconds, cheapest first, and the others.
+
+    The cheapest is always tried.
+    """
+    size = size_of(samples)
+    folds = min(max(len(np.unique(samples.domain)), 2), MOST_FOLDS)
+    costs = [c.seconds_to_judge(size, folds) / SPEED_OF_TWO_CORES for c in candidates]
+    order = np.argsort(costs, kind="stable")
+    fits = np.cumsum(np.array(costs)[order]) <= budget
+    fits[0] = True
+    ordered = [candidates[place] for place in order]
+    kept = int(fits.sum())
+    return ordered[:kept], ordered[kept:]
 
 
 @ALGORITHMS.register("best")
@@ -49,7 +74,7 @@ class Best(Exact):
 
     Every candidate predicts each training domain without having been trained on it.  Those
     predictions choose its settings, calibrate it, and fit the weights of the ensemble
-    (`learners.stacking`); then all members are fitted to all training domains.  The test domain is
+    (`learners.stacking`).  Then all members are fitted to all training domains.  The test domain is
     never looked at.
     """
 
@@ -57,33 +82,48 @@ class Best(Exact):
 
     @dataclass(frozen=True)
     class Hparams(Exact.Hparams):
-        """What may be spent."""
+        """How much time may be spent."""
 
         budget: float = hparam(
-            300.0, within=(0, 1e9), unit="seconds", help="begin no candidate after so many seconds"
+            300.0,
+            within=(1e-9, 1e9),
+            unit="seconds",
+            help="try the candidates that take so long together; begin none after it",
         )
 
     hparams: Hparams
 
     def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
         """Return the ensemble."""
-        if self.hparams.budget <= 0:
-            raise InvalidValue(f"`budget` must be above 0 seconds, not {self.hparams.budget:g}")
         started = time.perf_counter()
+        chosen, left_out = planned(portfolio(samples), samples, self.hparams.budget)
         judged: list[Judged] = []
-        candidates = portfolio(samples)
-        for place, candidate in enumerate(candidates):
-            progress(f"judging {candidate.name}", place, len(candidates))
-            # Refitting to all domains costs about a fold's share of judging.
+        for place, candidate in enumerate(chosen):
+            progress("judging candidates", place, len(chosen))
             if judged and time.perf_counter() - started > self.hparams.budget:
+                left_out = [*chosen[place:], *left_out]
                 break
             judged.append(judge(candidate, samples, seed))
-        chances = np.stack([one.chances for one in judged])
-        weights = stacking_weights(chances, samples.domain, seed)
-        weights = np.where(weights < LEAST_WEIGHT, 0, weights)
-        weights = weights / weights.sum()
-        members = []
-        for place, (one, weight) in enumerate(zip(judged, weights, strict=True)):
-            progress(f"fitting {one.candidate.name}", place, len(judged))
-            members.append(one.fitted(samples, seed, float(weight)))
-        return Ensemble(tuple(members), samples.classes)
+        progress("judging candidates", len(chosen), len(chosen))
+        ensemble = combined(judged, samples, seed, progress)
+        return replace(ensemble, left_out=tuple(candidate.name for candidate in left_out))
+
+
+def combined(
+    judged: list[Judged], samples: Samples, seed: int, progress: Progress = silent
+) -> Ensemble:
+    """Weigh the candidates, and fit those that count to all samples."""
+    predicted = np.stack([one.predicted for one in judged])
+    own = predicted[:, np.arange(len(samples)), samples.y]
+    found = stacking_weights(own, samples.domain, seed)
+    weights = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
+    weights = weights / weights.sum()
+    mixture = np.tensordot(weights, predicted, 1)
+    temperature = fit_temperature(mixture, samples.y, samples.balanced())
+    members = []
+    pairs = zip(judged, weights, found.spread, strict=True)
+    for place, (one, weight, spread) in enumerate(pairs):
+        progress("fitting members", place, len(judged))
+        members.append(one.fitted(samples, seed, float(weight), float(spread)))
+    progress("fitting members", len(judged), len(judged))
+    return Ensemble(tuple(members), samples.classes, temperature)

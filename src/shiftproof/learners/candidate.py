@@ -9,11 +9,36 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from shiftproof.learners.samples import Samples
+
+# Multiplications and additions of large products on one core.
+OPERATIONS_A_SECOND = 1.5e10
+
+
+class Size(NamedTuple):
+    """What the time of a fit depends on: rows, columns once encoded, and outputs.
+
+    Two classes are one output.  Times are rough, from one machine: they decide what is tried within
+    a budget, in the same way everywhere.
+    """
+
+    rows: float
+    columns: int
+    outputs: int
+
+
+def size_of(samples: Samples) -> Size:
+    """Return the size of a fit to these samples: a category is one column each."""
+    codes = samples.x[:, samples.categorical]
+    categories = np.nanmax(np.where(np.isnan(codes), 0, codes), axis=0, initial=0) + 1
+    numbers = ~samples.categorical
+    gaps = np.isnan(samples.x[:, numbers]).any(axis=0)
+    columns = int(numbers.sum() + gaps.sum() + categories.sum())
+    return Size(len(samples), columns, 1 if samples.classes == 2 else samples.classes)
 
 
 class Candidate(ABC):
@@ -30,8 +55,17 @@ class Candidate(ABC):
         """
 
     @abstractmethod
+    def seconds(self, size: Size) -> float:
+        """Return about how long `predictions` and `fit` take on a core; see `Size`."""
+
+    @abstractmethod
     def fit(self, train: Samples, variant: Any, seed: int) -> Any:
         """Return a fitted scikit-learn classifier of one variant."""
+
+    def seconds_to_judge(self, size: Size, folds: int) -> float:
+        """Return about how long `held_out` and one `fit` take on a core."""
+        part = size._replace(rows=size.rows * (folds - 1) / folds)
+        return folds * self.seconds(part) + self.seconds(size)
 
     def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
         """Predict every row by models that were not trained on its fold: [variants, n, classes]."""

@@ -1,6 +1,9 @@
 """A fitted ensemble: members, their weights, and how their probabilities are calibrated.
 
-    p(y|x) = Σ_j w_j · p_j(y|x)^(1/T_j) / Σ_k p_j(k|x)^(1/T_j)
+    p(y|x) ∝ q(y|x)^(1/T),   q(y|x) = Σ_j w_j · p_j(y|x)^(1/T_j) / Σ_k p_j(k|x)^(1/T_j)
+
+Each member has a temperature T_j of its own.  The mean of calibrated probabilities is less sure
+than it should be (Ranjan and Gneiting, 2010), so the mean has one, T, too.
 
 Members are scikit-learn classifiers that take raw rows.  An ensemble of one is the usual case of a
 single model.  It is stored by skops as a dictionary of scikit-learn objects and numbers: reading it
@@ -10,94 +13,149 @@ runs no code, and only the types of `TRUSTED` are allowed.
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from shiftproof.core.errors import CheckpointError
 from shiftproof.learners.calibration import tempered
+from shiftproof.learners.threads import threads_for
 
 # What scikit-learn's models hold that skops does not trust by itself.  None of them runs anything
 # when it is rebuilt; `functools.partial` is checked together with the function that it calls.
 TRUSTED = (
     "functools.partial",
     "numpy.dtype",
+    "shiftproof.learners.estimator.EstimatorModel",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
     "sklearn.utils.validation.check_array",
 )
+
+# About how long all members take to predict a row.
+SECONDS_A_ROW = 2e-4
+
+
+def untrusted_types(value: Any) -> list[str]:
+    """Return the types in an object that `Ensemble.from_bytes` would refuse."""
+    import skops.io  # type: ignore[import-untyped]
+
+    found = skops.io.get_untrusted_types(data=skops.io.dumps(value))
+    return sorted(set(found) - set(TRUSTED))
+
+
+def dumped(value: Any) -> bytes:
+    """Return scikit-learn objects and numbers as the content of a file."""
+    import skops.io
+
+    stored: bytes = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    return stored
+
+
+def loaded(data: bytes) -> Any:
+    """Rebuild what `dumped` stored; refuse anything that is not made of trusted types."""
+    import skops.io
+    from skops.io.exceptions import (  # type: ignore[import-untyped]
+        UnsupportedTypeException,
+        UntrustedTypesFoundException,
+    )
+
+    try:
+        return skops.io.loads(data, trusted=list(TRUSTED))
+    except (UntrustedTypesFoundException, UnsupportedTypeException) as error:
+        raise CheckpointError(f"the model holds types that are not trusted: {error}") from error
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        raise unreadable(error) from error
+
+
+def unreadable(error: Exception) -> CheckpointError:
+    """Return the error of a damaged model."""
+    return CheckpointError(f"the model cannot be read ({error}); train again")
 
 
 @dataclass(frozen=True)
 class Member:
     """One model of an ensemble.
 
-    ``variant`` says which setting was chosen; ``risk`` is the mean log loss over held-out domains,
-    after calibration, and ``seconds`` what judging and fitting took.
+    ``variant`` says which setting was chosen.  ``spread`` is the standard deviation of the weight
+    over which domains were held out.  ``risk`` is the mean log loss over held-out training domains,
+    after calibration, and ``accuracy`` the mean accuracy there; both are None if it was not judged.
+    ``seconds``, the time of judging and fitting, is not stored: equal runs have equal files.
     """
 
     name: str
     variant: str
     weight: float
+    spread: float
     temperature: float
-    risk: float
-    seconds: float
+    risk: float | None
+    accuracy: float | None
     model: Any
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Members whose weights sum to 1, for classes 0 … ``classes`` − 1."""
+    """Members whose weights sum to 1, for classes 0 … ``classes`` − 1.
+
+    ``left_out`` names candidates that the budget had no time for.
+    """
 
     members: tuple[Member, ...]
     classes: int
+    temperature: float = 1.0
+    left_out: tuple[str, ...] = ()
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Return class probabilities [n, classes] of raw rows [n, d]."""
         total = np.zeros((len(x), self.classes))
-        for member in self.members:
-            if member.weight > 0:
-                predicted = member.model.predict_proba(x)
-                known = np.asarray(member.model.classes_, dtype=int)
-                total[:, known] += member.weight * tempered(predicted, member.temperature)
-        return total
+        with threads_for(len(x) * SECONDS_A_ROW):
+            for member in self.members:
+                if member.weight > 0:
+                    predicted = member.model.predict_proba(x)
+                    known = np.asarray(member.model.classes_, dtype=int)
+                    total[:, known] += member.weight * tempered(predicted, member.temperature)
+        return tempered(total, self.temperature) if self.temperature != 1 else total
 
     def described(self) -> list[dict[str, Any]]:
-        """Return what each member is and counts, without the models, as JSON values."""
-        fields = ("name", "variant", "weight", "temperature", "risk", "seconds")
-        return [{name: getattr(member, name) for name in fields} for member in self.members]
+        """Return what each member is and counts, as JSON values: no models, and no times."""
+        names = [each.name for each in fields(Member) if each.name not in ("model", "seconds")]
+        return [{name: getattr(member, name) for name in names} for member in self.members]
+
+    def timings(self) -> dict[str, float]:
+        """Return how long each member took, in seconds; a model that was read does not know."""
+        return {member.name: round(member.seconds, 3) for member in self.members if member.seconds}
 
     def to_bytes(self) -> bytes:
         """Return the ensemble as the content of a file."""
-        import skops.io  # type: ignore[import-untyped]
-
-        value = {
-            "classes": self.classes,
-            "members": [
-                {**about, "model": member.model}
-                for about, member in zip(self.described(), self.members, strict=True)
-                if member.weight > 0
-            ],
-        }
-        stored: bytes = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
-        return stored
+        return dumped(
+            {
+                "classes": self.classes,
+                "temperature": self.temperature,
+                "members": [
+                    {**about, "model": member.model}
+                    for about, member in zip(self.described(), self.members, strict=True)
+                    if member.weight > 0
+                ],
+            }
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Ensemble:
         """Rebuild an ensemble; refuse anything that is not made of trusted types."""
-        import skops.io
-        from skops.io.exceptions import (  # type: ignore[import-untyped]
-            UnsupportedTypeException,
-            UntrustedTypesFoundException,
-        )
-
-        refused = (UntrustedTypesFoundException, UnsupportedTypeException)
+        value = loaded(data)
         try:
-            value = skops.io.loads(data, trusted=list(TRUSTED))
             members = tuple(Member(**member) for member in value["members"])
-            return cls(members, int(value["classes"]))
-        except refused as error:
-            raise CheckpointError(f"the model holds types that are not trusted: {error}") from error
-        except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the model cannot be read ({error}); train again") from error
+            return cls(members, int(value["classes"]), float(value["temperature"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable(error) from error

@@ -21,6 +21,7 @@ from shiftproof.learners.algorithms.base import Algorithm, Family, Losses
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.samples import Samples
 
+# Called with what is done now, and how many parts of how many are done; may raise to stop.
 Progress = Callable[[str, int, int], None]
 # The smallest probability that becomes a logit: log 0 is not a number that can be averaged.
 SMALLEST = 1e-7
@@ -109,13 +110,16 @@ class Exact(Algorithm):
         """Return a model of all samples, its settings chosen by held-out training domains."""
 
     def fit(self, samples: Samples, progress: Progress = silent) -> dict[str, Tensor]:
-        """Fit to all samples; return the log loss on held-out training domains as the loss."""
+        """Fit to all samples; return the loss."""
         seed = int(torch.randint(2**31 - 1, (), generator=self.generator))
         ensemble = self.fitted(samples, seed, progress)
         self.head.take(ensemble)
         self.updates += 1
-        risk = sum(member.weight * member.risk for member in ensemble.members)
-        return {"loss": torch.tensor(risk)}
+        return {"loss": self.loss(ensemble, samples)}
+
+    def loss(self, ensemble: Ensemble, samples: Samples) -> Tensor:
+        """Return the log loss on held-out training domains, averaged over members by weight."""
+        return torch.tensor(sum(m.weight * m.risk for m in ensemble.members if m.risk is not None))
 
     def objective(self, batch: Batch) -> Losses:
         """Refuse: there is no loss of a batch."""

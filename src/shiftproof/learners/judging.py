@@ -9,37 +9,71 @@ from typing import Any
 import numpy as np
 
 from shiftproof.learners.calibration import fit_temperature, tempered
-from shiftproof.learners.candidate import Candidate
+from shiftproof.learners.candidate import Candidate, size_of
 from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.samples import Samples, held_out_folds
+from shiftproof.learners.threads import threads_for
 
 # Models fitted to judge one candidate, at most: with more domains, some are held out together.
 MOST_FOLDS = 5
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """How well predictions do on held-out domains: means over domains, each counted alike.
+
+    ``log_loss`` has the standard error ``spread`` of a mean over the domains.
+    """
+
+    log_loss: float
+    spread: float
+    accuracy: float
+
+
+def held_out_scores(predicted: np.ndarray, samples: Samples) -> HeldOut:
+    """Score predictions [n, classes], each by a model not trained on the row's domain."""
+    names, place, counts = np.unique(samples.domain, return_inverse=True, return_counts=True)
+    losses = -np.log(predicted[np.arange(len(samples)), samples.y])
+    by_domain = np.bincount(place, losses) / counts
+    right = np.bincount(place, predicted.argmax(axis=1) == samples.y) / counts
+    spread = by_domain.std(ddof=1) / np.sqrt(len(names)) if len(names) > 1 else np.nan
+    return HeldOut(float(by_domain.mean()), float(spread), float(right.mean()))
+
+
+@dataclass(frozen=True)
 class Judged:
     """A candidate with its best variant, and how well that does on held-out domains.
 
-    ``chances`` [n] are the calibrated probabilities of the true classes, each by a model that was
-    not trained on the row's domain, and ``risk`` the mean over domains of their log loss.
+    ``predicted`` [n, classes] are calibrated probabilities, each by a model that was not trained
+    on the row's domain.
     """
 
     candidate: Candidate
     variant: Any
     temperature: float
-    chances: np.ndarray
-    risk: float
+    predicted: np.ndarray
+    scores: HeldOut
     seconds: float
 
-    def fitted(self, samples: Samples, seed: int, weight: float) -> Member:
-        """Return a member fitted to all samples."""
+    def fitted(self, samples: Samples, seed: int, weight: float, spread: float = 0.0) -> Member:
+        """Return a member fitted to all samples; it is not fitted if it has no weight."""
         started = time.perf_counter()
-        model = self.candidate.fit(samples, self.variant, seed)
+        model = None
+        if weight > 0:
+            with threads_for(self.candidate.seconds(size_of(samples))):
+                model = self.candidate.fit(samples, self.variant, seed)
         seconds = self.seconds + time.perf_counter() - started
         label = f"{self.variant:.3g}" if isinstance(self.variant, float) else str(self.variant)
         return Member(
-            self.candidate.name, label, weight, self.temperature, self.risk, seconds, model
+            self.candidate.name,
+            label,
+            weight,
+            spread,
+            self.temperature,
+            self.scores.log_loss,
+            self.scores.accuracy,
+            model,
+            seconds,
         )
 
 
@@ -47,16 +81,20 @@ def judge(candidate: Candidate, samples: Samples, seed: int) -> Judged:
     """Choose the variant with the lowest log loss over held-out domains, each counted alike."""
     started = time.perf_counter()
     folds = held_out_folds(samples, MOST_FOLDS, seed)
-    predicted = candidate.held_out(samples, folds, seed)
     weights = samples.balanced()
-    found = []
-    for variant, chance in zip(candidate.variants, predicted, strict=True):
-        temperature = fit_temperature(chance, samples.y, weights)
-        own = tempered(chance, temperature)[np.arange(len(samples)), samples.y]
-        found.append((-float(weights @ np.log(own)), temperature, own, variant))
-    risk, temperature, own, variant = min(found, key=lambda item: item[0])
-    seconds = time.perf_counter() - started
-    return Judged(candidate, variant, temperature, own, risk, seconds)
+    best: Judged | None = None
+    with threads_for(candidate.seconds(size_of(samples))):
+        held_out = candidate.held_out(samples, folds, seed)
+    for variant, predicted in zip(candidate.variants, held_out, strict=True):
+        temperature = fit_temperature(predicted, samples.y, weights)
+        calibrated = tempered(predicted, temperature)
+        scores = held_out_scores(calibrated, samples)
+        if best is None or scores.log_loss < best.scores.log_loss:
+            seconds = time.perf_counter() - started
+            best = Judged(candidate, variant, temperature, calibrated, scores, seconds)
+    if best is None:
+        raise ValueError(f"{candidate.name} has no variants")
+    return best
 
 
 def single(judged: Judged, samples: Samples, seed: int) -> Ensemble:

@@ -13,7 +13,7 @@ import numpy as np
 
 from shiftproof.core.space import Float, hparam
 from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.candidate import Candidate
+from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
 from shiftproof.learners.encoding import encoder
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
@@ -28,15 +28,16 @@ PATH = tuple(float(alpha) for alpha in np.geomspace(1e-5, 10, 20))
 
 @dataclass(frozen=True)
 class LinearCandidate(Candidate):
-    """Logistic regression; the variants are penalties α."""
+    """Logistic regression of the columns or of their ``ranks``; the variants are penalties α."""
 
     name: str = "linear"
     variants: Sequence[float] = PATH
     balance_domains: bool = False
+    ranks: bool = False
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the path to ``train`` and predict ``x``."""
-        ready = encoder(train.categorical).fit(train.x)
+        ready = encoder(train, ranks=self.ranks).fit(train.x)
         path = logistic_path(
             ready.transform(train.x), train.y, train.classes, self._weights(train), self.variants
         )
@@ -44,12 +45,17 @@ class LinearCandidate(Candidate):
         solutions = zip(path.coefficients[:, 0], path.intercepts[:, 0], strict=True)
         return np.stack([probabilities(rows, *solution) for solution in solutions])
 
+    def seconds(self, size: Size) -> float:
+        """About 40 products with the rows, and back, for each penalty."""
+        rows, columns, outputs = size
+        return 40 * len(self.variants) * 4 * rows * columns * outputs / OPERATIONS_A_SECOND
+
     def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
         """Predict all folds from one path, whose rows of sample weights leave out a fold each.
 
         Columns are scaled once, by all rows: the penalty is judged, not the scale.
         """
-        rows = encoder(samples.categorical).fit_transform(samples.x)
+        rows = encoder(samples, ranks=self.ranks).fit_transform(samples.x)
         names = np.unique(folds)
         weights = np.stack([np.where(folds != fold, 1.0, 0.0) for fold in names])
         if self.balance_domains:
@@ -70,7 +76,7 @@ class LinearCandidate(Candidate):
         from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
         from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
-        ready = encoder(train.categorical).fit(train.x)
+        ready = encoder(train, ranks=self.ranks).fit(train.x)
         rows = ready.transform(train.x)
         path = logistic_path(rows, train.y, train.classes, self._weights(train), [variant])
         model = LogisticRegression(C=1 / (variant * len(train)))

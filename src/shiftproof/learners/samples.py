@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shiftproof.data.tables.preprocessing import Column
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -13,7 +15,8 @@ class Samples:
 
     ``x`` [n, d] float64: numbers as they are, categories as codes 0, 1, …, missing values as NaN.
     ``y`` [n] are classes 0 … ``classes`` − 1, ``domain`` [n] numbers the domains.  ``categorical``
-    [d] says which columns hold codes.
+    [d] says which columns hold codes.  ``class_names`` [classes] and, for a table whose columns
+    have names, ``columns`` [d] say what the numbers stand for.
     """
 
     x: np.ndarray
@@ -21,6 +24,8 @@ class Samples:
     domain: np.ndarray
     classes: int
     categorical: np.ndarray
+    class_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
 
     def __len__(self) -> int:
         return len(self.y)

@@ -18,16 +18,27 @@ weights nearly equal, and many decide them.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 # No probability counts as less: one confident error must not decide alone.
 SMALLEST = 1e-6
+# Steps of expectation–maximisation that one leap may stand for.
+LONGEST_LEAP = 1e6
+
+
+class Weights(NamedTuple):
+    """The weights w [members], and their standard deviation over the draws of domains."""
+
+    mean: np.ndarray
+    spread: np.ndarray
 
 
 def stacking_weights(
     chances: np.ndarray, domain: np.ndarray, seed: int, draws: int = 100
-) -> np.ndarray:
-    """Return w [members], not negative and summing to 1.
+) -> Weights:
+    """Return w [members], not negative and summing to 1, and how sure they are.
 
     Args:
         chances: [members, n], the probability that each member gave to the true class of each row,
@@ -39,7 +50,7 @@ def stacking_weights(
     With two domains, three members keep much of their equal shares:
 
     >>> chances = np.array([[0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9], [0.1, 0.1, 0.1, 0.1]])
-    >>> stacking_weights(chances, np.array([0, 0, 1, 1]), seed=0).round(1).tolist()
+    >>> stacking_weights(chances, np.array([0, 0, 1, 1]), seed=0).mean.round(1).tolist()
     [0.4, 0.4, 0.2]
     """
     members = len(chances)
@@ -48,8 +59,8 @@ def stacking_weights(
     per_row = 1 / counts[place]
     shares = np.random.default_rng(seed).dirichlet(np.ones(len(names)), draws)
     found = [_simplex_minimum(likelihood, share[place] * per_row) for share in shares]
-    weights: np.ndarray = (len(names) * np.mean(found, axis=0) + 1) / (len(names) + members)
-    return weights
+    weights = (len(names) * np.array(found) + 1) / (len(names) + members)
+    return Weights(weights.mean(axis=0), weights.std(axis=0))
 
 
 def _simplex_minimum(likelihood: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -64,7 +75,9 @@ def _simplex_minimum(likelihood: np.ndarray, weight: np.ndarray) -> np.ndarray:
         first = _em(w, likelihood, weight)
         second = _em(first, likelihood, weight)
         step, bend = first - w, second - 2 * first + w
-        length = -np.linalg.norm(step) / max(float(np.linalg.norm(bend)), 1e-300)
+        if not bend.any():
+            break  # it no longer moves
+        length = -np.clip(np.linalg.norm(step) / np.linalg.norm(bend), 1, LONGEST_LEAP)
         leap = np.maximum(w - 2 * length * step + length**2 * bend, 0)
         leap = _em(leap / leap.sum(), likelihood, weight)
         leapt = _risk(leap, likelihood, weight)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.upcast import widened
@@ -140,7 +141,8 @@ class InterDomainMatching(nn.Module):
         self.measured: dict[str, Tensor] = {}
         self._head = (head,)  # in a tuple it is not registered: its parameters are the model's
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    # As `torch.compiler.disable`, but the compiler is imported by the first call, not here.
+    @_disable_dynamo
     def forward(
         self,
         features: Tensor,

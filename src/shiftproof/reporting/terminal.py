@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from rich import box
@@ -18,7 +18,10 @@ from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.training.config import RunConfig
 from shiftproof.training.held_out import HeldOutScore
+from shiftproof.training.loop import RunResult
 from shiftproof.training.records import Record
+
+WEIGHTS = ("weight", "spread")
 
 
 def accuracy_table(config: RunConfig, record: Record) -> Table:
@@ -59,19 +62,25 @@ def leave_one_out_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Ta
         caption_justify="left",
     )
     table.add_column("held out")
-    for name in ("samples", "accuracy there", "commonest class", "training domains"):
+    for name in ("samples", "accuracy there", "AUROC", "commonest class", "training domains"):
         table.add_column(name, justify="right")
     for score in scores:
-        numbers = (score.accuracy, score.commonest_class, score.training_domains)
+        numbers = (score.accuracy, score.auroc, score.commonest_class, score.training_domains)
         table.add_row(Text(score.domain), f"{score.samples:,}", *map(_percent, numbers))
     table.add_section()
     for name, over, style in (("mean", fmean, "bold"), ("worst", min, "")):
-        there, within = (
-            _percent(over([getattr(score, field) for score in scores]))
-            for field in ("accuracy", "training_domains")
+        there, auroc, within = (
+            _percent(_over(over, [getattr(score, field) for score in scores]))
+            for field in ("accuracy", "auroc", "training_domains")
         )
-        table.add_row(name, "", there, "", within, style=style)
+        table.add_row(name, "", there, auroc, "", within, style=style)
     return table
+
+
+def _over(summary: Callable[[list[float]], float], values: Sequence[float]) -> float:
+    """Return the summary of the values that are known."""
+    known = [value for value in values if not math.isnan(value)]
+    return summary(known) if known else math.nan
 
 
 def scored_weights(record: Record) -> str:
@@ -87,29 +96,38 @@ def scored_weights(record: Record) -> str:
     return f"the {scored['weights']} average of steps {steps[0]} to {steps[1]}{state}"
 
 
-def members_table(records: Sequence[Record]) -> Table | None:
+def members_table(runs: Sequence[RunResult]) -> Table | None:
     """Return the members of ensembles, averaged over runs, if an ensemble was trained.
 
     A member that a run left out counts there with weight 0.
     """
+    records = [run.records[-1] for run in runs if run.records]
     members = [member for record in records for member in record.get("members", ())]
     if len(members) <= len(records):
         return None  # single models
+    left_out = dict.fromkeys(name for record in records for name in record.get("left_out", ()))
+    missing = f" Left out for lack of time: {', '.join(left_out)}." if left_out else ""
     table = Table(
         title="members of the ensemble",
         title_justify="left",
-        caption="Weight: share of the prediction. Log loss: mean over training domains, each"
-        " predicted by models that were not trained on it; lower is better.",
+        caption="Weight: share of the prediction, and its standard deviation over which training"
+        " domains are held out. Accuracy and log loss: mean over training domains, each predicted"
+        f" by models that were not trained on it.{missing}",
         caption_justify="left",
     )
     table.add_column("member")
-    for name in ("weight", "log loss", "seconds"):
+    for name in ("weight", "accuracy", "log loss", "seconds"):
         table.add_column(name, justify="right")
+    rows = []
     for name in dict.fromkeys(member["name"] for member in members):
         own = [member for member in members if member["name"] == name]
-        weight = sum(member["weight"] for member in own) / len(records)
-        risk, seconds = (sum(member[key] for member in own) for key in ("risk", "seconds"))
-        table.add_row(name, f"{weight:.0%}", f"{risk / len(own):.3f}", f"{seconds:.1f}")
+        weight, spread = (sum(each[key] for each in own) / len(records) for key in WEIGHTS)
+        accuracy, risk = (fmean(each[key] for each in own) for key in ("accuracy", "risk"))
+        took = [run.timings[name] for run in runs if name in run.timings]
+        seconds = f"{sum(took):.1f}" if took else "–"
+        rows.append((weight, name, f"{weight:.0%} ± {spread:.0%}", accuracy, risk, seconds))
+    for _, name, weight_text, accuracy, risk, seconds in sorted(rows, reverse=True):
+        table.add_row(name, weight_text, _percent(accuracy), f"{risk:.3f}", seconds)
     return table
 
 

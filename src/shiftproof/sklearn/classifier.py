@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
-from sklearn.utils import Tags  # type: ignore[import-untyped]
+from sklearn.utils import Tags, get_tags  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
     check_classification_targets,
 )
@@ -23,11 +23,12 @@ from shiftproof.core.space import resolve
 from shiftproof.data.images.files import ImageView
 from shiftproof.inference.model import Predictions, TrainedModel
 from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.learners.estimator import title
 from shiftproof.sklearn.inputs import KINDS, Kind, as_numpy, dataset_of, recognised
 from shiftproof.sklearn.messages import Reporter, value_errors
 from shiftproof.sklearn.names import Names
 from shiftproof.sklearn.run import train_model
-from shiftproof.sklearn.stored import read_fitted, write_fitted
+from shiftproof.sklearn.stored import read_algorithm, read_fitted, stored_algorithm, write_fitted
 
 # The name of the single domain if no domains are given.
 ONE_DOMAIN = "all"
@@ -49,7 +50,8 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     Parameters
     ----------
     algorithm
-        A name that `shiftproof algorithms` lists.
+        A name that `shiftproof algorithms` lists, or a scikit-learn classifier or pipeline of your
+        own.  It gets a data frame's columns by their names, and the labels as texts; it is cloned.
     backbone
         The network; by default `mlp` for tables, `mnist-cnn` for images up to 64 pixels,
         `resnet18` for larger ones and `resnet50` for image files.  The last two start from
@@ -102,7 +104,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def __init__(
         self,
-        algorithm: str = "idm",
+        algorithm: str | BaseEstimator = "idm",
         *,
         backbone: str | None = None,
         hparams: Mapping[str, object] | None = None,
@@ -148,7 +150,8 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             domains, where = self._domains(sample_domain, len(x))
             check_consistent_length(x, where)
             view = {"image_size": self.image_size, "augment": self.augment}
-            reporter = Reporter(self.algorithm, self.steps, verbose=self.verbose)
+            name = self.algorithm if isinstance(self.algorithm, str) else title(self.algorithm)
+            reporter = Reporter(name, self.steps, verbose=self.verbose)
             dataset = dataset_of(
                 kind,
                 x,
@@ -193,8 +196,9 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             seed = self.random_state
             if isinstance(seed, np.random.RandomState):
                 seed = self.model_.config.seed
+            params = {**self.get_params(deep=False), "random_state": seed}
             described = {
-                "params": {**self.get_params(deep=False), "random_state": seed},
+                "params": {**params, "algorithm": stored_algorithm(self.algorithm)},
                 "classes": Names(self.classes_, ()).to_json(),
                 "domains": None if self.domains_ is None else Names(self.domains_, ()).to_json(),
                 "kind": self._kind,
@@ -209,7 +213,8 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Load what `save` wrote onto a device; no code in the files is run."""
         with value_errors():
             model, described = read_fitted(Path(folder), device)
-            estimator = cls(**{**described["params"], "device": device})
+            params = {**described["params"], "device": device}
+            estimator = cls(**{**params, "algorithm": read_algorithm(params["algorithm"])})
             estimator.classes_ = Names.from_json(described["classes"], "y").values
             domains = described["domains"]
             estimator.domains_ = domains and Names.from_json(domains, "sample_domain").values
@@ -224,12 +229,14 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        own = None if isinstance(self.algorithm, str) else get_tags(self.algorithm)
+        tags.input_tags.allow_nan = own is None or own.input_tags.allow_nan
         return tags
 
     def _domains(self, sample_domain: Any, samples: int) -> tuple[Names, np.ndarray]:
         """Return the domains, and the domain of each sample."""
-        compares = ALGORITHMS.get(self.algorithm).family != WITHOUT_DOMAINS
+        named = isinstance(self.algorithm, str)  # an estimator of the user's needs no domains
+        compares = named and ALGORITHMS.get(self.algorithm).family != WITHOUT_DOMAINS
         advice = '`algorithm="erm"` does not use domains'
         if sample_domain is None:
             if compares:

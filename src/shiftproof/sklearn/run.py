@@ -83,8 +83,10 @@ def configuration(params: Mapping[str, Any], dataset: DomainDataset) -> RunConfi
     )
 
 
-def _schedule(algorithm: str, regime: Regime, steps: int) -> dict[str, object]:
+def _schedule(algorithm: Any, regime: Regime, steps: int) -> dict[str, object]:
     """Return the hyper-parameters that count steps, scaled as in the presets of sweeps."""
+    if not isinstance(algorithm, str):
+        return {}
     size = Preset("estimator", steps=steps, evaluations=EVALUATIONS)
     return {
         name: size.sized(name, spec.at(regime).default, spec.unit)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import CheckpointError, InvalidValue
 from shiftproof.core.files import write_atomically
 from shiftproof.inference.model import TrainedModel
+from shiftproof.learners.ensemble import dumped, loaded
 
 ESTIMATOR = "estimator.json"
 FORMAT = 1
@@ -45,6 +48,18 @@ def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]
     if absent := KEYS - described.keys():
         raise CheckpointError(f"{path} is damaged: it lacks {min(absent)}; save it again")
     return TrainedModel.load(folder, device), described
+
+
+def stored_algorithm(algorithm: Any) -> Any:
+    """Return the parameter `algorithm` as JSON values: its name, or an estimator by skops."""
+    if isinstance(algorithm, str):
+        return algorithm
+    return {"skops": base64.b64encode(dumped(clone(algorithm))).decode()}
+
+
+def read_algorithm(value: Any) -> Any:
+    """Rebuild what `stored_algorithm` returned."""
+    return value if isinstance(value, str) else loaded(base64.b64decode(value["skops"]))
 
 
 def _plain(value: Any) -> Any:

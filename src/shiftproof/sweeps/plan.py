@@ -18,7 +18,7 @@ from shiftproof.sweeps.domainbed.names import (
 from shiftproof.sweeps.jobs import Job, SweepData, Variant
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection.base import Needs
-from shiftproof.training.config import RunConfig, configure
+from shiftproof.training.config import NO_NETWORK, RunConfig, configure
 
 
 def plan(
@@ -32,28 +32,38 @@ def plan(
     test_domains: Sequence[str] = (),
     device: str = "auto",
     precision: str = "fp32",
+    average: str = "none",
+    shared_start: bool = False,
 ) -> Iterator[Job]:
     """Yield the jobs of one dataset, variant by variant.
 
     ``trials`` gives the data of each trial seed, ``needs`` what the selectors read: nothing else
     is run or evaluated.  ``test_domains`` are the domains to hold out; by default each in turn.
+    ``average`` is that of every run.  With ``shared_start``, all draws of a variant, trial and test
+    domain have the same network and start from the same weights.
     """
     rows: dict[str, str] = {}
     for variant in variants:
         algorithm = variant.algorithm
         for trial_seed, dataset in trials.items():
+            backbone = preset.backbones.get(dataset.regime, dataset.backbone)
+            if ALGORITHMS.get(algorithm).exact:
+                backbone = NO_NETWORK
+            default = choose_hparams(algorithm, backbone, dataset.regime, preset, 0, trial_seed)
             every = preset.eval_every(dataset.eval_every) if needs.every_step else 0
             for tests in test_sets(dataset, needs, test_domains):
+                first = job_seed(data.name, algorithm, tests, 0, trial_seed)
                 for hparams_seed in hparams_seeds:
-                    backbone = preset.backbones.get(dataset.regime, dataset.backbone)
                     drawn = choose_hparams(
                         algorithm, backbone, dataset.regime, preset, hparams_seed, trial_seed
                     )
+                    if shared_start:
+                        drawn |= {name: default[name] for name in shaping_hparams(backbone)}
                     config = configure(
                         dataset,
                         algorithm,
                         test_domains=[dataset.domain_names[index] for index in tests],
-                        backbone=backbone,
+                        backbone=backbone or None,
                         hparams={**drawn, **variant.hparams},
                         steps=preset.steps,
                         eval_every=every,
@@ -64,6 +74,8 @@ def plan(
                         device=device,
                         precision=precision,
                         augment_validation=preset.augment_validation and not dataset.frozen,
+                        average=average,
+                        init_seed=first if shared_start else None,
                         fewest_training_domains=1 if len(tests) > 1 else 2,
                     )
                     _check_fit(config, dataset, preset)
@@ -121,7 +133,7 @@ def _check_fit(config: RunConfig, dataset: DomainDataset, preset: Preset) -> Non
         for domain in dataset.domains
         if domain.name not in config.test_domains
     }
-    if config.hparams["batch_size"] == 0 and len(sizes) > 1:
+    if config.hparams.get("batch_size") == 0 and len(sizes) > 1:
         raise InvalidValue(
             f"full batches (batch_size=0{_of(preset, 'batch_size')}) need training domains of equal"
             f" size; with {'+'.join(config.test_domains)} held out, those of {dataset.name} have"
@@ -151,10 +163,10 @@ def choose_hparams(
     theirs = {} if published is None else published.hparams
     names = {ours: name for name, ours in theirs.items()}
     chosen: dict[str, Scalar] = {}
-    for declared, seeded_by in (
-        (ALGORITHMS.get(algorithm).Hparams, names),
-        (MODELS.get(backbone), {"dropout": "resnet_dropout"}),
-    ):
+    parts: list[tuple[type, Mapping[str, str]]] = [(ALGORITHMS.get(algorithm).Hparams, names)]
+    if backbone != NO_NETWORK:
+        parts.append((MODELS.get(backbone), {"dropout": "resnet_dropout"}))
+    for declared, seeded_by in parts:
         if hparams_seed == 0:
             values = {name: spec.at(regime).default for name, spec in specs(declared).items()}
         else:
@@ -162,6 +174,11 @@ def choose_hparams(
         for name, spec in specs(declared).items():
             chosen[name] = preset.sized(name, values[name], spec.unit)
     return chosen | {name: value for name, value in preset.hparams.items() if name in chosen}
+
+
+def shaping_hparams(backbone: str) -> set[str]:
+    """Return the hyper-parameters of a network that decide its weights: all but dropout."""
+    return set() if backbone == NO_NETWORK else specs(MODELS.get(backbone)).keys() - {"dropout"}
 
 
 def job_seed(

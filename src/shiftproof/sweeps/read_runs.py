@@ -9,6 +9,7 @@ from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
 from shiftproof.sweeps.results import RunOutcome, checked
 from shiftproof.sweeps.run_archive import read_archive
 from shiftproof.sweeps.standalone_runs import find_standalone_runs, standalone_outcomes
+from shiftproof.sweeps.store import RETRAINED
 from shiftproof.sweeps.stored_run import StoredRun, read_run_folder
 
 
@@ -26,7 +27,7 @@ def read_sweep(*paths: Path) -> list[RunOutcome]:
             continue
         if not path.is_dir():
             raise DataError(f"there is no {path}; give the folder of a sweep or of a run")
-        jobs = sorted(path.rglob("job.json"))
+        jobs = job_files(path)
         logs = sorted(path.rglob("results.jsonl"))
         if jobs and logs:
             raise DataError(
@@ -46,9 +47,16 @@ def read_sweep(*paths: Path) -> list[RunOutcome]:
     return checked([*found, *standalone_outcomes([read_run_folder(p) for p in standalone])])
 
 
+def job_files(folder: Path) -> list[Path]:
+    """Return the ``job.json`` of every run below a folder, without retrained runs in a sweep."""
+    retrained = [path for path in folder.rglob(RETRAINED) if (path.parent / "sweep.json").exists()]
+    found = sorted(folder.rglob("job.json"))
+    return [path for path in found if not any(path.is_relative_to(each) for each in retrained)]
+
+
 def read_stored_runs(*paths: Path) -> list[StoredRun]:
     """Return the runs of sweeps of ours with all that their files say, in order."""
-    folders = [job.parent for path in paths for job in sorted(path.rglob("job.json"))]
+    folders = [job.parent for path in paths for job in job_files(path)]
     if not folders:
         raise InvalidValue("a file of records is made from sweeps of Shiftproof, by their folders")
     runs = [read_run_folder(folder) for folder in folders]

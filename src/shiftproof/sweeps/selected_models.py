@@ -86,7 +86,7 @@ def export_models(
         _check(model, job, folder)
     cache = DatasetCache()
     for job in sorted(jobs.values(), key=lambda job: (job.data.name, job.trial_seed)):
-        _save_model(job, folder.run(job), cache)
+        save_model(job, folder.run(job), cache)
     write_json(out / INDEX, {"models": [asdict(model) for model, _ in selected]})
     return out / INDEX
 
@@ -119,7 +119,7 @@ def _copy(sweep: SweepFolder, models: SweepFolder, job: Job) -> None:
     os.replace(aside, target)
 
 
-def _save_model(job: Job, run: Path, cache: DatasetCache) -> None:
+def save_model(job: Job, run: Path, cache: DatasetCache) -> None:
     """Write the model file into the run, which `load_model` reads."""
     if not (run / MODEL).exists():
         dataset = cache.get(job)

@@ -109,6 +109,8 @@ def make_plan(
     device: str = "auto",
     precision: str = "fp32",
     test_domains: Sequence[str] = (),
+    average: str = "none",
+    shared_start: bool = False,
     progress: Progress = silent,
 ) -> SweepPlan:
     """Plan the runs that the selectors need, and measure a few steps of each kind."""
@@ -121,7 +123,15 @@ def make_plan(
         _check_parts(needs, preset)
     together = combined([*needs.values()])
     blocks = [Block(data, variants, together, n_hparams, trials, test_domains) for data in sets]
-    planned = plan_blocks(blocks, preset, device=device, precision=precision, progress=progress)
+    planned = plan_blocks(
+        blocks,
+        preset,
+        device=device,
+        precision=precision,
+        average=average,
+        shared_start=shared_start,
+        progress=progress,
+    )
     by_selector = {
         name: sum(len(job.config.test_domains) == 1 or bool(need.evaluate_pairs)
                   for job in planned.jobs)
@@ -137,6 +147,8 @@ def plan_blocks(
     is_left: Callable[[Job], bool] = lambda job: True,
     device: str = "auto",
     precision: str = "fp32",
+    average: str = "none",
+    shared_start: bool = False,
     progress: Progress = silent,
 ) -> SweepPlan:
     """Plan runs, and measure a few steps of each row that has runs left.
@@ -160,6 +172,8 @@ def plan_blocks(
             test_domains=block.test_domains,
             device=device,
             precision=precision,
+            average=average,
+            shared_start=shared_start,
         )
         planned.append(list(jobs))
         cache.keep(block.data, 0, loaded[0])
@@ -180,6 +194,9 @@ def plan_blocks(
         "steps": preset.steps,
         "precision": precision,
         EVALUATED: sorted(evaluated) + ["at each evaluation"] * every_step,
+        # Left out where unused, as in a folder of an older version.
+        **({"average": average} if average != "none" else {}),
+        **({"shared start": True} if shared_start else {}),
     }
     every = tuple(job for own in planned for job in own)
     return SweepPlan(every, costs, {}, settings, memory_so_far())

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split, split_domain
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identified
 from shiftproof.models import MODELS, Model
 from shiftproof.models.weights import RANDOM, content_hash, names_a_file
 from shiftproof.training.averaging import AVERAGES
@@ -42,7 +43,8 @@ class RunConfig:
     """All that determines a run: the data by its fingerprint, everything else by value.
 
     `hparams` holds the hyper-parameters of the algorithm and the backbone; `data_seed` decides
-    generated data and splits, `seed` starting weights, batches and noise.
+    generated data and splits, `seed` starting weights, batches and noise.  `init_seed` decides the
+    starting weights in place of `seed`, so that runs of different seeds can start alike.
 
     `frozen` names the network that computed the features, if `backbone` is trained on features
     (see `training.features`).  With `augment_validation`, the training domains are evaluated on
@@ -50,6 +52,7 @@ class RunConfig:
 
     If `weights` is a file, `hparams` holds the hash of its content; `weights_file` is its
     path on this machine and not part of the run: not compared, not written, and not in the id.
+    So is `estimator`, a scikit-learn classifier to train, which `hparams` identifies.
     """
 
     dataset: str
@@ -69,7 +72,9 @@ class RunConfig:
     average: str = "none"
     frozen: Mapping[str, str] = field(default_factory=dict)
     augment_validation: bool = False
+    init_seed: int | None = None
     weights_file: str = field(default="", compare=False)
+    estimator: Any = field(default=None, compare=False, repr=False)
 
     @property
     def run_id(self) -> str:
@@ -82,11 +87,12 @@ class RunConfig:
 
         Settings that were added later are left out where unused, so older runs keep their ids.
         """
-        unused = {"average": "none", "frozen": {}, "augment_validation": False}
+        of_this_machine = {"weights_file", "estimator"}
+        unused = {"average": "none", "frozen": {}, "augment_validation": False, "init_seed": None}
         return {
             key: list(value) if isinstance(value, tuple) else value
-            for key, value in dataclasses.asdict(self).items()
-            if key != "weights_file" and not (key in unused and value == unused[key])
+            for key, value in dataclasses.asdict(replace(self, estimator=None)).items()
+            if key not in of_this_machine and not (key in unused and value == unused[key])
         }
 
     @classmethod
@@ -145,7 +151,7 @@ class RunConfig:
 
 def configure(
     dataset: DomainDataset,
-    algorithm: str,
+    algorithm: Any,
     *,
     test_domains: Sequence[str] = (),
     backbone: str | None = None,
@@ -160,11 +166,13 @@ def configure(
     precision: str = "fp32",
     average: str = "none",
     augment_validation: bool = False,
+    init_seed: int | None = None,
     fewest_training_domains: int = 2,
 ) -> RunConfig:
     """Return the configuration of a run, with all names and values checked and defaults filled in.
 
-    The parameters are those of `shiftproof.train`.  `dataset` is the loaded data, made with
+    The parameters are those of `shiftproof.train`: `algorithm` is a name or a scikit-learn
+    classifier.  `dataset` is the loaded data, made with
     `data_seed`; `evaluate` are some of `EVALUATIONS`, and `average` is one of `AVERAGES`.
     `fewest_training_domains` must be left for training; 1 is for runs that leave out most domains
     to choose hyper-parameters.
@@ -174,6 +182,16 @@ def configure(
             f"{dataset.name} has one class only ({', '.join(dataset.classes)}); at least two are"
             " needed"
         )
+    estimator = None
+    if not isinstance(algorithm, str):
+        estimator = accepted(algorithm)
+        if hparams:
+            raise InvalidValue(
+                "`hparams` are those of a named algorithm; set the estimator's own parameters"
+            )
+        algorithm, hparams = ESTIMATOR, identified(estimator)
+    elif algorithm == ESTIMATOR:
+        raise InvalidValue(NEEDS_ONE)
     learner = ALGORITHMS.get(algorithm)
     if holdout is None:
         holdout = 0.0 if learner.exact else 0.2
@@ -246,7 +264,9 @@ def configure(
         average=average,
         frozen=dict(dataset.frozen),
         augment_validation=augment_validation,
+        init_seed=init_seed,
         weights_file=weights_file,
+        estimator=estimator,
     )
 
 

@@ -19,7 +19,8 @@ class HeldOutScore:
     `accuracy` is over the `samples` of the held-out domain that were evaluated;
     `commonest_class` is what always predicting the domain's commonest class would give there.
     `training_domains` is the mean over the training domains of the accuracy on the part of each
-    that was not trained on.  What was not evaluated is NaN.
+    that was not trained on.  What was not evaluated is NaN, and so is the AUROC (macro) of a domain
+    with one class.
     """
 
     domain: str
@@ -27,6 +28,7 @@ class HeldOutScore:
     accuracy: float
     commonest_class: float
     training_domains: float
+    auroc: float = math.nan
 
 
 def held_out_score(config: RunConfig, record: Record, dataset: DomainDataset) -> HeldOutScore:

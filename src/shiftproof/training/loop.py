@@ -6,8 +6,8 @@ import contextlib
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ import torch
 import shiftproof
 from shiftproof.core.errors import DataError, RunConflict
 from shiftproof.data import DomainDataset
+from shiftproof.data.base import Progress
 from shiftproof.training.checkpoint import State, load_state, save_state
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import reading_threads
 from shiftproof.training.interrupt import stop_on_signal
 from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.observers import Observer
+from shiftproof.training.outputs import save_outputs
 from shiftproof.training.preflight import preflight_notes
 from shiftproof.training.records import Record
 from shiftproof.training.run_folder import START_OVER, RunFolder
@@ -37,7 +39,8 @@ CHECKPOINT_SHARE = 0.02
 class RunResult:
     """The state of a run: `finished`, `diverged` (a loss was not finite) or `stopped`.
 
-    `seconds` is the time spent on training and evaluation, over all its sessions.
+    `seconds` is the time spent on training and evaluation, over all its sessions, and `timings`
+    that of each member of an ensemble.
     """
 
     status: str
@@ -45,6 +48,7 @@ class RunResult:
     seconds: float
     records: list[Record]
     folder: Path
+    timings: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def final(self) -> Record:
@@ -59,12 +63,15 @@ def train(
     observer: Observer | None = None,
     checkpoint_seconds: float = 5.0,
     workers: int | None = None,
+    *,
+    keeps_outputs: bool = False,
 ) -> RunResult:
     """Train as `config` says, in `folder`; called again, resume.
 
     A run that was killed and resumed ends with the same records and weights as one that was not.
     The first SIGINT or SIGTERM stops it after the current step with a checkpoint.
 
+    With `keeps_outputs` the outputs on the test domains are written too (`training.outputs`).
     `workers` threads read image files ahead; by default one a core, at most eight.  The result
     does not depend on their number.
     """
@@ -79,7 +86,7 @@ def train(
             # Dropout draws from torch's global generators: restore the caller's state afterwards.
             with torch.random.fork_rng(), stop_on_signal() as stop_requested:
                 state = load_state(run.checkpoint)
-                trainer = Trainer(config, dataset, workers, saved=state)
+                trainer = Trainer(config, dataset, workers, keeps_outputs, saved=state)
                 _restore(trainer, state, run)
                 observer.begin(config, trainer.step)
                 for note in preflight_notes(
@@ -91,7 +98,8 @@ def train(
         records = run.records.read()
         if ended["status"] != "stopped" and (not records or records[-1]["step"] != ended["step"]):
             raise RunConflict(f"the run in {folder} has lost records; {START_OVER}")
-        return RunResult(ended["status"], ended["step"], ended["seconds"], records, folder)
+        timings = ended.get("timings", {})
+        return RunResult(ended["status"], ended["step"], ended["seconds"], records, folder, timings)
 
 
 def _restore(trainer: Trainer, state: State | None, run: RunFolder) -> None:
@@ -116,9 +124,14 @@ def _run(
     """Take the remaining steps; return the content of done.json, or the same of a stopped run."""
     config = trainer.config
     clock = _Clock(trainer, checkpoint_seconds)
+    progress = _stoppable(observer, config, stop_requested)
     diverged_at: int | None = None
     while trainer.step < config.steps and diverged_at is None:
-        observer.step(trainer.step + 1, trainer.advance())
+        try:
+            measured = trainer.advance(progress)
+        except _Stopped:  # within a fit that has no steps to resume from
+            return {"status": "stopped", "step": trainer.step, "seconds": clock.read()}
+        observer.step(trainer.step, measured)
         evaluation_due = trainer.evaluation_due()
         if evaluation_due or trainer.step % CHECK_EVERY == 0:
             diverged_at = trainer.divergence()
@@ -126,6 +139,8 @@ def _run(
             record = trainer.measure()
             judged = record.get("validation_risk", 0.0)
             if all(math.isfinite(risk) for risk in (judged, *record["risk"].values())):
+                if trainer.outputs:
+                    save_outputs(run.path, trainer.outputs)
                 run.records.append(record)
                 observer.record(record)
             else:
@@ -157,8 +172,28 @@ def _run(
         },
         **(trainer.average.described() if diverged_at is None else {}),
     }
+    if timings := trainer.timings():
+        ended["timings"] = timings
     run.finish(ended)
     return ended
+
+
+class _Stopped(Exception):
+    """The user has asked to stop."""
+
+
+def _stoppable(
+    observer: Observer, config: RunConfig, stop_requested: Callable[[], bool]
+) -> Progress:
+    """Return a `Progress` that tells the observer, and raises if the user has asked to stop."""
+    without = f" without {', '.join(config.test_domains)}" if config.test_domains else ""
+
+    def progress(what: str, done: int, total: int) -> None:
+        if stop_requested():
+            raise _Stopped
+        observer.progress(f"{config.algorithm}{without}: {what}", done, total)
+
+    return progress
 
 
 class _Clock:

@@ -8,7 +8,7 @@ import numpy as np
 
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.domain import as_numbers
-from shiftproof.data.tables.preprocessing import Columns
+from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.learners.samples import Samples
 
 
@@ -23,14 +23,18 @@ def samples_of(
     pairs = list(zip(domains, trained_on, strict=True))
     rows = [as_numbers(domain.stored(index)).flatten(1).cpu().numpy() for domain, index in pairs]
     x = np.concatenate(rows).astype(np.float64)
+    columns = dataset.preparation.columns if isinstance(dataset.preparation, Columns) else ()
     categorical = np.zeros(x.shape[1], dtype=bool)
-    if isinstance(dataset.preparation, Columns):
-        kinds = [column.kind for column in dataset.preparation.columns]
-        categorical = np.array([kind == "category" for kind in kinds])
+    if columns:
+        categorical = np.array([column.kind == "category" for column in columns])
+    # The columns of an array are numbered: they have no names of their own.
+    named = columns != tuple(Column(str(place), "number") for place in range(len(columns)))
     return Samples(
         x,
         np.concatenate([domain.labels(index).cpu().numpy() for domain, index in pairs]),
         np.repeat(np.arange(len(pairs)), [len(index) for _, index in pairs]),
         len(dataset.classes),
         categorical,
+        dataset.classes,
+        columns if named else (),
     )

@@ -8,17 +8,20 @@ from dataclasses import InitVar, dataclass, field
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import DomainDataset
+from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.learners.algorithms.concept_test import HeldOut
+from shiftproof.learners.estimator import EstimatorAlgorithm
 from shiftproof.learners.exact import Exact
 from shiftproof.models.base import Network
 from shiftproof.training.averaging import AVERAGES
@@ -29,8 +32,11 @@ from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_ev
 from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.load_run import fitted_preparation
 from shiftproof.training.looks import held_out_sets
+from shiftproof.training.outputs import Outputs, outputs_of
 from shiftproof.training.records import Record
 from shiftproof.training.rows import samples_of
+
+TEST_PARTS = ("test-in", "test-out")
 
 
 @dataclass
@@ -38,14 +44,17 @@ class Trainer:
     """An algorithm under training, with all the state that the next step depends on.
 
     Of the checkpoint `saved`, the preparation of the inputs is used; `load` restores the rest.
+    With `keeps_outputs`, `outputs` are those on the test domains after the last step.
     """
 
     config: RunConfig
     dataset: DomainDataset
     workers: int = 0
+    keeps_outputs: bool = False
     step: int = 0
     seconds: float = 0.0
     pending: dict[str, DeviceSeries] = field(default_factory=dict)
+    outputs: dict[str, Outputs] = field(default_factory=dict)
     saved: InitVar[State | None] = None
 
     def __post_init__(self, saved: State | None) -> None:
@@ -77,10 +86,10 @@ class Trainer:
         torch.manual_seed(stream_seed(config.seed, "noise"))
         self.algorithm.train()
 
-    def advance(self) -> dict[str, Tensor]:
+    def advance(self, progress: Progress = silent) -> dict[str, Tensor]:
         """Take one step; return the losses, still on the device."""
         if isinstance(self.algorithm, Exact):
-            measured = self.algorithm.fit(self.samples)
+            measured = self.algorithm.fit(self.samples, progress)
         else:
             batch = self._next_batch()
             with self._autocast():
@@ -145,6 +154,8 @@ class Trainer:
             self.average.judge(record["validation_risk"])
         with self.average.in_place():
             scores = self._scores(self.evaluation)
+        if self.step == self.config.steps:
+            self.outputs = self._outputs_on_test_domains(scores)
         record["accuracy"] = {name: score.accuracy for name, score in scores.items()}
         record["risk"] = {name: score.risk for name, score in scores.items()}
         if INVARIANCE in self.config.evaluate:
@@ -154,8 +165,15 @@ class Trainer:
                 outputs, seed_hash(INVARIANCE, self.config.data_seed)
             )
         if isinstance(self.algorithm, Exact):
-            record["members"] = self.algorithm.head.ensemble.described()
+            ensemble = self.algorithm.head.ensemble
+            record["members"] = ensemble.described()
+            if ensemble.left_out:
+                record["left_out"] = list(ensemble.left_out)
         return record | self.average.described()
+
+    def timings(self) -> dict[str, float]:
+        """Return how long the members of an ensemble took, in seconds."""
+        return self.algorithm.head.ensemble.timings() if isinstance(self.algorithm, Exact) else {}
 
     def state(self) -> State:
         """Return everything the next step depends on."""
@@ -192,9 +210,24 @@ class Trainer:
         with self._autocast():
             return {subset.name: self._score(subset) for subset in subsets}
 
+    def _outputs_on_test_domains(self, scores: dict[str, Score]) -> dict[str, Outputs]:
+        """Return the outputs on all samples of each test domain that were evaluated."""
+        found = {}
+        for domain in self.config.test_domains:
+            parts = [s for s in self.evaluation if s.kind in TEST_PARTS and s.domain.name == domain]
+            kept = [(scores[part.name].outputs, part.index) for part in parts]
+            pairs = [(*outputs, index) for outputs, index in kept if outputs is not None]
+            if pairs:
+                logits, labels, rows = zip(*pairs, strict=True)
+                found[domain] = outputs_of(
+                    torch.cat(logits), torch.cat(labels), np.concatenate(rows)
+                )
+        return found
+
     def _score(self, subset: EvaluationSet) -> Score:
         view_seed = seed_hash("views", self.config.seed, self.step, subset.name)
         keep = INVARIANCE in self.config.evaluate and subset.kind == "train-out"
+        keep |= self.keeps_outputs and self.step == self.config.steps and subset.kind in TEST_PARTS
         return evaluate(self.algorithm, subset, self.workers, view_seed, keep_outputs=keep)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
@@ -206,7 +239,8 @@ class Trainer:
 def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
     """Return the untrained algorithm of a run, on its device; stream `init` draws the weights."""
     with torch.random.fork_rng():
-        torch.manual_seed(stream_seed(config.seed, "init"))
+        start = config.seed if config.init_seed is None else config.init_seed
+        torch.manual_seed(stream_seed(start, "init"))
         cls = ALGORITHMS.get(config.algorithm)
         if cls.exact:
             network = Network(nn.Identity(), nn.Identity())
@@ -219,4 +253,6 @@ def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
             config.algorithm_hparams(task.regime),
             torch_generator(config.seed, "noise"),
         )
+    if isinstance(algorithm, EstimatorAlgorithm):
+        algorithm.unfitted, algorithm.test_domains = config.estimator, config.test_domains
     return algorithm.to(config.device)

@@ -34,6 +34,11 @@ _SELECTORS = {
         "The last step of the run with the highest accuracy on labelled samples of the test domain"
         " itself: what could be reached, not what a user without such labels would get.",
     ),
+    "combined": (
+        "combined draws",
+        "Ensembles and weight averages of draws, which use nothing of the test domain, and"
+        " retrained runs. Plain rows are single draws, selected by training-domain validation.",
+    ),
     "last-step": (
         "last step",
         "The last step of each run, which is the model in its folder. Nothing was selected.",

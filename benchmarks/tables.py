@@ -1,0 +1,160 @@
+"""`python -m benchmarks.tables PATH[:LABEL:DOMAIN] …`: learners on tables, each domain held out.
+
+Each outcome is appended to a file as soon as it is there; called again, what is there is not run
+again.  The page shows for every table the mean over held-out domains and seeds, and how far `best`
+is from the best of the single learners, chosen in hindsight by the test domains themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import shiftproof
+from shiftproof.paper.measure import machine
+
+SINGLE = ("linear", "boosting", "forest")
+ALGORITHMS = (*SINGLE, "best")
+METRICS = ("accuracy", "auroc", "log_loss")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing, and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=__doc__)
+    parser.add_argument("data", nargs="+", metavar="PATH[:LABEL:DOMAIN]")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("results/tables.jsonl"))
+    asked = parser.parse_args(arguments)
+    done = _read(asked.out)
+    for seed in range(asked.seeds):
+        for spec in asked.data:
+            for algorithm in ALGORITHMS:
+                name = Path(spec.split(":")[0]).name.split(".")[0]
+                if (name, algorithm, seed) not in {_key(each) for each in done}:
+                    done.append(_run(spec, name, algorithm, seed))
+                    with open(asked.out, "a") as file:
+                        file.write(json.dumps(done[-1]) + "\n")
+                    asked.out.with_suffix(".md").write_text(page(done))
+    return 0
+
+
+def _run(spec: str, name: str, algorithm: str, seed: int) -> dict[str, Any]:
+    path, label, domain = (*spec.split(":"), "label", "domain")[:3]
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = shiftproof.train_each(
+            path, algorithm, label=label, domain=domain, seed=seed, out=folder
+        )
+        runs = [
+            {"domain": run.config.test_domains[0], **next(iter(run.scores.values()))}
+            for run in outcome.runs
+        ]
+        members: dict[str, float] = {}
+        for run in outcome.runs:
+            for member in run.metrics["members"]:
+                weight = members.get(member["name"], 0.0) + member["weight"] / len(outcome.runs)
+                members[member["name"]] = round(weight, 4)
+    seconds = round(time.perf_counter() - started, 1)
+    print(name, algorithm, seed, f"{seconds} s", file=sys.stderr)
+    return {
+        "data": name, "algorithm": algorithm, "seed": seed, "seconds": seconds, "runs": runs,
+        "members": members, "commit": _commit(), "machine": machine(),
+    }  # fmt: skip
+
+
+def page(outcomes: Sequence[dict[str, Any]]) -> str:
+    """Return the outcomes as Markdown."""
+    lines = [
+        "# Tables: every domain held out in turn",
+        "",
+        "Written by `python -m benchmarks.tables`. Each figure is the mean over held-out domains,"
+        " then over seeds. Settings of all learners come from held-out training domains."
+        " *Hindsight* is the best of the single learners on this table, chosen by the test domains:"
+        " no user could.",
+        "",
+        "| table | seeds | " + " | ".join(ALGORITHMS) + " | hindsight | best − hindsight |",
+        "|---|--:|" + "--:|" * (len(ALGORITHMS) + 2),
+    ]
+    tables = list(dict.fromkeys(each["data"] for each in outcomes))
+    gaps: dict[str, list[float]] = {name: [] for name in ("accuracy", "auroc")}
+    means: dict[str, dict[str, list[float]]] = {}
+    for metric in METRICS:
+        sign, scale = (-1, 1.0) if metric == "log_loss" else (1, 100.0)
+        for table in tables:
+            own = {a: _mean(outcomes, table, a, metric) for a in ALGORITHMS}
+            if any(value is None for value in own.values()):
+                continue
+            values = {a: scale * v for a, v in own.items() if v is not None}
+            for algorithm, value in values.items():
+                means.setdefault(metric, {}).setdefault(algorithm, []).append(value)
+            hindsight = max((values[a] for a in SINGLE), key=lambda value: sign * value)
+            if metric in gaps:
+                gaps[metric].append(values["best"] - hindsight)
+            seeds = len({each["seed"] for each in outcomes if each["data"] == table})
+            digits = 3 if metric == "log_loss" else 1
+            shown = [f"{v:.{digits}f}" for v in (*values.values(), hindsight)]
+            shown.append(f"{values['best'] - hindsight:+.{digits}f}")
+            lines.append(f"| {table}, {metric} | {seeds} | " + " | ".join(shown) + " |")
+        if metric in means:
+            digits = 3 if metric == "log_loss" else 1
+            cells = [f"**{fmean(means[metric][a]):.{digits}f}**" for a in ALGORITHMS]
+            lines.append(f"| **mean, {metric}** | | " + " | ".join(cells) + " | | |")
+    lines += ["", "## Time", "", "| table | " + " | ".join(ALGORITHMS) + " |"]
+    lines += ["|---|" + "--:|" * len(ALGORITHMS)]
+    for table in tables:
+        seconds = [
+            [o["seconds"] for o in outcomes if (o["data"], o["algorithm"]) == (table, a)]
+            for a in ALGORITHMS
+        ]
+        lines.append(
+            f"| {table} | " + " | ".join(f"{fmean(s):.0f} s" if s else "–" for s in seconds) + " |"
+        )
+    lines += ["", "## Weights of the members of `best`, mean over domains and seeds", ""]
+    for table in tables:
+        found = [o["members"] for o in outcomes if (o["data"], o["algorithm"]) == (table, "best")]
+        names = dict.fromkeys(name for each in found for name in each)
+        weights = {n: fmean(each.get(n, 0.0) for each in found) for n in names}
+        told = ", ".join(f"{n} {w:.0%}" for n, w in sorted(weights.items(), key=lambda i: -i[1]))
+        if told:
+            lines.append(f"- {table}: {told}")
+    about = outcomes[-1]
+    lines += ["", f"Commit {about['commit']}; {about['machine']}.", ""]
+    return "\n".join(lines)
+
+
+def _mean(
+    outcomes: Iterable[dict[str, Any]], table: str, algorithm: str, metric: str
+) -> float | None:
+    values = [
+        fmean(run[metric] for run in each["runs"] if run[metric] is not None)
+        for each in outcomes
+        if (each["data"], each["algorithm"]) == (table, algorithm)
+    ]
+    return fmean(values) if values else None
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def _key(outcome: dict[str, Any]) -> tuple[str, str, int]:
+    return outcome["data"], outcome["algorithm"], outcome["seed"]
+
+
+def _commit() -> str:
+    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,236 @@
+"""A scikit-learn classifier or pipeline of the user's own, fitted as it is.
+
+It gets what its author would give it: a data frame with the table's own column names (numbers as
+float, categories as texts, NaN where a value is missing), or an array, and the names of the
+classes as labels.  Its settings are not chosen and its probabilities are not calibrated here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.space import hparam
+from shiftproof.core.text import listed
+from shiftproof.data.tables.preprocessing import Column
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.ensemble import Ensemble, Member, untrusted_types
+from shiftproof.learners.exact import SMALLEST, Exact, Progress, silent
+from shiftproof.learners.samples import Samples
+
+# The name of the algorithm.
+ESTIMATOR = "estimator"
+# The text of a category that is not among the table's values.
+UNKNOWN = "<unknown>"
+# A title with parameters is at most this long, and a message of the estimator's is cut here.
+LONGEST_TITLE, LONGEST_MESSAGE = 60, 200
+
+
+class EstimatorModel:
+    """A fitted classifier of the user's, which takes raw rows [n, d] like the other members.
+
+    `columns` are the names and, for categories, the values of a table's columns; empty for arrays.
+    `classes_` [k] are the positions of the estimator's classes among all of them.
+    """
+
+    def __init__(
+        self, model: Any, columns: Sequence[Column], classes: np.ndarray | Sequence[int]
+    ) -> None:
+        self.model = model
+        self.columns: list[Any] = [
+            [column.name, list(column.values) if column.kind == "category" else None]
+            for column in columns
+        ]
+        self.classes_ = np.asarray(classes)
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """Return the estimator's own probabilities, [n, k]."""
+        try:
+            found: np.ndarray = np.asarray(self.model.predict_proba(self.given(x)), dtype=float)
+        except Exception as error:
+            raise InvalidValue(f"{title(self.model)} cannot predict: {_one_line(error)}") from error
+        return found
+
+    def given(self, x: np.ndarray) -> Any:
+        """Return raw rows as the estimator takes them: a data frame, or the array."""
+        if not self.columns:
+            return x
+        import pandas as pd  # type: ignore[import-untyped]
+
+        text = pd.Series(["a"]).dtype  # what pandas makes of texts, which depends on its version
+        made = {}
+        for place, (name, values) in enumerate(self.columns):
+            cells = x[:, place]
+            if values is None:
+                made[name] = pd.Series(cells)
+            else:
+                # By code from the end: -1 is an unknown category, -2 a missing one.
+                texts = np.array([*values, np.nan, UNKNOWN], dtype=object)
+                codes = np.where(np.isnan(cells), -2, cells).astype(int)
+                made[name] = pd.Series(texts[codes], dtype=text)
+        return pd.DataFrame(made)
+
+
+@ALGORITHMS.register(ESTIMATOR)
+class EstimatorAlgorithm(Exact):
+    """Your own scikit-learn classifier or pipeline, passed from Python in place of a name."""
+
+    paper = "Pedregosa et al. (2011)"
+
+    @dataclass(frozen=True)
+    class Hparams(Exact.Hparams):
+        """What identifies the estimator; `shiftproof.train` fills them in."""
+
+        estimator: str = hparam("", help="what the estimator is; filled in")
+        parameters: str = hparam("", help="hash of its parameters; filled in")
+
+    hparams: Hparams
+    # Set for training; a model that is read from a file does not need them.
+    unfitted: Any = None
+    test_domains: tuple[str, ...] = ()
+
+    def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
+        """Return a clone of the estimator, fitted to all samples."""
+        from sklearn.base import clone  # type: ignore[import-untyped]
+
+        if self.unfitted is None:
+            raise InvalidValue(NEEDS_ONE)
+        started = time.perf_counter()
+        name = title(self.unfitted)
+        model = seeded(clone(self.unfitted), seed)
+        made = EstimatorModel(model, samples.columns, ())
+        labels = np.array(samples.class_names)
+        try:
+            model.fit(made.given(samples.x), labels[samples.y])
+            places = {label: place for place, label in enumerate(samples.class_names)}
+            made.classes_ = np.array([places[str(label)] for label in model.classes_])
+        except Exception as error:
+            held_out = f" with {listed(self.test_domains)} held out" if self.test_domains else ""
+            raise InvalidValue(f"{name} cannot be fitted{held_out}: {_one_line(error)}") from error
+        # A search predicts with its best estimator; the rest of it is not needed any more.
+        made.model = getattr(model, "best_estimator_", model)
+        check_types(made.model)
+        seconds = time.perf_counter() - started
+        return Ensemble(
+            (Member(name, "", 1.0, 0.0, 1.0, None, None, made, seconds),), samples.classes
+        )
+
+    def loss(self, ensemble: Ensemble, samples: Samples) -> Tensor:
+        """Return the log loss on the training samples: no domain is held out to judge it."""
+        chances = ensemble.predict_proba(samples.x)[np.arange(len(samples)), samples.y]
+        return torch.tensor(-np.log(np.maximum(chances, SMALLEST)).mean())
+
+
+NEEDS_ONE = (
+    f"{ESTIMATOR} stands for a scikit-learn classifier of your own: pass the object itself from"
+    " Python, as in shiftproof.train(data, LogisticRegression())"
+)
+
+
+def accepted(estimator: Any) -> Any:
+    """Return a clone of a user's estimator, or refuse what cannot be trained or stored."""
+    from sklearn.base import clone, is_classifier
+
+    if isinstance(estimator, type):
+        raise InvalidValue(
+            f"`algorithm` is the class {estimator.__name__}; pass an object: {estimator.__name__}()"
+        )
+    name = type(estimator).__name__
+    if not hasattr(estimator, "get_params") or not is_classifier(estimator):
+        raise InvalidValue(f"`algorithm` must be a name or a scikit-learn classifier, not a {name}")
+    if not _predicts_probabilities(estimator):
+        raise InvalidValue(
+            f"{name} has no predict_proba, and predictions are probabilities here; wrap it, as in"
+            f" CalibratedClassifierCV({name}(…))"
+        )
+    copy = clone(estimator)
+    check_types(copy)
+    return copy
+
+
+def check_types(estimator: Any) -> None:
+    """Refuse an estimator that holds types which a model file may not hold."""
+    name = title(estimator)
+    try:
+        refused = untrusted_types(estimator)
+    except Exception as error:  # whatever skops cannot write, such as a lambda
+        raise InvalidValue(
+            f"{name} cannot be stored in a model file: {_one_line(error)}"
+        ) from error
+    if refused:
+        raise InvalidValue(
+            f"{name} holds {listed(refused)}, which a model file may not hold, because reading one"
+            " must not run any code; replace it by something of scikit-learn's"
+        )
+
+
+def identified(estimator: Any) -> dict[str, str]:
+    """Return what an estimator is, readable, and a hash of all its parameters."""
+    import joblib  # type: ignore[import-untyped]
+
+    return {
+        "estimator": title(estimator),
+        "parameters": joblib.hash(_plain(estimator))[:16],
+    }
+
+
+def title(estimator: Any) -> str:
+    """Return a short name: the types of a pipeline's steps, or the type with its parameters.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> title(LogisticRegression(C=0.1))
+    'LogisticRegression(C=0.1)'
+    >>> title(make_pipeline(StandardScaler(), LogisticRegression()))
+    'StandardScaler + LogisticRegression'
+    """
+    steps = [step for _, step in getattr(estimator, "steps", ())]
+    if steps:
+        return " + ".join(type(step).__name__ for step in steps)
+    parameters = " ".join(repr(estimator).split())
+    return parameters if len(parameters) <= LONGEST_TITLE else type(estimator).__name__
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """Set every `random_state` that is None, nested ones too, from one seed; return it."""
+    rng = np.random.default_rng(seed)
+    missing = [
+        key
+        for key, value in sorted(estimator.get_params(deep=True).items(), key=lambda item: item[0])
+        if key.rpartition("__")[2] == "random_state" and value is None
+    ]
+    return estimator.set_params(**{key: int(rng.integers(2**31 - 1)) for key in missing})
+
+
+def _predicts_probabilities(estimator: Any) -> bool:
+    from sklearn.ensemble import StackingClassifier  # type: ignore[import-untyped]
+
+    last = estimator.steps[-1][1] if getattr(estimator, "steps", None) else estimator
+    if isinstance(last, StackingClassifier) and last.final_estimator is None:
+        return True  # by the logistic regression that it adds when it is fitted
+    return hasattr(estimator, "predict_proba")
+
+
+def _plain(value: Any) -> Any:
+    """Return parameters as nested lists: equal lists for equal parameters, whatever was fitted."""
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        own = sorted(value.get_params(deep=False).items())
+        return [type(value).__module__, type(value).__qualname__, [[k, _plain(v)] for k, v in own]]
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return [[key, _plain(item)] for key, item in value.items()]
+    return value
+
+
+def _one_line(error: Exception) -> str:
+    line = " ".join(f"{type(error).__name__}: {error}".split())
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"

@@ -1,0 +1,230 @@
+"""Small networks for rows of numbers: many trained together, averaged, stopped by held-out domains.
+
+A network has two hidden layers of rectified units.  All networks of one call, for every held-out
+fold and every seed, share their batches: the first layer is one product of the batch with all
+weights side by side, and a fold is left out by weights of 0 for its rows.  The optimiser is AdamW
+(Loshchilov and Hutter, 2019) with a short warm-up and then a constant rate.  What is used are
+weights averaged over the steps (Shamir and Zhang, 2013),
+
+    θ̄_t = (1 − (η+1)/(t+η)) θ̄_{t−1} + (η+1)/(t+η) θ_t,   η = 3,
+
+which take the place of a falling rate and can be read at any step: so held-out domains choose when
+to stop.  A classifier is the mean of the probabilities over seeds.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
+from shiftproof.learners.encoding import encoder
+from shiftproof.learners.samples import Samples
+
+BATCH = 256
+# Adam's own rate, and AdamW's own decay.
+RATE, DECAY, BETAS = 1e-3, 1e-2, (0.9, 0.999)
+WARMUP = 20
+ETA = 3
+
+
+def stops(rows: int) -> tuple[int, ...]:
+    """Return after how many steps a network of so many rows may stop: up to 20 epochs.
+
+    Few rows get 400 steps all the same, and many rows 3,200, since steps are what costs time.
+
+    >>> stops(500), stops(10_000)
+    ((50, 100, 200, 400), (97, 195, 390, 781))
+    """
+    most = min(max(20 * rows // BATCH, 400), 3200)
+    return most // 8, most // 4, most // 2, most
+
+
+# Weights and biases of three layers, of all networks side by side.
+Layers = list[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class NetworkCandidate(Candidate):
+    """An ensemble of small networks; the variants are numbers of steps."""
+
+    name: str = "networks"
+    variants: Sequence[int] = stops(0)
+    width: int = 64
+    seeds: int = 4
+
+    def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
+        """Train once and predict ``x`` after each number of steps."""
+        ready = encoder(train, ranks=True).fit(train.x)
+        rows = ready.transform(x)
+        stops = self._train(ready.transform(train.x), train, np.ones((1, len(train))), seed)
+        return np.stack([_predicted(layers, rows, self.seeds)[0] for layers in stops])
+
+    def seconds(self, size: Size) -> float:
+        """Three products forth and six back, in every step."""
+        weights = self.width * (size.columns + self.width + size.outputs)
+        return 6 * max(self.variants) * BATCH * self.seeds * weights / OPERATIONS_A_SECOND
+
+    def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
+        """Predict all folds by networks that are trained together.
+
+        Columns are scaled once, by all rows: the number of steps is judged, not the scale.
+        """
+        rows = encoder(samples, ranks=True).fit_transform(samples.x)
+        names = np.unique(folds)
+        weights = np.stack([folds != fold for fold in names]).astype(float)
+        found = np.empty((len(self.variants), len(samples), samples.classes))
+        for variant, layers in enumerate(self._train(rows, samples, weights, seed)):
+            predicted = _predicted(layers, rows, self.seeds)
+            for place, fold in enumerate(names):
+                found[variant, folds == fold] = predicted[place, folds == fold]
+        return found
+
+    def fit(self, train: Samples, variant: int, seed: int) -> Any:
+        """Return encoder and networks as a pipeline."""
+        from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
+
+        ready = encoder(train, ranks=True).fit(train.x)
+        short = NetworkCandidate(self.name, (variant,), self.width, self.seeds)
+        (layers,) = short._train(ready.transform(train.x), train, np.ones((1, len(train))), seed)
+        return Pipeline([("encoder", ready), ("model", _voting(layers, train.classes))])
+
+    def _train(
+        self, rows: np.ndarray, samples: Samples, weights: np.ndarray, seed: int
+    ) -> list[Layers]:
+        sizes = (rows.shape[1], self.width, self.width, samples.classes)
+        return train_networks(
+            torch.from_numpy(rows).float(),
+            torch.from_numpy(samples.y),
+            torch.from_numpy(weights).float(),
+            sizes,
+            self.seeds,
+            self.variants,
+            seed,
+        )
+
+
+def train_networks(
+    x: Tensor,
+    y: Tensor,
+    weights: Tensor,
+    sizes: Sequence[int],
+    seeds: int,
+    stops: Sequence[int],
+    seed: int,
+) -> list[Layers]:
+    """Train ``seeds`` networks for each row of ``weights`` [problems, n]; return averages.
+
+    x [n, d] and y [n] are the samples; ``sizes`` are those of the layers, from d to the classes.
+    Of each layer, weights [networks, in, out] and biases [networks, 1, out], after each number of
+    steps in ``stops``; networks of one problem stand together.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    networks = len(weights) * seeds
+    layers: Layers = []
+    for fan_in, fan_out in itertools.pairwise(sizes):
+        # Problems start from the same weights: their difference is that of their samples.
+        start = torch.randn(seeds, fan_in, fan_out, generator=generator) * (2 / fan_in) ** 0.5
+        bias = torch.zeros(networks, 1, fan_out)
+        layers.append((start.repeat(len(weights), 1, 1).requires_grad_(), bias.requires_grad_()))
+    parameters = [tensor for layer in layers for tensor in layer]
+    averages = [tensor.detach().clone() for tensor in parameters]
+    adam = _AdamW(parameters)
+    shares = weights.repeat_interleave(seeds, dim=0)
+    found: dict[int, Layers] = {}
+    order = torch.empty(0, dtype=torch.long)
+    for step in range(1, max(stops) + 1):
+        if len(order) < min(BATCH, len(x)):
+            order = torch.randperm(len(x), generator=generator)
+        batch, order = order[:BATCH], order[BATCH:]
+        logits = _logits(layers, x[batch])
+        labels = y[batch].expand(networks, -1)
+        risks = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
+        share = shares[:, batch]
+        scale = share.sum(dim=1, keepdim=True).clamp(min=1)
+        total = (risks.view(networks, -1) * share / scale).sum()
+        adam.step(torch.autograd.grad(total, parameters), RATE * min(1.0, step / WARMUP))
+        for average, parameter in zip(averages, parameters, strict=True):
+            average.lerp_(parameter.detach(), (ETA + 1) / (step + ETA))
+        if step in stops:
+            copies = [average.clone() for average in averages]
+            found[step] = list(zip(copies[::2], copies[1::2], strict=True))
+    return [found[stop] for stop in stops]
+
+
+class _AdamW:
+    """AdamW.  torch's own imports its compiler, which takes longer than training such networks."""
+
+    def __init__(self, parameters: list[Tensor]) -> None:
+        self.parameters = parameters
+        self.means = [torch.zeros_like(parameter) for parameter in parameters]
+        self.squares = [torch.zeros_like(parameter) for parameter in parameters]
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], rate: float) -> None:
+        """Take one step at this learning rate."""
+        self.steps += 1
+        first, second = (1 - beta**self.steps for beta in BETAS)
+        state = zip(self.parameters, gradients, self.means, self.squares, strict=True)
+        for parameter, gradient, mean, square in state:
+            mean.lerp_(gradient, 1 - BETAS[0])
+            square.lerp_(gradient.square(), 1 - BETAS[1])
+            size = (square / second).sqrt_().add_(1e-8)
+            parameter.mul_(1 - rate * DECAY).addcdiv_(mean, size, value=-rate / first)
+
+
+def _logits(layers: Layers, x: Tensor) -> Tensor:
+    """Return the outputs [networks, n, classes] of all networks for x [n, d]."""
+    first, bias = layers[0]
+    networks, d, width = first.shape
+    hidden = x @ first.transpose(0, 1).reshape(d, networks * width)
+    hidden = hidden.view(len(x), networks, width).transpose(0, 1) + bias
+    for weight, bias in layers[1:]:
+        hidden = torch.baddbmm(bias, hidden.relu(), weight)
+    return hidden
+
+
+@torch.no_grad()
+def _predicted(layers: Layers, rows: np.ndarray, seeds: int) -> np.ndarray:
+    """Return probabilities [problems, n, classes], the mean over seeds."""
+    chances = _logits(layers, torch.from_numpy(rows).float()).softmax(dim=2)
+    mean: np.ndarray = chances.view(-1, seeds, *chances.shape[1:]).mean(dim=1).double().numpy()
+    return mean
+
+
+def _voting(layers: Layers, classes: int) -> Any:
+    """Return the networks as scikit-learn's: stored, loaded and exported as any of its models."""
+    from sklearn.ensemble import VotingClassifier  # type: ignore[import-untyped]
+    from sklearn.neural_network import MLPClassifier  # type: ignore[import-untyped]
+    from sklearn.preprocessing import LabelBinarizer, LabelEncoder  # type: ignore[import-untyped]
+
+    labels = np.arange(classes)
+    width = layers[0][0].shape[2]
+    members = []
+    for place in range(len(layers[0][0])):
+        weights = [weight[place].double().numpy() for weight, _ in layers]
+        biases = [bias[place, 0].double().numpy() for _, bias in layers]
+        if classes == 2:  # scikit-learn has one logit: that of the second class
+            weights[-1] = weights[-1][:, 1:] - weights[-1][:, :1]
+            biases[-1] = biases[-1][1:] - biases[-1][:1]
+        member = MLPClassifier((width,) * (len(layers) - 1))
+        member.coefs_, member.intercepts_ = weights, biases
+        member.n_layers_, member.n_features_in_ = len(layers) + 1, len(weights[0])
+        member.n_outputs_ = weights[-1].shape[1]
+        member.out_activation_ = "logistic" if classes == 2 else "softmax"
+        member.classes_ = labels
+        member._label_binarizer = LabelBinarizer().fit(labels)
+        members.append(member)
+    names = [f"seed {place}" for place in range(len(members))]
+    voting = VotingClassifier(list(zip(names, members, strict=True)), voting="soft")
+    voting.estimators_, voting.classes_ = members, labels
+    voting.le_ = LabelEncoder().fit(labels)
+    return voting

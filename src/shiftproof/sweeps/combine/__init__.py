@@ -1,0 +1,1 @@
+"""The draws of a sweep combined: ensembles of their predictions, and averages of their weights."""

@@ -1,0 +1,125 @@
+"""Scores of combined models, on the samples of the runs that they come from.
+
+Models are chosen by the training domains' out parts (train-out), and reported on the test domain's
+in part (test-in), as in all tables.  No choice reads a label of the test domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from shiftproof.core.seeding import stream_seed
+from shiftproof.core.types import Batch
+from shiftproof.data import DomainDataset
+from shiftproof.data.sampling import BatchSampler
+from shiftproof.inference.predictor import Predictor
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.models.risk import class_probabilities
+from shiftproof.sweeps.combine.soup import Soup, Weights, refresh_statistics
+from shiftproof.training.config import RunConfig
+from shiftproof.training.evaluate import EvaluationSet, evaluate, plan_evaluation, reading_threads
+from shiftproof.training.load_run import (
+    fitted_preparation,
+    read_checkpoint,
+    weights_in_place,
+    without_starting_weights,
+)
+from shiftproof.training.trainer import build_algorithm
+
+CHOOSING, REPORTING = "train-out", "test-in"
+# The smallest probability of the true class that enters a log loss, as in float32.
+SMALLEST = torch.finfo(torch.float32).tiny
+
+
+class Scorer:
+    """Scores models of one cell: one dataset, algorithm, trial and held-out domain.
+
+    ``config`` decides the samples, and ``prepared_by`` is the run whose preparation of the inputs
+    is used; by default any run of ``config`` in ``folder`` (they have the same training samples).
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        dataset: DomainDataset,
+        folder: Path,
+        prepared_by: RunConfig | None = None,
+    ) -> None:
+        self._config = config
+        if not ALGORITHMS.get(config.algorithm).exact:  # which takes raw rows
+            fitted = fitted_preparation(prepared_by or config, dataset, read_checkpoint(folder))
+            dataset = dataset.prepared(fitted)
+        self._dataset = dataset.in_memory().to(torch.device(config.device))
+        self._task = config.task(dataset)
+        kinds = (REPORTING, *([CHOOSING] if config.holdout else []))
+        # Without augmentation: a choice must not depend on random views.
+        plain = replace(config, evaluate=kinds, augment_validation=False)
+        sets = plan_evaluation(plain, self._dataset, config.splits(dataset))
+        self._sets = {kind: [each for each in sets if each.kind == kind] for kind in kinds}
+
+    def trained(self, config: RunConfig, folder: Path) -> Algorithm:
+        """Return the model that a run ends with: its average, if it averages its weights."""
+        algorithm = self._built(config)
+        with weights_in_place(folder, config, algorithm, read_checkpoint(folder)):
+            weights = Predictor(algorithm).weights()
+        Predictor(algorithm).load(weights)
+        return algorithm
+
+    def cooked(self, soup: Soup) -> Algorithm:
+        """Return a soup as a model; batch norms that were trained are measured again."""
+        algorithm = self._built(self._config)
+        Predictor(algorithm).load(soup.weights())
+        if soup.norms:
+            refresh_statistics(algorithm, sorted(soup.norms), self._batches())
+        return algorithm
+
+    def weights(self, config: RunConfig, folder: Path) -> Weights:
+        """Return the weights of the model that a run ends with."""
+        return Predictor(self.trained(config, folder)).weights()
+
+    def probabilities(self, algorithm: Algorithm, kind: str) -> list[Tensor]:
+        """Return the class probabilities [n, c] on each set of a kind, in float64."""
+        return [_probabilities(algorithm, each) for each in self._sets.get(kind, ())]
+
+    def accuracy(self, predicted: list[Tensor], kind: str) -> float | None:
+        """Return the mean accuracy over the sets of a kind; None if there are none."""
+        pairs = list(zip(predicted, self._labels(kind), strict=True))
+        return fmean((p.argmax(1) == y).double().mean().item() for p, y in pairs) if pairs else None
+
+    def log_loss(self, predicted: list[Tensor], kind: str) -> float:
+        """Return the mean of −log p(y|x) over the sets of a kind."""
+        pairs = zip(predicted, self._labels(kind), strict=True)
+        true = [p.gather(1, y[:, None]).clamp(min=SMALLEST) for p, y in pairs]
+        return fmean(-each.log().mean().item() for each in true)
+
+    def _labels(self, kind: str) -> list[Tensor]:
+        return [each.domain.labels(each.index).cpu() for each in self._sets.get(kind, ())]
+
+    def _built(self, config: RunConfig) -> Algorithm:
+        return build_algorithm(without_starting_weights(config, config.device), self._task)
+
+    def _batches(self) -> Iterator[Batch]:
+        """Yield training batches: as many as pass over the largest training domain once."""
+        config = self._config
+        splits = config.training_splits(self._dataset)
+        domains = [domain for domain in self._dataset.domains if domain.name in splits]
+        parts = [split.in_ for split in splits.values()]
+        size = config.algorithm_hparams(self._dataset.regime).batch_size
+        sampler = BatchSampler(domains, parts, size, stream_seed(config.seed, "sampler"))
+        steps = -(-max(map(len, parts)) // size) if size else 1
+        device = torch.device(config.device)
+        for step in range(steps):
+            batch = sampler.batch(step)
+            yield Batch(batch.x.to(device), batch.y.to(device))
+
+
+def _probabilities(algorithm: Algorithm, subset: EvaluationSet) -> Tensor:
+    outputs = evaluate(algorithm, subset, reading_threads(None), keep_outputs=True).outputs
+    assert outputs is not None, "a set has at least one sample"
+    return class_probabilities(outputs[0].double())

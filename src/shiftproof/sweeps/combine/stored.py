@@ -1,0 +1,175 @@
+"""Combined results as files: one folder each below ``combined`` in the folder of the sweep.
+
+``combined.json`` is written last, so a folder without it is not done.  A soup has its model beside
+it.  The folder's name is a hash of the cell and the method; the runs that were combined are in the
+file, so that a sweep with more draws is combined again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.files import read_json, write_json
+from shiftproof.sweeps.aggregate import SelectionResults, aggregate
+from shiftproof.sweeps.combine.methods import ENSEMBLE, MOVING_AVERAGES
+from shiftproof.sweeps.domainbed.names import algorithm_title
+from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome
+from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
+
+COMBINED = "combined"
+FILE = "combined.json"
+# The selection whose runs are shown beside, and which a retrained row names only if it is another.
+BESIDE = "training-domain"
+
+
+@dataclass(frozen=True)
+class CombinedResult:
+    """What a combination of one cell's draws gives.
+
+    ``members`` are the ids of the runs, and ``draws`` their draws; ``chosen`` are the draws in the
+    combination, in the order in which they were added.  ``average`` is that of the members' weights
+    over their steps.  ``validation_accuracy`` is the mean over the training domains' out parts
+    (None if there are none), ``accuracy`` and ``log_loss`` are those on the test domain's in part.
+    A retrained run has the ``selection`` that chose its settings, and its ``run`` folder.
+    """
+
+    method: str
+    dataset: str
+    variant: str
+    domains: tuple[str, ...]
+    test_domain: str
+    trial_seed: int
+    average: str
+    members: tuple[str, ...]
+    draws: tuple[int, ...]
+    chosen: tuple[int, ...]
+    validation_accuracy: float | None
+    accuracy: float
+    log_loss: float
+    selection: str = ""
+    run: str = ""
+
+    @property
+    def row(self) -> str:
+        """The name of its row in tables."""
+        said = self.method.replace("-", " ")
+        if self.method == ENSEMBLE and self.average in MOVING_AVERAGES:
+            said = f"{said} of averages"
+        if self.selection not in ("", BESIDE):
+            said = f"{said} ({self.selection})"
+        return f"{algorithm_title(self.variant)}, {said}"
+
+    def outcome(self, folder: Path | None = None) -> RunOutcome:
+        """Return it as a run of its own row, with one evaluation."""
+        position = self.domains.index(self.test_domain)
+        inside: list[float | None] = [None] * len(self.domains)
+        inside[position] = self.accuracy
+        return RunOutcome(
+            self.dataset,
+            self.row,
+            self.domains,
+            (position,),
+            0,
+            self.trial_seed,
+            "finished",
+            (Evaluation(0, tuple(inside), (None,) * len(self.domains)),),
+            folder,
+            Origin({"hparams": {"draws": list(self.chosen)}}),
+        )
+
+
+class CombinedFolder:
+    """The folder of one combined result in a sweep."""
+
+    def __init__(self, sweep: Path, cell: Mapping[str, Any]) -> None:
+        text = json.dumps(cell, sort_keys=True)
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.path = sweep / COMBINED / f"{cell['dataset']}-{cell['method']}-{name}"
+
+    def read(self, members: Sequence[str]) -> CombinedResult | None:
+        """Return the result if it is there and made of these runs."""
+        if not (self.path / FILE).exists():
+            return None
+        found = read_result(self.path / FILE)
+        return found if found.members == tuple(members) else None
+
+    def begin(self) -> Path:
+        """Delete an older result, which a new model would contradict; return the folder."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / FILE).unlink(missing_ok=True)
+        return self.path
+
+    def finish(self, result: CombinedResult) -> None:
+        """Write the result, whole or not at all."""
+        write_json(self.path / FILE, asdict(result))
+
+
+def read_result(path: Path) -> CombinedResult:
+    """Return what a ``combined.json`` says."""
+    remedy = "delete it and combine again"
+    value = read_json(path, ("method", "dataset", "variant", "accuracy"), remedy)
+    fields: dict[str, Any] = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in value.items()
+    }
+    try:
+        return CombinedResult(**fields)
+    except TypeError as error:
+        raise DataError(f"{path} was written by another version; {remedy} ({error})") from error
+
+
+def read_combined(*paths: Path) -> list[tuple[CombinedResult, Path]]:
+    """Return the combined results below some folders, each with its own folder."""
+    files = [
+        file
+        for path in paths
+        if path.is_dir()
+        for file in sorted(path.rglob(f"{COMBINED}/*/{FILE}"))
+    ]
+    return [(read_result(file), file.parent) for file in files]
+
+
+class Combined(StepSelector):
+    """Combined draws; it selects nothing, and is not registered."""
+
+    name = "combined"
+    title = f"combined draws (plain rows: one draw, selected by {BESIDE})"
+    needs = Needs(("test-in",), every_step=False)
+
+    def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
+        """Return the same for every result."""
+        return 0.0
+
+
+def combined_results(
+    found: Sequence[tuple[CombinedResult, Path]], runs: Sequence[RunOutcome]
+) -> SelectionResults:
+    """Return the rows of combined draws, and beside them what was selected of the same cells."""
+    outcomes = [result.outcome(folder) for result, folder in found]
+    cells = {(r.dataset, r.variant, r.test_domain, r.trial_seed) for r, _ in found}
+    for dataset in aggregate(runs, SELECTORS.get(BESIDE)()).datasets:
+        for (variant, position), cell in dataset.cells.items():
+            for trial, chosen in cell.selections.items():
+                if (dataset.dataset, variant, dataset.domains[position], trial) in cells:
+                    step = next(e for e in chosen.run.evaluations if e.step == chosen.step)
+                    outcomes.append(replace(chosen.run, hparams_seed=0, evaluations=(step,)))
+    results = aggregate(outcomes, Combined())
+    datasets = tuple(
+        replace(each, draws=_draws(each.dataset, found, runs)) for each in results.datasets
+    )
+    return replace(results, datasets=datasets)
+
+
+def _draws(
+    dataset: str, found: Sequence[tuple[CombinedResult, Path]], runs: Sequence[RunOutcome]
+) -> tuple[int, ...]:
+    """Return the draws that were combined; where runs were only retrained, those of the sweep."""
+    several = [r.draws for r, _ in found if r.dataset == dataset and not r.selection]
+    combined = {draw for draws in several for draw in draws}
+    every = {run.hparams_seed for run in runs if run.dataset == dataset}
+    return tuple(sorted(combined or every))

@@ -1,0 +1,60 @@
+"""What a run answered on its test domains, row by row: the file `held_out.safetensors`.
+
+Everything that is said about a held-out domain (accuracy, AUROC, calibration, intervals) is
+computed from this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.training.checkpoint import load_state, save_state
+
+HELD_OUT = "held_out.safetensors"
+
+
+class Outputs(NamedTuple):
+    """Probabilities [n, classes] and labels [n] of samples, and their positions in the domain."""
+
+    probabilities: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+
+
+def outputs_of(logits: Tensor, labels: Tensor, rows: np.ndarray) -> Outputs:
+    """Return outputs in the order of the rows."""
+    order = np.argsort(rows, kind="stable")
+    probabilities = logits.double().softmax(dim=1).numpy()
+    return Outputs(probabilities[order], labels.numpy()[order], rows[order])
+
+
+def save_outputs(folder: Path, outputs: Mapping[str, Outputs]) -> None:
+    """Write the outputs of each domain; probabilities in single precision."""
+    save_state(
+        folder / HELD_OUT,
+        {
+            domain: {
+                "probabilities": torch.from_numpy(own.probabilities).float(),
+                "labels": torch.from_numpy(own.labels),
+                "rows": torch.from_numpy(own.rows),
+            }
+            for domain, own in outputs.items()
+        },
+    )
+
+
+def load_outputs(folder: Path) -> dict[str, Outputs]:
+    """Return the outputs of each domain; none if the run kept none."""
+    stored = load_state(folder / HELD_OUT) or {}
+    return {
+        domain: Outputs(
+            own["probabilities"].double().numpy(), own["labels"].numpy(), own["rows"].numpy()
+        )
+        for domain, own in stored.items()
+    }

@@ -1,0 +1,247 @@
+"""Exported models that were fitted at once: other programs get the same probabilities."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pandas as pd
+import pytest
+import torch
+from sklearn.compose import make_column_transformer
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.data.arrays import from_arrays
+from shiftproof.data.tables.dataset import table_dataset
+from shiftproof.inference import export_estimator
+from shiftproof.inference.export import DESCRIPTION, description, to_onnx, to_torchscript
+from shiftproof.inference.export_exact import EnsembleLayer, as_module
+from shiftproof.inference.model import TrainedModel, trained_model
+from shiftproof.learners.boosting import BoostingCandidate
+from shiftproof.learners.ensemble import Ensemble, Member
+from shiftproof.learners.forest import ForestCandidate
+from shiftproof.learners.linear import LinearCandidate
+from shiftproof.learners.network import NetworkCandidate
+from shiftproof.learners.samples import Samples
+from shiftproof.training.config import configure
+from shiftproof.training.loop import train
+
+SMALL = [
+    LinearCandidate(variants=(0.01,)),
+    BoostingCandidate(variants=(8,)),
+    ForestCandidate(variants=(1,), trees=5),
+    ForestCandidate("extra", variants=(2,), trees=5, extra=True),
+    NetworkCandidate(variants=(5,), width=4, seeds=2),
+]
+
+
+def hospitals(classes: int, n: int = 400) -> Samples:
+    """Numbers with and without gaps, an empty column, and categories that tell of the class."""
+    rng = np.random.default_rng(classes)
+    y = rng.integers(0, classes, n)
+    x = rng.normal(size=(n, 6)) + y[:, None]
+    x[::7, 1] = np.nan
+    x[:, 2] = np.nan
+    x[:, 3] = np.array([5, 0, 3, 1])[(y + rng.integers(0, 2, n)) % 4]
+    x[::9, 3] = np.nan
+    x[:, 4] = rng.integers(0, 40, n)
+    x[:, 5] = x[:, 5].round()  # many equal numbers
+    categorical = np.array([False, False, False, True, True, False])
+    return Samples(x, y, np.arange(n) % 3, classes, categorical)
+
+
+def strange(x: np.ndarray) -> np.ndarray:
+    """The same rows with gaps where there were none, and with unknown categories."""
+    x = x.copy()
+    x[::5, 0] = np.nan
+    x[::4, 2] = 1.0
+    for place, code in enumerate((-1, 2, 4, 77, np.nan)):
+        x[place::6, 3] = code
+    x[::8, 4] = 200
+    return x.astype(np.float32).astype(np.float64)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("candidate", SMALL, ids=lambda c: c.name)
+def test_a_layer_computes_what_the_member_does(candidate, classes):
+    samples = hospitals(classes)
+    member = candidate.fit(samples, candidate.variants[0], 0)
+    layer = as_module("it", member)
+    for rows in (samples.x, strange(samples.x)):
+        found = layer(torch.from_numpy(rows)).numpy()
+        assert found == pytest.approx(member.predict_proba(rows), abs=1e-12)
+
+
+def test_splits_by_category_are_among_those_tested():
+    boosted = SMALL[1].fit(hospitals(2), 8, 0)
+    kinds = np.concatenate([p.nodes["is_categorical"] for (p,) in boosted._predictors])
+    assert kinds.any()
+
+
+def test_the_ensemble_layer_weighs_tempers_and_places_members():
+    samples = hospitals(3)
+    without = samples.only(samples.y != 1)  # a member that knows two of three classes
+    models = [SMALL[1].fit(samples, 8, 0), SMALL[2].fit(without, 1, 0), SMALL[0].fit(samples, 1, 0)]
+    ensemble = Ensemble(
+        tuple(
+            Member("m", "", weight, 0.0, temperature, None, None, 0.0, model)
+            for weight, temperature, model in zip((0.6, 0.4, 0), (0.7, 2.5, 1), models, strict=True)
+        ),
+        3,
+        0.8,
+    )
+    rows = strange(samples.x)
+    found = EnsembleLayer(ensemble)(torch.from_numpy(rows)).exp().numpy()
+    assert found == pytest.approx(ensemble.predict_proba(rows), abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 240
+    ill = rng.integers(2, size=n)
+    return pd.DataFrame(
+        {
+            "ward": np.arange(n) % 3,
+            "age": np.where(rng.random(n) < 0.2, np.nan, rng.normal(60, 9, n) + 9 * ill),
+            "pain": np.array(["none", "some", "much", "most"])[(ill + rng.integers(3, size=n)) % 4],
+            "large": rng.normal(1e9, 1e3, n) + 1e3 * ill,
+            "ill": ill,
+        }
+    )
+
+
+def trained(frame: pd.DataFrame, algorithm, folder, **hparams) -> TrainedModel:
+    dataset = table_dataset(frame, "t", "ill", "ward")
+    config = configure(dataset, algorithm, test_domains=["0"], hparams=hparams, device="cpu")
+    train(config, dataset, folder)
+    return trained_model(config, dataset, folder)
+
+
+def onnx_outputs(data: bytes, inputs: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    found: np.ndarray = session.run(["probabilities"], {"inputs": inputs})[0]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "hparams"),
+    [("linear", {"penalty": 0.01}), ("boosting", {"trees": 4}), ("forest", {"trees": 3})],
+)
+def test_onnx_and_torchscript_give_the_same_probabilities(frame, tmp_path, algorithm, hparams):
+    model = trained(frame, algorithm, tmp_path, **hparams)
+    new = frame.assign(pain=frame.pain.where(frame.index % 5 > 0, "unheard of"))
+    new.loc[::6, "pain"] = None
+    new.loc[::7, "large"] = np.nan
+    cells = model.form.cells(new)
+    expected = model.probabilities(model.form.read(new)).numpy()
+    data = to_onnx(model)
+    assert onnx_outputs(data, cells.numpy()) == pytest.approx(expected, abs=1e-5)
+    assert onnx_outputs(data, cells[:1].numpy()) == pytest.approx(expected[:1], abs=1e-5)
+    assert b".py" not in data  # nor any path of the machine that made it
+    stored = {entry.key: entry.value for entry in onnx.load_from_string(data).metadata_props}
+    assert json.loads(stored[DESCRIPTION]) == description(model)
+    assert description(model)["members"][0]["name"] == algorithm
+    with pytest.warns(FutureWarning, match="deprecated"):
+        script = torch.jit.load(io.BytesIO(to_torchscript(model)))
+    assert script(cells).numpy() == pytest.approx(expected, abs=1e-5)
+
+
+def columns():
+    return make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["age"]), (StandardScaler(), ["large"])
+    )
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        make_pipeline(columns(), LogisticRegression()),
+        make_pipeline(columns(), RandomForestClassifier(5)),
+        make_pipeline(columns(), KNeighborsClassifier()),
+    ],
+    ids=lambda pipeline: type(pipeline[-1]).__name__,
+)
+def test_an_estimator_of_the_users_own_is_converted(frame, tmp_path, estimator):
+    frame = frame.drop(columns="pain").assign(large=frame.large / 1e3 - 1e6)
+    model = trained(frame, estimator, tmp_path)
+    cells = model.form.cells(frame)
+    assert cells.isnan().any()
+    expected = model.probabilities(model.form.read(frame)).numpy()
+    assert onnx_outputs(to_onnx(model), cells.numpy()) == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(InvalidValue, match="export it to onnx"):
+        to_torchscript(model)
+
+
+def test_one_that_is_a_layer_by_itself_needs_no_conversion(frame, tmp_path):
+    boosted = HistGradientBoostingClassifier(max_iter=3)
+    model = trained(frame.drop(columns="pain"), boosted, tmp_path)
+    assert export_estimator.own_estimator(model) is None
+    expected = model.probabilities(model.form.read(frame)).numpy()
+    found = onnx_outputs(to_onnx(model), model.form.cells(frame).numpy())
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_estimator_of_arrays_is_converted(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    x = (rng.normal(size=(90, 4)) + y[:, None]).astype(np.float32)
+    dataset = from_arrays(x, np.array(["a", "b", "c"])[y], np.arange(90) % 2 + (y == 1))
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    # Domain 0 has no sample of b, and both others are held out in turn elsewhere.
+    config = configure(
+        dataset, pipeline, test_domains=["1", "2"], device="cpu", fewest_training_domains=1
+    )
+    train(config, dataset, tmp_path)
+    model = trained_model(config, dataset, tmp_path)
+    expected = model.probabilities(model.form.read(x)).numpy()
+    assert expected[:, 1].max() < 1e-5
+    found = onnx_outputs(to_onnx(model), x.astype(np.float64))
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+def one_hot():
+    return make_pipeline(make_column_transformer((OneHotEncoder(), ["pain"])), LogisticRegression())
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (one_hot(), r"ColumnTransformer \+ LogisticRegression .* takes texts \('pain'\)"),
+        (
+            make_pipeline(SimpleImputer(add_indicator=True), LogisticRegression()),
+            r"SimpleImputer \+ LogisticRegression cannot be exported by skl2onnx: .",
+        ),
+    ],
+    ids=["texts", "indicator"],
+)
+def test_what_cannot_be_converted_is_refused_in_one_line(frame, tmp_path, estimator, said):
+    table = frame if "texts" in said else frame.drop(columns="pain")
+    model = trained(table, estimator, tmp_path)
+    with pytest.raises(InvalidValue, match=said) as refused:
+        to_onnx(model)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_graph_that_computes_something_else_is_refused(frame, tmp_path):
+    # Standardised in float32, numbers about 1e9 that differ by 1e3 lose their digits.
+    wrong = make_pipeline(columns(), LogisticRegression())
+    model = trained(frame.drop(columns="pain"), wrong, tmp_path)
+    with pytest.raises(InvalidValue, match="computes other probabilities, by up to"):
+        to_onnx(model)
+
+
+def test_a_member_without_a_layer_is_named():
+    model = LinearDiscriminantAnalysis().fit(np.arange(8.0)[:, None], np.arange(8) // 4)
+    with pytest.raises(InvalidValue, match="mine cannot be exported: there is no layer for a Lin"):
+        as_module("mine", model)

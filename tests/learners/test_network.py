@@ -1,0 +1,73 @@
+"""Networks that are trained together must be those that would have been trained apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from shiftproof.learners.network import DECAY, _AdamW, _logits, train_networks
+
+SIZES = (3, 8, 8, 2)
+
+
+def data(n: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(n) % 2
+    return torch.randn(n, 3, generator=generator) + y[:, None], y
+
+
+def test_networks_of_two_problems_are_those_of_each_alone():
+    x, y = data()
+    weights = torch.stack([torch.arange(60) < 40, torch.arange(60) >= 20]).float()
+    (together,) = train_networks(x, y, weights, SIZES, 2, [30], seed=0)
+    for problem in range(2):
+        (alone,) = train_networks(x, y, weights[problem : problem + 1], SIZES, 2, [30], seed=0)
+        both = _logits(together, x)[2 * problem : 2 * problem + 2]
+        assert both.numpy() == pytest.approx(_logits(alone, x).numpy(), abs=1e-4)
+
+
+def test_rows_of_weight_zero_change_nothing():
+    x, y = data()
+    weights = (torch.arange(60) < 40).float()[None]
+    (before,) = train_networks(x, y, weights, SIZES, 1, [20], seed=0)
+    x[40:], y[40:] = 100.0, 1
+    (after,) = train_networks(x, y, weights, SIZES, 1, [20], seed=0)
+    assert all((a[0] == b[0]).all() for a, b in zip(before, after, strict=True))
+
+
+def test_an_earlier_stop_is_the_same_run_cut_short():
+    x, y = data()
+    weights = torch.ones(1, 60)
+    early, _ = train_networks(x, y, weights, SIZES, 1, [10, 30], seed=0)
+    (alone,) = train_networks(x, y, weights, SIZES, 1, [10], seed=0)
+    assert all((a[0] == b[0]).all() for a, b in zip(early, alone, strict=True))
+
+
+def test_seeds_differ_and_problems_of_equal_weights_do_not():
+    x, y = data()
+    (layers,) = train_networks(x, y, torch.ones(2, 60), SIZES, 2, [5], seed=0)
+    logits = _logits(layers, x).numpy()
+    assert np.abs(logits[0] - logits[1]).max() > 1e-3
+    assert logits[:2] == pytest.approx(logits[2:], abs=1e-6)
+
+
+def test_steps_are_those_of_adamw():
+    ours = [torch.randn(4, 3, generator=torch.Generator().manual_seed(0)).double()]
+    theirs = [ours[0].clone().requires_grad_()]
+    adam = _AdamW(ours)
+    reference = torch.optim.AdamW(theirs, lr=0.01, weight_decay=DECAY)
+    for step in range(5):
+        gradient = torch.full((4, 3), step - 1.5, dtype=torch.float64)
+        adam.step([gradient], 0.01)
+        theirs[0].grad = gradient
+        reference.step()
+    assert ours[0].numpy() == pytest.approx(theirs[0].detach().numpy(), abs=1e-12)
+
+
+def test_they_learn():
+    x, y = data(200)
+    (layers,) = train_networks(x, y, torch.ones(1, 200), SIZES, 1, [200], seed=0)
+    assert (
+        _logits(layers, x)[0].argmax(dim=1) == y
+    ).float().mean() > 0.75  # the best possible is 0.81
