@@ -27,3 +27,8 @@ class CrossMatch(MovingMatch):
     def forward(self, x: Points, domains: Sequence[int] | None = None) -> Tensor:
         """Take in x and return the penalty, which may be negative."""
         return super().forward(x, domains) - self.scale * pdm(x, self.order, self.trim)
+
+    def forget(self) -> None:
+        """Forget the earlier batches, whose points were those of another network."""
+        self.sums = self.masses = self.domains = None
+        self._known = []

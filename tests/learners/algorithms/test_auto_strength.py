@@ -181,6 +181,7 @@ def test_matching_that_runs_away_goes_back_to_where_it_began():
     assert all(map(torch.equal, start, auto.parameters()))
     assert auto.extensions.strength.kappa == 1 / FACTOR
     assert not auto.optimizers["main"].state
+    assert auto.terms["gradient"].match.sums is None
 
 
 def test_the_last_look_is_too_late_to_begin():

@@ -16,6 +16,7 @@ from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.idm_extensions import ExtensionHparams, Extensions
+from shiftproof.matching.cross import CrossMatch
 from shiftproof.matching.gradients import gradients_of
 from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
 from shiftproof.models.risk import per_sample_risk
@@ -159,6 +160,9 @@ class IDM(ERM):
             self._kept["start"] = self._kept["best"]
         if verdict is Verdict.BACK:
             self._restore("start")
+            for term in self.terms.values():
+                if isinstance(term.match, CrossMatch):
+                    term.match.forget()
         if verdict in (Verdict.BEGIN, Verdict.BACK):
             self.reset_optimizer()  # the old moments do not fit the new loss
         if last:
