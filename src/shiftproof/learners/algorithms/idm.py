@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.auto_strength import Verdict, planned_looks
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.idm_extensions import ExtensionHparams, Extensions
+from shiftproof.matching.cross import CrossMatch
 from shiftproof.matching.gradients import gradients_of
 from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
 from shiftproof.models.risk import per_sample_risk
@@ -93,16 +96,18 @@ class IDM(ERM):
                 representations, h.representation_weight, h.representation_warmup,
                 h.representation_ema, order=h.order, variant=h.variant,
             )  # fmt: skip
-        self.extensions = Extensions(h, self.task, self.generator)
+        self.extensions = Extensions(h, self.generator)
         self.extensions.change(self.terms)
         self.registered = nn.ModuleDict(self.terms)  # so that what they remember is saved
         if h.variant == "authors":
-            # Weights set while training do not jump; the authors' code has no t₂.
+            # An automatic weight restarts Adam when it begins; the authors' code has no t₂.
             self.optimizer_restarts = frozenset(
                 term.start
                 for name, term in self.terms.items()
                 if name != "representation" and term.weight != "auto"
             )
+        # The weights that the automatic strength keeps: where matching began, and the best.
+        self._kept: dict[str, dict[str, Tensor]] = {}
         if self.extensions.strength is not None:
             self.late_starts = frozenset({h.gradient_warmup})
 
@@ -123,11 +128,68 @@ class IDM(ERM):
             risks.unsqueeze(-1),
         )
         total = risks.mean()  # line 9
-        parts = {"risk": total, **self.extensions(inputs, total, self.updates)}
+        parts = {"risk": total, **self.extensions(inputs)}
         for name, term in self.terms.items():  # gradients, then representations
-            if term.tracks(self.updates):
+            if term.tracks(self.updates) and not self.extensions.waits(term):
                 penalty = parts[f"{name}_penalty"] = term(inputs, self.updates)  # lines 11, 15
                 if term.acts(self.updates):  # lines 10, 14
-                    weight = parts[f"{name}_weight"] if term.weight == "auto" else term.weight
+                    weight = self.extensions.weight(name, term, parts["risk"], inputs)
                     total = total + weight * penalty  # lines 12, 16
+        if (strength := self.extensions.strength) is not None:
+            parts["strength"] = total.new_tensor(strength.kappa)
         return Losses(total, parts)
+
+    def looks(self, steps: int) -> tuple[int, ...]:
+        """Return when the automatic strength is decided."""
+        if self.extensions.strength is None:
+            return ()
+        return planned_looks(self.hparams.gradient_warmup, steps)
+
+    def look(self, held_out: HeldOut, *, last: bool) -> None:
+        """Decide on the automatic strength, and keep the best weights; the last look restores them.
+
+        The last look comes too late for matching to begin.
+        """
+        strength = self.extensions.strength
+        if strength is None or (last and not strength.matches):
+            return
+        verdict = strength.look(held_out)
+        if verdict in (Verdict.BEGIN, Verdict.BEST):
+            self._kept["best"] = self._predicting(copied=True)
+        if verdict is Verdict.BEGIN:
+            self._kept["start"] = self._kept["best"]
+        if verdict is Verdict.BACK:
+            self._restore("start")
+            for term in self.terms.values():
+                if isinstance(term.match, CrossMatch):
+                    term.match.forget()
+        if verdict in (Verdict.BEGIN, Verdict.BACK):
+            self.reset_optimizer()  # the old moments do not fit the new loss
+        if last:
+            self._restore("best")
+
+    def _restore(self, which: str) -> None:
+        for name, value in self._predicting().items():
+            value.copy_(self._kept[which][name])
+
+    def _predicting(self, *, copied: bool = False) -> dict[str, Tensor]:
+        """Return the weights that `predict` uses, by name, and their running statistics."""
+        return {
+            f"{part}.{name}": value.detach().clone() if copied else value.detach()
+            for part in self.predicts_with
+            for name, value in getattr(self, part).state_dict().items()
+        }
+
+    def training_state(self) -> dict[str, Any]:
+        """Return everything that changes."""
+        state = super().training_state()
+        if self.extensions.strength is not None:
+            state["strength"] = self.extensions.strength.state() | {"kept": dict(self._kept)}
+        return state
+
+    def load_training_state(self, state: dict[str, Any]) -> None:
+        """Restore what `training_state` returned."""
+        super().load_training_state(state)
+        if self.extensions.strength is not None:
+            self.extensions.strength.load(state["strength"])
+            self._kept = dict(state["strength"]["kept"])
