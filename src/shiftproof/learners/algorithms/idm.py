@@ -6,24 +6,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from torch import Tensor, nn
+from torch import nn
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.auto_strength import Verdict, planned_looks
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.concept_test import HeldOut
-from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.idm_extensions import ExtensionHparams, Extensions
-from shiftproof.matching.cross import CrossMatch
+from shiftproof.learners.algorithms.strength_looks import StrengthLooks
 from shiftproof.matching.gradients import gradients_of
 from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
 from shiftproof.models.risk import per_sample_risk
 
 
 @ALGORITHMS.register("idm")
-class IDM(ERM):
+class IDM(StrengthLooks):
     """Match per-sample gradients and representations across domains: L_E + λ₁ L_G + λ₂ L_R.
 
     With Rⁱ [b, k] the representations φ(x) of domain i and Gⁱ [b, P] the gradients
@@ -106,8 +103,6 @@ class IDM(ERM):
                 for name, term in self.terms.items()
                 if name != "representation" and term.weight != "auto"
             )
-        # The weights that the automatic strength keeps: where matching began, and the best.
-        self._kept: dict[str, dict[str, Tensor]] = {}
         if self.extensions.strength is not None:
             self.late_starts = frozenset({h.gradient_warmup})
 
@@ -138,58 +133,3 @@ class IDM(ERM):
         if (strength := self.extensions.strength) is not None:
             parts["strength"] = total.new_tensor(strength.kappa)
         return Losses(total, parts)
-
-    def looks(self, steps: int) -> tuple[int, ...]:
-        """Return when the automatic strength is decided."""
-        if self.extensions.strength is None:
-            return ()
-        return planned_looks(self.hparams.gradient_warmup, steps)
-
-    def look(self, held_out: HeldOut, *, last: bool) -> None:
-        """Decide on the automatic strength, and keep the best weights; the last look restores them.
-
-        The last look comes too late for matching to begin.
-        """
-        strength = self.extensions.strength
-        if strength is None or (last and not strength.matches):
-            return
-        verdict = strength.look(held_out)
-        if verdict in (Verdict.BEGIN, Verdict.BEST):
-            self._kept["best"] = self._predicting(copied=True)
-        if verdict is Verdict.BEGIN:
-            self._kept["start"] = self._kept["best"]
-        if verdict is Verdict.BACK:
-            self._restore("start")
-            for term in self.terms.values():
-                if isinstance(term.match, CrossMatch):
-                    term.match.forget()
-        if verdict in (Verdict.BEGIN, Verdict.BACK):
-            self.reset_optimizer()  # the old moments do not fit the new loss
-        if last:
-            self._restore("best")
-
-    def _restore(self, which: str) -> None:
-        for name, value in self._predicting().items():
-            value.copy_(self._kept[which][name])
-
-    def _predicting(self, *, copied: bool = False) -> dict[str, Tensor]:
-        """Return the weights that `predict` uses, by name, and their running statistics."""
-        return {
-            f"{part}.{name}": value.detach().clone() if copied else value.detach()
-            for part in self.predicts_with
-            for name, value in getattr(self, part).state_dict().items()
-        }
-
-    def training_state(self) -> dict[str, Any]:
-        """Return everything that changes."""
-        state = super().training_state()
-        if self.extensions.strength is not None:
-            state["strength"] = self.extensions.strength.state() | {"kept": dict(self._kept)}
-        return state
-
-    def load_training_state(self, state: dict[str, Any]) -> None:
-        """Restore what `training_state` returned."""
-        super().load_training_state(state)
-        if self.extensions.strength is not None:
-            self.extensions.strength.load(state["strength"])
-            self._kept = dict(state["strength"]["kept"])
