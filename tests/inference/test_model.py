@@ -198,7 +198,9 @@ def test_the_preparation_of_a_table_is_fitted_once_a_run(
     assert fits == [48]
     assert isinstance(model.form, TableForm)
     trained_on = {name: split.in_ for name, split in config.training_splits(dataset).items()}
-    assert model.form.columns == dataset.fit_preparation(trained_on)
+    fitted = dataset.fit_preparation(trained_on)
+    assert isinstance(fitted, FittedColumns)
+    assert model.form.columns == fitted.without_unused_values()
 
     whole = tmp_path / "whole"
     train(config, dataset, whole)
