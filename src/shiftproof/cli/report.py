@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -81,7 +82,11 @@ def report(
         for note in found.notes:
             print(f"note: {note}", file=sys.stderr)
     if format_ == "domainbed" and out is not None:
-        count = found.write_domainbed(out)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            count = found.write_domainbed(out)
+        for each in warned:
+            print(f"warning: {each.message}", file=sys.stderr)
         print(f"{out}: {count} of {len(found.runs)} runs, those that have finished")
     elif format_ == "html" or out is not None:
         command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
