@@ -105,8 +105,8 @@ def test_many_domains_agree_with_restricted_maximum_likelihood() -> None:
     assert found.tau == pytest.approx(random_effects(estimates, variances).tau, rel=0.01)
 
 
-# Sampling errors of the size of a domain's log odds with 50 to 400 samples.  Domains that differ less
-# than these errors, if they are few, get intervals that are too wide, never too short.
+# Sampling errors are those of log odds of 50 to 400 samples.  Few domains that differ less
+# than these errors get intervals that are too wide, never too short.
 @pytest.mark.parametrize("tau", [0.5, 1.0])
 @pytest.mark.parametrize(
     ("k", "least", "most"), [(3, 93, 100), (5, 93, 97), (10, 93, 97), (20, 93, 97)]
