@@ -52,6 +52,41 @@ Workers = Annotated[
 ]
 
 # --- how to train -----------------------------------------------------------------------------
+AlgorithmName = Annotated[
+    str | None,
+    option(
+        "Training",
+        "See [bold]shiftproof algorithms[/]; default best for tables and features, and idm-auto"
+        " for images.",
+        "--algorithm",
+        "-a",
+    ),
+]
+Hparam = Annotated[
+    list[str] | None,
+    option(
+        "Training",
+        "Hyper-parameter of the algorithm or the backbone; repeatable.",
+        metavar="NAME=VALUE",
+    ),
+]
+Budget = Annotated[
+    str | None,
+    option(
+        "Training",
+        "Time for best to try candidates in, over all domains held out: 30s, 5m (default), 1h.",
+        metavar="TIME",
+    ),
+]
+Steps = Annotated[int, option("Training", "Number of updates.")]
+Seed = Annotated[int, option("Training", "Seed of starting weights, batches and noise.")]
+Holdout = Annotated[
+    float | None,
+    option(
+        "Training",
+        "Share of each domain not trained on; default 0.2, and 0 for linear, trees and best.",
+    ),
+]
 Evaluate = Annotated[
     str,
     option(
@@ -94,6 +129,14 @@ Weights = Annotated[
         "Starting weights of resnet18, resnet50 or a timm network: a file (safetensors or torch),"
         " pretrained (downloaded; the default) or random.",
         metavar="PATH",
+    ),
+]
+Freeze = Annotated[
+    bool,
+    option(
+        "Model",
+        "Compute the features of all images with the backbone once, and train on them.",
+        "--freeze",
     ),
 ]
 Device = Annotated[str, option("Model", "auto, cpu, cuda or mps.")]

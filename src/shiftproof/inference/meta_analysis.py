@@ -55,7 +55,7 @@ class RandomEffects:
 class Predictive:
     """Distribution of the true figure of a new domain: a mixture of normals.
 
-    `tau` and `mean` are the posterior means of τ and of μ.
+    `tau` is the posterior median of τ, and `mean` the posterior mean of μ.
     """
 
     weights: Numbers
@@ -65,8 +65,8 @@ class Predictive:
 
     @property
     def tau(self) -> float:
-        """Mean of τ."""
-        return float(self.weights @ self.taus)
+        """Median of τ; its mean can be that of the prior's long tail."""
+        return float(self.taus[np.searchsorted(self.weights.cumsum(), 0.5)])
 
     @property
     def mean(self) -> float:
