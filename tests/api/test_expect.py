@@ -14,8 +14,9 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 import shiftproof
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.inference.conformal import score_threshold
 from shiftproof.inference.estimates import EXPECTED
-from shiftproof.inference.expected import Expected, sentences
+from shiftproof.inference.expected import Comparison, Expected, sentences
 from shiftproof.inference.meta_analysis import predictive
 from shiftproof.reporting.forest import bar
 from shiftproof.training.outputs import Outputs
@@ -159,3 +160,57 @@ def test_the_command_line(
     assert "3 domains hardly show" in again
     code, _, error = shiftproof("expect", folder, "--at-least", "70")
     assert (code, error) == (2, "error: --at-least must be between 0 and 1, not 70\n")
+
+
+def test_a_new_site_beside_what_was_expected(
+    six: pd.DataFrame, each: Any, tmp_path: Path, shiftproof: Callable[..., tuple[int, str, str]]
+) -> None:
+    """A site like the others is inside, and one with random labels far below."""
+    folder, run = each.runs[5].folder.parent, each.runs[5].folder
+    kept = tmp_path / "alike"  # the ward that is unlike the others is left out
+    kept.mkdir()
+    for own in each.runs[:5]:
+        (kept / own.folder.name).symlink_to(own.folder)
+    site = six[six.ward == "a"].assign(ward="new")
+    site.to_csv(tmp_path / "new.csv", index=False)
+    site.assign(ill=1 - site.ill).to_csv(tmp_path / "odd.csv", index=False)
+    asked = ["--expected", kept, "--metric", "auroc", "--json"]
+    found = json.loads(shiftproof("evaluate", run, tmp_path / "new.csv", *asked)[1])
+    (inside,) = found["expected"]
+    assert inside["state"] == "inside"
+    assert inside["value"] == pytest.approx(found["domains"][0]["scores"]["auroc"])
+    _, text, _ = shiftproof("evaluate", run, tmp_path / "odd.csv", *asked[:-1])
+    assert "is below the range" in text
+    assert "look at what differs there" in text
+    code, _, error = shiftproof(
+        "evaluate", run, tmp_path / "new.csv", "--expected", tmp_path / "no"
+    )
+    assert code == 2
+    assert "holds no runs with held-out domains" in error
+    assert shiftproof("evaluate", run, tmp_path / "new.csv", "--expected", folder)[0] == 0
+
+
+def test_better_and_worse_than_expected() -> None:
+    assert Comparison("x", "log_loss", 2.0, 0.1, 0.9).state == "worse"
+    assert Comparison("x", "log_loss", 0.05, 0.1, 0.9).state == "better"
+    assert Comparison("x", "auroc", 0.95, 0.1, 0.9).state == "better"
+    assert Comparison("x", "calibration_slope", 3.0, 0.1, 0.9).state == "worse"
+
+
+def test_predict_adds_sets(
+    six: pd.DataFrame, each: Any, tmp_path: Path, shiftproof: Callable[..., tuple[int, str, str]]
+) -> None:
+    folder, run = each.runs[0].folder.parent, each.runs[0].folder
+    six[six.ward == "a"].drop(columns="ill").to_csv(tmp_path / "new.csv", index=False)
+    asked = ["predict", run, tmp_path / "new.csv", "--out", tmp_path / "out.csv"]
+    assert shiftproof(*asked, "--sets", "0.8", "--expected", folder)[0] == 0
+    found = pd.read_csv(tmp_path / "out.csv", dtype={"set": str}, keep_default_na=False)
+    threshold, promised = score_threshold(list(each.outputs.values()), 0.8)
+    assert promised
+    for name in "01":
+        inside = found["set"].str.split("|").map(lambda own, name=name: name in own)
+        assert (inside == (1 - found[f"p({name})"] <= threshold + 1e-6)).all()
+    _, _, error = shiftproof(*asked, "--sets", "0.9", "--expected", folder)
+    assert "sets of 0.9 need 9 held-out domains, and there are 6" in error
+    code, _, error = shiftproof(*asked, "--sets", "0.9")
+    assert (code, error) == (2, "error: --sets and --expected go together\n")

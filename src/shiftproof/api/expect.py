@@ -69,3 +69,13 @@ def runs_in(data: Data) -> dict[str, Outputs]:
                 )
             found[domain] = own
     return found
+
+
+def finished_runs(folder: Path) -> Path:
+    """Return a folder if it holds runs with held-out domains."""
+    if not runs_in(folder):
+        raise DataError(
+            f"{folder} holds no runs with held-out domains; train them with every domain held out"
+            " in turn"
+        )
+    return folder

@@ -27,14 +27,7 @@ def expect(
         ),
     ],
     algorithm: options.AlgorithmName = None,
-    metric: Annotated[
-        str,
-        option(
-            "Expectation",
-            "Score to show: accuracy, balanced_accuracy, auroc, average_precision, f1, log_loss,"
-            " brier, calibration_slope, calibration_intercept or calibration_error.",
-        ),
-    ] = "accuracy",
+    metric: options.Metric = "accuracy",
     at_least: Annotated[
         float | None,
         option("Expectation", "Threshold: print the probability that the next domain is worse."),

@@ -142,6 +142,24 @@ Freeze = Annotated[
 Device = Annotated[str, option("Model", "auto, cpu, cuda or mps.")]
 Precision = Annotated[str, option("Model", "fp32 or bf16.")]
 
+# --- what was expected ------------------------------------------------------------------------
+ExpectedRuns = Annotated[
+    Path | None,
+    option(
+        "Expectation",
+        "Folder that the runs of [bold]train --test-domain each[/] are in.",
+        metavar="FOLDER",
+    ),
+]
+Metric = Annotated[
+    str,
+    option(
+        "Expectation",
+        "Score to show: accuracy, balanced_accuracy, auroc, average_precision, f1, log_loss,"
+        " brier, calibration_slope, calibration_intercept or calibration_error.",
+    ),
+]
+
 # --- what is shown ----------------------------------------------------------------------------
 Quiet = Annotated[bool, option("Output", "Show no progress.", "--quiet", "-q")]
 AsJson = Annotated[bool, option("Output", "Print the result as JSON.", "--json")]

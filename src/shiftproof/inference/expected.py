@@ -28,7 +28,7 @@ from shiftproof.inference.estimates import (
     scale_of,
 )
 from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values, predictive
-from shiftproof.inference.scores import LOSSES, checked_metric, scores
+from shiftproof.inference.scores import LOSSES, TARGETS, checked_metric, scores
 from shiftproof.training.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class ExpectedScore:
         return 1 - below if self.metric in LOSSES else below
 
     def holds(self, own: Estimate) -> tuple[float, float]:
-        """Return the interval for an observed score with the sampling error of this one."""
+        """Return the interval of an observed score with the sampling error of `own`."""
         low, high = self.predictive.interval(self.level, own.variance)
         return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
 
@@ -250,6 +250,60 @@ def sentences(expected: Expected) -> list[str]:
             f"The probability that the next domain is {side} {expected.at_least:g} is {worse:.2g}."
         )
     return [*found, score.note] if score.note else found
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A score of a new domain beside the range expected of it, its sampling error included."""
+
+    domain: str
+    metric: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def state(self) -> str:
+        """`inside`, `worse` or `better` than expected."""
+        if self.low <= self.value <= self.high:
+            return "inside"
+        if self.metric in TARGETS:
+            return "worse"  # further from its target than domains before
+        return "worse" if (self.value > self.high) == (self.metric in LOSSES) else "better"
+
+    @property
+    def sentence(self) -> str:
+        """The comparison in words, and what to do."""
+        side = {True: "below", False: "above"}[self.value < self.low]
+        where = "inside" if self.state == "inside" else side
+        advice = {
+            "inside": "",
+            "worse": ": look at what differs there (`shiftproof diagnose`) before using the model",
+            "better": ": make sure that the model was not trained on these samples",
+        }[self.state]
+        name = self.metric.replace("_", " ")
+        return (
+            f"{self.domain}: {name} {self.value:.3g} is {where} the range {self.low:.3g} to"
+            f" {self.high:.3g} expected of a new domain{advice}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON values."""
+        return {**vars(self), "state": self.state}
+
+
+def compare(expected: Expected, domain: str, outputs: Outputs) -> Comparison | None:
+    """Return how a new domain compares with what was expected; None where it has no score."""
+    score = expected.headline
+    if (
+        next(iter(expected.outputs.values())).probabilities.shape[1]
+        != outputs.probabilities.shape[1]
+    ):
+        raise DataError("the held-out runs have another number of classes than the model")
+    own = estimate(expected.metric, outputs.probabilities, outputs.labels, expected.level)
+    if own is None:
+        return None
+    return Comparison(domain, expected.metric, own.value, *score.holds(own))
 
 
 def confusion(outputs: Outputs) -> list[list[int]]:
