@@ -12,6 +12,7 @@ from rich.console import Console
 
 from benchmarks.figure import Figure
 from benchmarks.growth import growth, overhead, startup
+from benchmarks.linear import linear
 from benchmarks.matching import estimate, matcher, penalty, step, table1
 from benchmarks.protocol import run
 from benchmarks.report import figures_table, performance_page
@@ -24,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "matcher": matcher,
     "estimate": estimate,
     "table1": table1,
+    "linear": linear,
     "run": run,
     "growth": growth,
     "overhead": overhead,

@@ -133,8 +133,8 @@ def page(tables: Sequence[dict[str, Any]]) -> str:
         f"Written by `python -m benchmarks.expect`. Each table is trained by {algorithms}, every"
         " domain held out in turn. Then each domain plays the next one: intervals of 95% come from"
         " the scores of all other domains. Coverage: the share of domains whose score is inside."
-        " Width: mean length of the interval. Each cell has both. The models that give the scores of"
-        " the other domains were trained on the next one too, among all others.",
+        " Width: mean length of the interval. Each cell has both. The models that give the scores"
+        " of the other domains were trained on the next one too, among all others.",
         "",
         *(f"- *{method}*: {text}." for method, text in METHODS.items()),
     ]

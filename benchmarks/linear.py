@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.measure import Figure
+from benchmarks.figure import Figure
 from shiftproof.learners.linear import PATH
 from shiftproof.learners.logistic import logistic_path
 
@@ -54,7 +54,7 @@ def _features() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _scikit_learn(x: np.ndarray, y: np.ndarray, domain: np.ndarray) -> np.ndarray:
     """Return coefficients [penalties, domains, classes, features], each path with warm starts."""
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
     found = np.empty((len(PATH), DOMAINS, CLASSES, x.shape[1]))
     for held in range(DOMAINS):

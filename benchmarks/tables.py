@@ -114,7 +114,9 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
             [o["seconds"] for o in outcomes if (o["data"], o["algorithm"]) == (table, a)]
             for a in ALGORITHMS
         ]
-        lines.append(f"| {table} | " + " | ".join(f"{fmean(s):.0f} s" if s else "–" for s in seconds) + " |")
+        lines.append(
+            f"| {table} | " + " | ".join(f"{fmean(s):.0f} s" if s else "–" for s in seconds) + " |"
+        )
     lines += ["", "## Weights of the members of `best`, mean over domains and seeds", ""]
     for table in tables:
         found = [o["members"] for o in outcomes if (o["data"], o["algorithm"]) == (table, "best")]

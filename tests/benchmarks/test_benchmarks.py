@@ -17,7 +17,6 @@ from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.figure import Figure, can_measure_memory, peak_bytes
 from benchmarks.report import performance_page
 from shiftproof.core.types import Task
-from shiftproof.learners.algorithms import disagreement
 from shiftproof.matching import gradients
 from shiftproof.paper.measure import allocated_peak, medians, ratio_of, seconds_in_turn
 from shiftproof.paper.running_time import batch_for, built
@@ -98,7 +97,6 @@ def test_no_user_of_the_matcher_holds_the_gradients_of_a_linear_head(
 ) -> None:
     """What is held and what a step allocates at most, against IDM's."""
     monkeypatch.setattr(gradients, "BLOCK", 1 << 14)
-    monkeypatch.setattr(disagreement, "BLOCK", 1 << 14)
     for name, size in {"DOMAINS": 3, "BATCH": 32, "FEATURES": 256, "CLASSES": 60}.items():
         monkeypatch.setattr(matching, name, size)
     task, batch = matching.matcher_problem()

@@ -28,8 +28,8 @@ from shiftproof.training.tensorboard import TensorBoard
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
-# How long `best` may try candidates, over all runs of a call.
-DEFAULT_BUDGET = "5m"
+# How long `best` may try candidates: so many seconds over all runs of a call, or for each of many.
+DEFAULT_BUDGET, BUDGET_A_RUN = 300, 30
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def train(
             `best` for tables, arrays and features, and `idm-auto` for images.
         test_domains: domains kept out of training; none trains on all of them.
         hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults.
-        budget: time for `best` to try candidates in: seconds, or like 30s, 5m or 1h; 5m by
-            default.
+        budget: time for `best` to try candidates in: seconds, or like 30s, 5m or 1h.  By default
+            5m, or 30s for each domain held out if that is more.
         steps: number of updates.
         seed: seed of starting weights, batches and noise.
         data_seed: seed of generated data and of the splits; `seed` by default.
@@ -255,7 +255,7 @@ def with_budget(
     if budget is None:
         if not is_best or "budget" in hparams:
             return hparams
-        budget = DEFAULT_BUDGET
+        budget = max(DEFAULT_BUDGET, BUDGET_A_RUN * runs)
     elif not is_best:
         raise InvalidValue(f"`budget` is for best, not for {algorithm}")
     elif "budget" in hparams:

@@ -74,7 +74,8 @@ Budget = Annotated[
     str | None,
     option(
         "Training",
-        "Time for best to try candidates in, over all domains held out: 30s, 5m (default), 1h.",
+        "Time for best to try candidates in, over all domains held out: 30s, 5m or 1h; default"
+        " 5m, or 30s a domain if that is more.",
         metavar="TIME",
     ),
 ]

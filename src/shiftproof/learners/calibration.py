@@ -37,6 +37,12 @@ def fit_temperature(predicted: np.ndarray, y: np.ndarray, weights: np.ndarray) -
     return float(np.exp(-found.x))
 
 
+def calibrated_risk(predicted: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """Return the weighted log loss at the best temperature."""
+    temperature = fit_temperature(predicted, y, weights)
+    return -float(weights @ _log_tempered(predicted, temperature)[np.arange(len(y)), y])
+
+
 def _log_tempered(predicted: np.ndarray, temperature: float) -> np.ndarray:
     logs: np.ndarray = log_softmax(np.log(np.maximum(predicted, SMALLEST)) / temperature, axis=1)
     return logs

@@ -13,14 +13,16 @@ import numpy as np
 
 from shiftproof.core.space import Float, hparam
 from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.calibration import calibrated_risk
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
 from shiftproof.learners.encoding import encoder
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.judging import judge, single
-from shiftproof.learners.logistic import logistic_path, probabilities
+from shiftproof.learners.logistic import logistic_path, logistic_solutions, probabilities
 from shiftproof.learners.samples import Samples
 
+PATIENCE = 3
 # From no penalty worth the name to one that leaves little but the class shares, for columns of
 # variance 1.
 PATH = tuple(float(alpha) for alpha in np.geomspace(1e-5, 10, 20))
@@ -53,22 +55,33 @@ class LinearCandidate(Candidate):
     def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
         """Predict all folds from one path, whose rows of sample weights leave out a fold each.
 
-        Columns are scaled once, by all rows: the penalty is judged, not the scale.
+        Columns are scaled once, by all rows: the penalty is judged, not the scale.  The path ends
+        where `PATIENCE` weaker penalties in a row did worse; still weaker ones, which take the
+        longest, count as the last.
         """
         rows = encoder(samples, ranks=self.ranks).fit_transform(samples.x)
         names = np.unique(folds)
         weights = np.stack([np.where(folds != fold, 1.0, 0.0) for fold in names])
         if self.balance_domains:
             weights = weights * samples.balanced()
-        # Predictions change by less than this many digits are worth.
-        path = logistic_path(rows, samples.y, samples.classes, weights, self.variants, 1e-5)
         found = np.empty((len(self.variants), len(samples), samples.classes))
-        for place, fold in enumerate(names):
-            held = folds == fold
-            for variant in range(len(self.variants)):
-                coefficients = path.coefficients[variant, place]
-                intercepts = path.intercepts[variant, place]
-                found[variant, held] = probabilities(rows[held], coefficients, intercepts)
+        shares = samples.balanced()
+        risks: list[float] = []
+        # Predictions change by less than the tolerance's digits are worth.
+        solutions = logistic_solutions(
+            rows, samples.y, samples.classes, weights, self.variants, tolerance=1e-5
+        )
+        for variant, (coefficients, intercepts) in solutions:
+            for place, fold in enumerate(names):
+                held = folds == fold
+                found[variant, held] = probabilities(
+                    rows[held], coefficients[place], intercepts[place]
+                )
+            risks.append(calibrated_risk(found[variant], samples.y, shares))
+            if len(risks) - 1 - int(np.argmin(risks)) >= PATIENCE:
+                weaker = np.array(self.variants) < self.variants[variant]
+                found[weaker] = found[variant]
+                break
         return found
 
     def fit(self, train: Samples, variant: float, seed: int) -> Any:

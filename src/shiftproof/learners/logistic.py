@@ -21,7 +21,7 @@ Three things make a path of penalties for every held-out domain cheap:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +67,25 @@ def logistic_path(
     >>> path.coefficients.round(3).tolist(), path.intercepts.round(3).tolist()
     ([[[[0.408]]]], [[[-0.815]]])
     """
+    found: list[tuple[np.ndarray, np.ndarray]] = [None] * len(penalties)  # type: ignore[list-item]
+    for place, solution in logistic_solutions(x, y, classes, weights, penalties, tolerance):
+        found[place] = solution
+    return LogisticPath(*(np.stack(parts) for parts in zip(*found, strict=True)))
+
+
+def logistic_solutions(
+    x: np.ndarray,
+    y: np.ndarray,
+    classes: int,
+    weights: np.ndarray,
+    penalties: Sequence[float],
+    tolerance: float = 1e-8,
+) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]]:
+    """Yield the solutions of `logistic_path` from the strongest penalty to the weakest.
+
+    Each comes with the position of its penalty: coefficients [weightings, c, d] and intercepts
+    [weightings, c].
+    """
     alphas = np.asarray(penalties, dtype=np.float64)
     weights = np.asarray(weights, dtype=np.float64)
     if (alphas <= 0).any():
@@ -77,11 +96,9 @@ def logistic_path(
     weights = weights[:, used] / weights[:, used].sum(axis=1, keepdims=True)
     problem = _Problem(np.asarray(x, dtype=np.float64)[used], y[used], classes, weights)
     theta = np.zeros(problem.shape)
-    found: list[tuple[np.ndarray, np.ndarray]] = [None] * len(alphas)  # type: ignore[list-item]
     for place in np.argsort(-alphas):
         theta = problem.solve(theta, alphas[place], tolerance)
-        found[place] = problem.in_columns(theta)
-    return LogisticPath(*(np.stack(parts) for parts in zip(*found, strict=True)))
+        yield int(place), problem.in_columns(theta)
 
 
 class _Problem:

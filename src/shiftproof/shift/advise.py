@@ -133,7 +133,7 @@ def _no_concept(states: Mapping[str, State]) -> tuple[Choice, Choice | None]:
             "found": " class by class (over all samples it would pull classes onto each other,"
             " since their proportions differ)",
             "none": "",
-        }.get(states["label"], ", in the way that `auto` decides")
+        }.get(states["label"], " class by class (their proportions may differ)")
         + ", at a strength that does not depend on the scale of the features."
     )
     hparams = {"gradient_weight": gradients, **_representations(states["label"])}
@@ -142,7 +142,7 @@ def _no_concept(states: Mapping[str, State]) -> tuple[Choice, Choice | None]:
 
 def _representations(label: State) -> dict[str, str]:
     """Return how to match representations, given what is known of the label proportions."""
-    within = {"found": "class", "none": "all"}.get(label, "auto")
+    within = "all" if label == "none" else "class"
     return {"representation_weight": "auto", "match_within": within}
 
 

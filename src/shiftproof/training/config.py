@@ -197,7 +197,9 @@ def configure(
         holdout = 0.0 if learner.exact else 0.2
     if learner.exact:  # one step fits it, and no network is built
         if backbone is not None:
-            raise InvalidValue(f"{algorithm} has no network: leave out `backbone`")
+            raise InvalidValue(
+                f"{algorithm} has no network: leave out `backbone`, or choose another `algorithm`"
+            )
         backbone, steps, eval_every = NO_NETWORK, 1, 0
         evaluate = [name for name in evaluate if holdout > 0 or name != "train-out"]
         declared: tuple[type, ...] = (learner.Hparams,)

@@ -20,6 +20,7 @@ from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.learners.estimator import EstimatorAlgorithm
 from shiftproof.learners.exact import Exact
 from shiftproof.models.base import Network
@@ -30,6 +31,7 @@ from shiftproof.training.device_series import DeviceSeries
 from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_evaluation
 from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.load_run import fitted_preparation
+from shiftproof.training.looks import held_out_sets
 from shiftproof.training.outputs import Outputs, outputs_of
 from shiftproof.training.records import Record
 from shiftproof.training.rows import samples_of
@@ -75,6 +77,11 @@ class Trainer:
             seed = stream_seed(config.seed, "sampler")
             self.sampler = BatchSampler(domains, trained_on, size, seed)
         self.evaluation = plan_evaluation(config, dataset, self.splits)
+        self.looks = self.algorithm.looks(config.steps)
+        self.looked_at: list[EvaluationSet] = []
+        if self.looks:
+            batch = sum(size or len(part) for part in trained_on)
+            self.looked_at = held_out_sets(config, dataset, self.splits, batch, len(self.looks))
         self._batches: Generator[Batch, None, None] | None = None
         torch.manual_seed(stream_seed(config.seed, "noise"))
         self.algorithm.train()
@@ -88,10 +95,22 @@ class Trainer:
             with self._autocast():
                 measured = self.algorithm.update(batch)
         self.step += 1
+        if self.step in self.looks:
+            self._look()
         self.average.follow(self.step)
         for name, value in measured.items():
             self.pending.setdefault(name, DeviceSeries()).append(value)
         return measured
+
+    def _look(self) -> None:
+        """Show the algorithm its outputs on the held-out parts of the training domains."""
+        with self._autocast():
+            scores = [
+                evaluate(self.algorithm, subset, self.workers, keep_outputs=True)
+                for subset in self.looked_at
+            ]
+        held_out = HeldOut.of([score.outputs for score in scores if score.outputs is not None])
+        self.algorithm.look(held_out, last=self.step == self.config.steps)
 
     def _next_batch(self) -> Batch:
         if self._batches is None:

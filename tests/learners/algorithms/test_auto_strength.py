@@ -1,109 +1,99 @@
-"""Strengths that set themselves: what they do not depend on, and what they see."""
+"""Automatic strength: when it looks, what it decides, and what a run ends with."""
 
 from __future__ import annotations
 
-import math
-
+import numpy as np
 import pytest
 import torch
-from scipy.stats import entropy
 from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import resolve
 from shiftproof.core.types import Batch, Task
+from shiftproof.data import Domain, DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.algorithms.auto_strength import (
-    ENDS,
-    FADES,
-    MILD,
-    REPRESENTATIONS,
-    STRONG,
-    LabelShift,
-    ShareOfGuess,
-    Strength,
-    Unit,
+    ALPHA,
+    FACTOR,
+    LOOKS,
+    AutoStrength,
+    Verdict,
+    planned_looks,
 )
-from shiftproof.matching.moving import MovingMatch
-from shiftproof.testing.harness import problem
+from shiftproof.learners.algorithms.concept_test import HeldOut
+from shiftproof.matching.pdm import pdm
+from shiftproof.testing.harness import first_difference, problem
 from shiftproof.training.config import configure
+from shiftproof.training.looks import SHARE
 from shiftproof.training.preflight import preflight_notes
 from shiftproof.training.trainer import Trainer
 
 
-def points(seed: int = 0, domains: int = 2, size: int = 16) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(domains, size, 3, generator=generator, dtype=torch.float64)
-    return x + torch.arange(domains).view(-1, 1, 1)
+def outputs(
+    slopes: tuple[float, float], *, n: int = 4000, seed: int = 0, reads: float = 1.0
+) -> HeldOut:
+    """Two domains in which a logit z means the log odds slope · z; `reads` 0 tells nothing."""
+    rng = np.random.default_rng(seed)
+    z, d = rng.normal(0, 2, 2 * n), np.repeat([0, 1], n)
+    odds = reads * np.array(slopes)[d] * z
+    y = (rng.random(2 * n) < 1 / (1 + np.exp(-odds))).astype(np.int64)
+    return HeldOut(np.stack([-z / 2, z / 2], axis=1), y, d)
 
 
-def unit_of(unit: Unit, x: Tensor, risk: float) -> Tensor:
-    variance = x.detach().flatten(0, 1).var(dim=0, correction=0).mean()
-    return unit(variance, torch.tensor(risk))
+SHIFT, SAME, EMPTY = outputs((1.5, 0.5)), outputs((1.0, 1.0)), outputs((1.0, 1.0), reads=0.0)
 
 
-# --- the unit ---------------------------------------------------------------------------------
+# --- the decision -----------------------------------------------------------------------------
 
 
-def test_a_unit_is_risk_over_variance():
-    x = points()
-    unit = unit_of(Unit(0.0, 2, corrected=True), x, 3.0)
-    expected = 3.0 / x.flatten(0, 1).numpy().var(axis=0).mean()
-    assert unit.item() == pytest.approx(expected, rel=1e-6)
+def test_looks_are_planned_evenly_and_end_with_the_run():
+    looks = planned_looks(1500, 5001)
+    assert looks[0] == 1500
+    assert looks[-1] == 5001
+    assert len(looks) == LOOKS + 1
+    gaps = np.diff(looks)
+    assert gaps.max() - gaps.min() <= 1
+    assert planned_looks(0, 5) == (1, 2, 3, 4, 5)
+    assert planned_looks(5, 5) == ()
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_features_of_another_scale_get_the_same_pull(order):
-    def pull(scale: float) -> float:
-        x = scale * points()
-        unit = unit_of(Unit(0.0, order, corrected=True), x, 1.0)
-        return float((unit * MovingMatch(0.0, order)(x)).detach())
-
-    assert pull(1e3) == pytest.approx(pull(1.0), rel=1e-5)
+def test_matching_begins_with_a_shift_and_not_before():
+    strength = AutoStrength()
+    assert strength.look(SAME) is Verdict.NOTHING
+    assert not strength.matches
+    assert strength.look(SHIFT) is Verdict.BEGIN
+    assert strength.kappa == 1
 
 
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("corrected", [True, False])
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.95])
-def test_the_pull_on_a_point_does_not_depend_on_the_memory(gamma, corrected, order):
-    match, unit = (
-        MovingMatch(gamma, order, corrected=corrected),
-        Unit(gamma, order, corrected=corrected),
-    )
-    x = points().requires_grad_()
-    for _ in range(400):  # the same points again and again: the average is what it averages
-        penalty, weight = match(x), unit_of(unit, x, 1.0)
-    (found,) = torch.autograd.grad(weight * penalty, x)
-    (expected,) = torch.autograd.grad(
-        unit_of(Unit(0.0, order, corrected=True), x, 1.0) * MovingMatch(0.0, order)(x), x
-    )
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-9)
+def test_it_doubles_while_the_test_rejects_and_goes_back_when_nothing_is_left():
+    strength = AutoStrength()
+    for expected in (1, FACTOR, FACTOR**2):
+        strength.look(SHIFT)
+        assert strength.kappa == expected
+    strength.look(SAME)
+    assert strength.kappa == FACTOR**2
+    assert strength.look(EMPTY) is Verdict.BACK
+    assert strength.kappa == FACTOR
+    strength.look(SHIFT)
+    assert strength.kappa == FACTOR  # not again to where it ran away
 
 
-def test_it_fades_with_the_risk():
-    unit = Unit(0.0, 2, corrected=True)
-    before = unit_of(unit, points(), 1.0)
-    for _ in range(400):
-        after = unit_of(unit, points(), 0.01)
-    assert after.item() == pytest.approx(before.item() / 100, rel=1e-3)
+def test_the_best_look_means_the_same_everywhere_and_tells_of_the_label():
+    strength = AutoStrength()
+    found = [strength.look(each) for each in (SHIFT, SAME, SHIFT, outputs((0.3, 0.3), seed=1))]
+    assert found == [Verdict.BEGIN, Verdict.BEST, Verdict.NOTHING, Verdict.NOTHING]
 
 
-# --- label shift ------------------------------------------------------------------------------
-
-
-def test_label_shift_by_its_information():
-    """0.5 and 0.5 ± d: I(Y;D) crosses a thousandth of a nat between d = 0.02 and d = 0.04."""
-    for d, expected in ((0.02, False), (0.04, True)):
-        shares = [[0.5 + d, 0.5 - d], [0.5 - d, 0.5 + d]]
-        assert bool(math.log(2) - entropy(shares[0]) > 1e-3) is expected
-        ones = [round(1e5 * share[1]) for share in shares]
-        y = torch.stack([(torch.arange(100_000) < count).long() for count in ones])
-        assert bool(LabelShift(2, 2)(y)) is expected
-
-
-def test_few_labels_are_not_believed():
-    assert not LabelShift(2, 2)(torch.tensor([[0, 1, 1, 1], [0, 0, 1, 1]]))
-    assert not LabelShift(1, 2)(torch.tensor([[0, 1, 1, 1]]))
+def test_looks_in_a_run_without_shift_call_at_most_at_the_level():
+    """Twenty looks at outputs that vary a little from look to look, 60 runs."""
+    calls = 0
+    for run in range(60):
+        first, strength = outputs((1, 1), n=100, seed=run), AutoStrength()
+        for look in range(LOOKS):
+            noise = np.random.default_rng([run, look]).normal(0, 0.5, first.logits.shape)
+            strength.look(first._replace(logits=first.logits + noise))
+        calls += strength.matches
+    assert calls <= 60 * ALPHA + 3 * (60 * ALPHA) ** 0.5
 
 
 # --- in IDM -----------------------------------------------------------------------------------
@@ -124,113 +114,179 @@ def build(name: str, **hparams: object) -> nn.Module:
 def batch(seed: int) -> Batch:
     generator = torch.Generator().manual_seed(seed)
     y = torch.randint(2, (2, 64), generator=generator)
-    return Batch(points(seed, size=64).float() + y.unsqueeze(-1), y)
+    x = torch.randn(2, 64, 3, generator=generator) + y.unsqueeze(-1)
+    return Batch(x + torch.arange(2).view(-1, 1, 1), y)
 
 
-def test_idm_adds_what_the_weights_say():
-    idm = build("idm-auto", gradient_warmup=0)
-    idm.extensions.strength.disagreement.level.fill_(1)
-    losses = idm.objective(batch(0))
-    parts = losses.parts
-    expected = (
-        parts["risk"]
-        + parts["gradient_weight"] * parts["gradient_penalty"]
-        + parts["representation_weight"] * parts["representation_penalty"]
-    )
-    torch.testing.assert_close(losses.total, expected)
-    assert losses.total > parts["risk"]
-
-
-def test_one_weight_may_be_fixed():
-    idm = build("idm", gradient_weight="auto", representation_weight=7, gradient_warmup=0)
-    parts = (losses := idm.objective(batch(0))).parts
-    expected = parts["risk"] + 7 * parts["representation_penalty"]
-    torch.testing.assert_close(losses.total, expected)
-
-
-def test_where_domains_agree_it_is_erm_to_the_last_bit():
+def test_before_matching_it_is_erm_to_the_last_bit():
     erm, auto = build("erm"), build("idm-auto", gradient_warmup=2)
     for seed in range(6):
         one, other = erm.update(batch(seed)), auto.update(batch(seed))
         assert torch.equal(one["loss"], other["loss"])
-    for mine, theirs in zip(erm.head.parameters(), auto.head.parameters(), strict=True):
+        assert "gradient_penalty" not in other
+        auto.look(SAME, last=False)
+    for mine, theirs in zip(erm.parameters(), auto.parameters(), strict=True):
         assert torch.equal(mine, theirs)
 
 
-def strength_of(level: int) -> Strength:
-    strength = Strength(Unit(0.0, 2, corrected=True), Unit(0.0, 2, corrected=True))
-    strength.disagreement.level.fill_(level)
-    return strength
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+@pytest.mark.parametrize("variant", ["authors", "paper"])
+def test_the_first_unit_makes_the_penalty_as_large_as_the_risk(variant, scale):
+    """With a memory γ, the pull on the newest points is that of 1 / (1 − γ) batches."""
+    auto = build("idm-auto", gradient_warmup=0, variant=variant, gradient_ema=0.8)
+    with torch.no_grad():
+        auto.featurizer.weight *= scale
+        auto.featurizer.bias *= scale
+        auto.head.weight /= scale
+    auto.look(SHIFT, last=False)
+    parts = auto.objective(batch(0)).parts
+    inputs = auto.features(batch(0))
+    from shiftproof.matching.gradients import gradients_of
+
+    own = pdm(gradients_of(auto.head, inputs, batch(0).y, auto.head(inputs)))
+    unit = auto.extensions.strength.units["gradient"]
+    assert unit * own.item() == pytest.approx(0.2 * parts["risk"].item(), rel=1e-4)
 
 
-def weights(strength: Strength, scale: float, share: float, calls: int = 1) -> tuple[float, float]:
-    """Both weights after so many calls with the same points, at a share of a guess's risk."""
-    generator = torch.Generator().manual_seed(0)
-    y = torch.arange(32).expand(2, -1) % 2
-    g, r = (torch.randn(2, 32, 4, generator=generator) for _ in range(2))
-    risk = torch.tensor(share * math.log(2))
-    for _ in range(calls):
-        found = strength(scale * g, r, y, risk, 2, generator, warm=False)
-    return found[0].item(), found[1].item()
+def test_the_loss_has_the_penalty_with_its_weight():
+    auto = build("idm-auto", gradient_warmup=0)
+    auto.look(SHIFT, last=False)
+    auto.update(batch(0))
+    auto.look(SHIFT, last=False)
+    losses = auto.objective(batch(1))
+    weight = 2 * auto.extensions.strength.units["gradient"]
+    expected = losses.parts["risk"] + weight * losses.parts["gradient_penalty"]
+    torch.testing.assert_close(losses.total, expected)
+    assert losses.parts["strength"] == 2
 
 
-def test_the_level_sets_both_weights():
-    found = [weights(strength_of(level), 1.0, 0.5) for level in (0, 1)]
-    unit, other = found[1][0] / MILD, found[1][1] / REPRESENTATIONS
-    assert found[0] == (0, 0)
-    assert unit > 0
-    assert other > 0
-    strong = strength_of(2)
-    strong.strong_unit.fill_(unit)
-    assert weights(strong, 1.0, 0.5) == pytest.approx((STRONG * unit, REPRESENTATIONS * other))
+def test_the_last_look_restores_the_best_weights():
+    auto = build("idm-auto", gradient_warmup=0)
+    auto.look(SHIFT, last=False)
+    auto.update(batch(0))
+    auto.look(SAME, last=False)
+    best = [weight.clone() for weight in auto.parameters()]
+    auto.update(batch(1))
+    auto.look(SHIFT, last=True)
+    assert all(map(torch.equal, best, auto.parameters()))
 
 
-def test_a_strong_weight_keeps_its_unit_and_leaves_the_classifier_its_share():
-    strength = strength_of(1)
-    mild = weights(strength, 1.0, 0.5, 400)[0]
-    strong = mild * STRONG / MILD
-    strength.disagreement.level.fill_(2)
-    assert weights(strength, 1.0, 0.5, 400)[0] == pytest.approx(strong, rel=1e-4)
-    assert weights(strength, 0.1, 0.5, 400)[0] == pytest.approx(strong, rel=1e-4)
-    halfway = (FADES + ENDS) / 2
-    assert weights(strength, 1.0, halfway, 400)[0] == pytest.approx(strong / 2, rel=1e-3)
-    assert weights(strength, 1.0, 0.99, 400)[0] == 0
-    strength.disagreement.level.fill_(1)
-    assert weights(strength, 0.1, 0.5, 400)[0] == pytest.approx(100 * mild, rel=1e-3)
+def test_matching_that_runs_away_goes_back_to_where_it_began():
+    auto = build("idm-auto", gradient_warmup=0)
+    auto.update(batch(0))
+    auto.look(SHIFT, last=False)
+    start = [weight.clone() for weight in auto.parameters()]
+    auto.update(batch(1))
+    auto.look(EMPTY, last=False)
+    assert all(map(torch.equal, start, auto.parameters()))
+    assert auto.extensions.strength.kappa == 1 / FACTOR
+    assert not auto.optimizers["main"].state
+    assert auto.terms["gradient"].match.sums is None
 
 
-def test_the_share_of_a_guess():
-    share = ShareOfGuess()
-    y = torch.tensor([[0, 0, 0, 1], [2, 0, 0, 1]])
-    for _ in range(2):
-        found = share(torch.tensor(0.3), y, 4)
-    assert found.item() == pytest.approx(0.3 / entropy([5, 2, 1]), rel=1e-5)
+def test_the_last_look_is_too_late_to_begin():
+    auto = build("idm-auto", gradient_warmup=0)
+    before = [weight.clone() for weight in auto.parameters()]
+    auto.look(SHIFT, last=True)
+    assert not auto.extensions.strength.matches
+    assert all(map(torch.equal, before, auto.parameters()))
+
+
+def test_all_of_it_is_state():
+    one, other = (build("idm-auto", gradient_warmup=0) for _ in range(2))
+    one.look(SHIFT, last=False)
+    one.update(batch(0))
+    one.look(SAME, last=False)
+    other.load_training_state(one.training_state())
+    for algorithm in (one, other):
+        algorithm.update(batch(1))
+        algorithm.look(SHIFT, last=True)
+    assert first_difference(one.training_state(), other.training_state()) is None
 
 
 def test_idm_with_words_is_idm_auto():
-    words = dict.fromkeys(("gradient_weight", "representation_weight", "match_within"), "auto")
-    one, other = build("idm", **words), build("idm-auto")
+    words = {"gradient_weight": "auto", "gradient_ema": 0.8, "match_representations": False}
+    one = build("idm", gradient_warmup=0, **words)
+    other = build("idm-auto", gradient_warmup=0)
     for seed in range(3):
         assert torch.equal(one.update(batch(seed))["loss"], other.update(batch(seed))["loss"])
+        one.look(SHIFT, last=False)
+        other.look(SHIFT, last=False)
 
 
-def test_within_classes_only_where_shares_differ():
-    """The same points under other labels: matched as one, or class by class."""
-    alike, apart = batch(0), batch(0)
-    alike = alike._replace(y=torch.arange(64).expand(2, -1) % 2)
-    apart = apart._replace(y=(torch.arange(64) < torch.tensor([[8], [56]])).long())
-    settings = {"gradient_weight": 0, "representation_weight": 1}
-    for given, chosen in ((alike, "all"), (apart, "class")):
-        auto, same = (
-            build("idm", match_within=within, **settings).objective(given).parts
-            for within in ("auto", chosen)
-        )
-        torch.testing.assert_close(auto["representation_penalty"], same["representation_penalty"])
+def test_an_automatic_representation_weight_waits_too():
+    idm = build("idm", gradient_weight=0, representation_weight="auto", gradient_warmup=0)
+    parts = idm.objective(batch(0)).parts
+    assert "representation_penalty" not in parts
+    idm.look(SHIFT, last=False)
+    losses = idm.objective(batch(0))
+    torch.testing.assert_close(losses.total, 2 * losses.parts["risk"])
 
 
 def test_a_memory_and_classes_do_not_go_together():
     with pytest.raises(InvalidValue, match="set `representation_ema=0`"):
         build("idm", match_within="class", representation_ema=0.5)
+
+
+# --- in a run ---------------------------------------------------------------------------------
+
+
+def coloured(n: int = 5000) -> DomainDataset:
+    """A feature agrees with the label in 95%, 70% and 5% of the samples; another in 75%."""
+    rng = np.random.default_rng(0)
+    domains = []
+    for name, agreement in (("95%", 0.95), ("70%", 0.7), ("5%", 0.05)):
+        y = rng.random(n) < 0.5
+        cells = [np.where(rng.random(n) < a, y, ~y) for a in (agreement, 0.75)]
+        x = torch.tensor(np.stack(cells, axis=1), dtype=torch.float32)
+        domains.append(Domain(name, x, torch.tensor(y).long()))
+    return DomainDataset("coloured", tuple(domains), ("0", "1"), "table", "mlp", eval_every=0)
+
+
+def trained(algorithm: str, data: DomainDataset, **settings: object) -> Trainer:
+    late = {} if algorithm == "erm" else {"gradient_warmup": 100}
+    config = configure(
+        data, algorithm, test_domains=[data.domain_names[-1]], steps=200, device="cpu",
+        hparams={"hidden": 8, "lr": 0.01, "batch_size": 512, **late},
+        **settings,
+    )  # fmt: skip
+    trainer = Trainer(config, data)
+    for _ in range(200):
+        trainer.advance()
+    return trainer
+
+
+def test_a_run_looks_at_held_out_samples_only_and_begins_to_match():
+    data = coloured()
+    trainer = trained("idm-auto", data)
+    assert trainer.algorithm.extensions.strength.matches
+    held_out = {
+        name: set(split.out) for name, split in zip(data.domain_names, trainer.splits, strict=True)
+    }
+    assert [subset.domain.name for subset in trainer.looked_at] == ["95%", "70%"]
+    assert all(set(s.index) <= held_out[s.domain.name] for s in trainer.looked_at)
+    looked = sum(len(subset.index) for subset in trainer.looked_at)
+    assert looked <= max(2 * 512, SHARE * 200 * 2 * 512 / len(trainer.looks))
+
+
+def test_identical_domains_train_as_erm():
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.standard_normal((900, 4)), dtype=torch.float32)
+    y = (x[:, 0] + torch.randn(900, generator=torch.Generator().manual_seed(0)) > 0).long()
+    parts = [Domain(str(i), x[i::3], y[i::3]) for i in range(3)]
+    data = DomainDataset("same", tuple(parts), ("0", "1"), "table", "mlp", eval_every=0)
+    erm, auto = trained("erm", data), trained("idm-auto", data)
+    assert not auto.algorithm.extensions.strength.matches
+
+    def weights(trainer: Trainer) -> list[Tensor]:
+        return [*trainer.algorithm.featurizer.parameters(), *trainer.algorithm.head.parameters()]
+
+    assert all(map(torch.equal, weights(erm), weights(auto)))
+
+
+def test_without_held_out_samples_it_says_what_to_do():
+    with pytest.raises(InvalidValue, match="set `holdout` above 0"):
+        trained("idm-auto", coloured(60), holdout=0.0, evaluate=["test-in"])
 
 
 def test_matching_that_never_begins_is_said():

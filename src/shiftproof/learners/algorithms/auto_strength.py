@@ -1,149 +1,141 @@
-"""How strongly to match, decided while training: `auto` for λ₁, λ₂ and `match_within`.
+"""How strongly to match, decided on the held-out parts of the training domains: `auto`.
 
-A fixed λ has another meaning for every network and dataset: the penalty scales with the square of
-the features, and how much it may cost depends on the risk.  So both weights are
+Training begins as ERM.  From the end of the warm-up on, `LOOKS` looks are planned, evenly over the
+rest of the run.  Each takes the outputs on held-out samples and tests whether they mean the same in
+every domain (`concept_test`).
 
-    λ = κ · L̄ / σ²,
+**Whether.**  Matching begins at the first look with p ≤ `ALPHA` / `LOOKS`, and Adam restarts there.
+Until then nothing that was trained depends on a look, so by Bonferroni's inequality a run without
+concept shift begins to match with a chance of at most `ALPHA`.  A run that does not begin is ERM,
+to the last bit.
 
-with L̄ a moving average of the risk and σ² one of the mean variance per dimension of what is
-matched.  κ has no unit, and matching weakens as the risk falls.
+**How strongly.**  A fixed λ has another meaning for every network and dataset.  So
 
-κ depends on whether the mean gradients of the domains disagree (`disagreement`).  Both weights are
-0 while signal ≤ 3 · noise: without disagreement, training equals ERM to the last bit.  Above, κ is
-`REPRESENTATIONS` for λ₂, and for λ₁ it is `MILD`, or `STRONG` if also signal > 10 · noise and
-signal − noise > 0.0015 · tr Var(G).  Two limits depend on the share of the risk in that of a guess,
-L̄ / H(Y):
+    λ = κ · (1 − γ)^(p−1) · L₀ / P₀,
 
-- below 0.05 the samples are memorised, and their gradients say nothing;
-- from 0.87 to 0.93 a strong weight falls to 0: matching may remove most of what colour, site or
-  season contributes, but not all that the classifier knows.
+with L₀ and P₀ the risk and PDM of order p of the first batch that is matched.  The factor cancels
+the memory γ, which adds up 1 / (1 − γ) batches.  κ = 1 makes the penalty as large as the risk.  The
+unit is fixed at that step: gradients that become alike become small, and a unit that followed them
+would grow without bound.  At every look that rejects again, κ is doubled, so
+it is at most 2^`LOOKS`.  If less than `LEFT` of the information on the label is left that there was
+before matching, matching has run away: κ is halved and from then on not raised above that, and
+training goes back to the weights before matching.  Gradients are matched with
+those of earlier batches alone (`matching.cross`): of a strong penalty, what batches differ in by
+chance would be the larger part.  A representation weight `auto` keeps κ = 1.
 
-A strong weight keeps the unit L̄ / σ² of the step at which it began.  As gradients become alike they
-become small, and a unit that followed them would grow without bound.
+**Which weights.**  A penalty many times as large as the risk does not settle: the features that it
+removes come and go.  So the weights of the look with the largest
+
+    max(p, ALPHA / LOOKS) · (H − R)
+
+are kept, and the run ends with them.  H − R is the information in nats that the outputs hold on the
+label: H is the risk of a guess by the class shares, R the risk of the calibrated outputs.  p is how
+well "it means the same in every domain" agrees with the samples; what the test rejects is not
+ordered by how small its p is.  The weights before matching take part, and those of a look that had
+run away do not.  So matching that gains nothing is undone.
 """
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+import math
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
 
-from shiftproof.learners.algorithms.disagreement import Disagreement
-from shiftproof.matching.gradients import LinearGradients
-from shiftproof.penalties.moving_average import MovingAverage
+from shiftproof.learners.algorithms.concept_test import (
+    HeldOut,
+    calibrated,
+    permutation_p,
+    welch_p,
+)
 
-# κ of gradients where domains disagree a little or a lot, and κ of representations.
-MILD, STRONG = 8.0, 5000.0
-REPRESENTATIONS = 0.3
-# Shares of a guess's risk between which strong matching fades.
-FADES, ENDS = 0.87, 0.93
-# Label shares differ if they hold this much information on the domain, in nats.
-LABEL_SHIFT = 1e-3
-TINY = 1e-30
+# The chance of matching without concept shift, over all looks of a run: the usual level.
+ALPHA = 0.05
+# Enough to see what matching does soon after it did it, few enough for a look to be powerful.
+LOOKS = 20
+# With twice as many, p = ALPHA / LOOKS is reached with one permutation to spare.
+PERMUTATIONS = round(2 * LOOKS / ALPHA) - 1
+# Doubling reaches any strength in a few looks, and is at most one doubling too strong.
+FACTOR = 2.0
+# An order of magnitude less information than before is not what an invariant model would have.
+LEFT = 0.1
 
 
-class Unit(nn.Module):
-    """L̄ / σ²: the weight that one unit of κ stands for.
+class Verdict(Enum):
+    """What a look makes of the present weights."""
 
-    A moving average with memory γ scales the gradient of the newest points, differently in each
-    variant (`MovingMatch`).  The unit divides by that factor, so that κ does not depend on γ.  For
-    a penalty of order 1 the unit is L̄ / σ.
+    NOTHING = "go on"
+    BEGIN = "matching begins here: keep these weights"
+    BEST = "the best so far: keep these weights"
+    BACK = "matching has run away: go back to where it began"
+
+
+@dataclass
+class AutoStrength:
+    """The strength of one run.  `kappa` is 0 before matching begins, and never above
+    `most`.
+
+    `information` is H − R before matching.
+    `units` are the weights that κ = 1 stands for, by term; `score` is the
+    largest max(p, α / `LOOKS`) · (H − R).
     """
 
-    def __init__(self, gamma: float, order: int, *, corrected: bool) -> None:
-        super().__init__()
-        self.factor = (1 - gamma) ** (order - 1) if corrected else 1 / (1 - gamma)
-        self.order = order
-        self.risk = MovingAverage(0.95)
-        self.spread = MovingAverage(0.95)
+    kappa: float = 0.0
+    units: dict[str, float] = field(default_factory=dict)
+    most: float = math.inf
+    information: float = 0.0
+    score: float = 0.0
 
-    @torch.no_grad()
-    def forward(self, variance: Tensor, risk: Tensor) -> Tensor:
-        """Take in the mean variance of a dimension and the risk; return the unit."""
-        # Both averages start from 0, so the start cancels.
-        spread = self.spread(variance ** (self.order / 2)).clamp(min=TINY)
-        unit: Tensor = self.factor * self.risk(risk.detach().float()) / spread
-        return unit
+    @property
+    def matches(self) -> bool:
+        """Whether matching has begun."""
+        return self.kappa > 0
 
+    def weight(self, term: str) -> float:
+        """Return λ of a term."""
+        return self.units[term] * (self.kappa if term == "gradient" else 1.0)
 
-class ShareOfGuess(nn.Module):
-    """L̄ / H(Y): the risk as a share of that of a guess by the labels' frequencies."""
+    def begin(self, term: str, risk: float, penalty: float, gamma: float, order: int) -> None:
+        """Fix the unit of a term, at its first matched step."""
+        self.units[term] = (1 - gamma) ** (order - 1) * risk / penalty if penalty > 0 else 0.0
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.risk = MovingAverage(0.95)
-        self.frequencies = MovingAverage(0.95)
+    def look(self, held_out: HeldOut, *, seed: int = 0) -> Verdict:
+        """Decide on what was held out."""
+        found = calibrated(held_out)
+        p, information = welch_p(found.t, held_out), found.guess - found.risk
+        rejects = p <= ALPHA / LOOKS
+        score = max(p, ALPHA / LOOKS) * information
+        if not self.matches:
+            if not rejects or permutation_p(found.t, held_out, PERMUTATIONS, seed) > ALPHA / LOOKS:
+                return Verdict.NOTHING
+            self.kappa, self.information, self.score = 1.0, information, score
+            return Verdict.BEGIN
+        if information < LEFT * self.information:
+            self.kappa = self.most = self.kappa / FACTOR
+            return Verdict.BACK
+        if rejects:
+            self.kappa = min(FACTOR * self.kappa, self.most)
+        if score <= self.score:
+            return Verdict.NOTHING
+        self.score = score
+        return Verdict.BEST
 
-    @torch.no_grad()
-    def forward(self, risk: Tensor, labels: Tensor, classes: int) -> Tensor:
-        """Take in the risk and labels [domains, batch]; return the share."""
-        counts = torch.zeros(classes, device=labels.device)
-        counts.scatter_add_(0, labels.flatten(), torch.ones(labels.numel(), device=labels.device))
-        total: Tensor = self.frequencies(counts)
-        share = total / total.sum()
-        entropy = -torch.special.xlogy(share, share).sum().clamp(max=-TINY)
-        # The average of the risk starts from 0 as that of the counts does.
-        began = total.sum() / labels.numel()
-        of_guess: Tensor = self.risk(risk.detach().float()) / began / entropy
-        return of_guess
+    def state(self) -> dict[str, Any]:
+        """Return all that changes."""
+        return asdict(self)
 
-
-class Strength(nn.Module):
-    """Both weights, given by the level of disagreement."""
-
-    strong_unit: Tensor
-
-    def __init__(self, gradients: Unit, representations: Unit) -> None:
-        super().__init__()
-        self.share = ShareOfGuess()
-        self.disagreement = Disagreement()
-        self.gradients = gradients
-        self.representations = representations
-        self.register_buffer("strong_unit", torch.zeros(()))
-
-    @torch.no_grad()
-    def forward(
-        self,
-        gradients: Tensor | LinearGradients,
-        representations: Tensor,
-        labels: Tensor,
-        risk: Tensor,
-        classes: int,
-        generator: torch.Generator,
-        *,
-        warm: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """Return λ₁ and λ₂ for gradients, representations [domains, batch, k] and labels."""
-        share = self.share(risk, labels, classes)
-        level, variance = self.disagreement(gradients, labels, share, generator, warm=warm)
-        unit = self.gradients(variance, risk)
-        self.strong_unit = torch.where(level < 2, unit, self.strong_unit)
-        room = ((ENDS - share) / (ENDS - FADES)).clamp(0, 1)
-        strong = (level == 2) * STRONG * self.strong_unit * room
-        by_gradient = (level == 1) * MILD * unit + strong
-        points = representations.float().flatten(0, 1)
-        variance = (points - points.mean(dim=0)).square().mean()
-        by_representation = (level > 0) * REPRESENTATIONS * self.representations(variance, risk)
-        return by_gradient, by_representation
+    def load(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self.__init__(**{name: state[name] for name in asdict(self)})  # type: ignore[misc]
 
 
-class LabelShift(nn.Module):
-    """Whether label shares differ between domains, by the information I(Y;D) of all seen so far."""
+def planned_looks(start: int, steps: int) -> tuple[int, ...]:
+    """Return after which steps to look: `LOOKS` times from `start` on, and at the last step.
 
-    counts: Tensor
-
-    def __init__(self, domains: int, classes: int) -> None:
-        super().__init__()
-        self.register_buffer("counts", torch.zeros(domains, classes))
-
-    @torch.no_grad()
-    def forward(self, labels: Tensor) -> Tensor:
-        """Take in labels [domains, batch] and return whether I(Y;D) is above chance."""
-        ones = torch.ones_like(labels, dtype=self.counts.dtype)
-        self.counts = self.counts.scatter_add(1, labels, ones)
-        joint = self.counts / self.counts.sum()
-        apart = joint.sum(dim=0) * joint.sum(dim=1, keepdim=True)
-        information = torch.special.xlogy(joint, joint / apart.clamp(min=TINY)).sum()
-        domains, classes = joint.shape
-        by_chance = (domains - 1) * (classes - 1) / (2 * self.counts.sum())
-        differs: Tensor = information > LABEL_SHIFT + 3 * by_chance
-        return differs
+    >>> planned_looks(300, 1000)[:3], planned_looks(300, 1000)[-2:]
+    ((300, 335, 370), (965, 1000))
+    """
+    if start >= steps:
+        return ()
+    looks = {max(1, start + j * (steps - start) // LOOKS) for j in range(LOOKS)}
+    return (*sorted(looks - {steps}), steps)

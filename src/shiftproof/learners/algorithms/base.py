@@ -18,6 +18,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.registry import Registry
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch, Task
+from shiftproof.learners.algorithms.concept_test import HeldOut
 
 Family = Literal[
     "baseline", "gradient", "representation", "predictor", "augmentation", "meta", "robust", "exact"
@@ -136,6 +137,13 @@ class Algorithm(nn.Module, ABC):
         """Return the representations R = φ(x) of all domains, [domains, batch, k], in one pass."""
         flat: Tensor = self.featurizer(batch.x.flatten(0, 1))
         return flat.view(*batch.y.shape, *flat.shape[1:])
+
+    def looks(self, steps: int) -> tuple[int, ...]:
+        """Return after which of `steps` updates to call `look`, in order; by default never."""
+        return ()
+
+    def look(self, held_out: HeldOut, *, last: bool) -> None:
+        """Take in the outputs on the held-out parts of the training domains, at a planned look."""
 
     @property
     def num_features(self) -> int:

@@ -11,16 +11,16 @@ from torch import nn
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.idm_extensions import ExtensionHparams, Extensions
+from shiftproof.learners.algorithms.strength_looks import StrengthLooks
 from shiftproof.matching.gradients import gradients_of
 from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
 from shiftproof.models.risk import per_sample_risk
 
 
 @ALGORITHMS.register("idm")
-class IDM(ERM):
+class IDM(StrengthLooks):
     """Match per-sample gradients and representations across domains: L_E + λ₁ L_G + λ₂ L_R.
 
     With Rⁱ [b, k] the representations φ(x) of domain i and Gⁱ [b, P] the gradients
@@ -93,11 +93,11 @@ class IDM(ERM):
                 representations, h.representation_weight, h.representation_warmup,
                 h.representation_ema, order=h.order, variant=h.variant,
             )  # fmt: skip
-        self.extensions = Extensions(h, self.task, self.generator)
+        self.extensions = Extensions(h, self.generator)
         self.extensions.change(self.terms)
         self.registered = nn.ModuleDict(self.terms)  # so that what they remember is saved
         if h.variant == "authors":
-            # Weights set while training do not jump; the authors' code has no t₂.
+            # An automatic weight restarts Adam when it begins; the authors' code has no t₂.
             self.optimizer_restarts = frozenset(
                 term.start
                 for name, term in self.terms.items()
@@ -123,11 +123,13 @@ class IDM(ERM):
             risks.unsqueeze(-1),
         )
         total = risks.mean()  # line 9
-        parts = {"risk": total, **self.extensions(inputs, total, self.updates)}
+        parts = {"risk": total, **self.extensions(inputs)}
         for name, term in self.terms.items():  # gradients, then representations
-            if term.tracks(self.updates):
+            if term.tracks(self.updates) and not self.extensions.waits(term):
                 penalty = parts[f"{name}_penalty"] = term(inputs, self.updates)  # lines 11, 15
                 if term.acts(self.updates):  # lines 10, 14
-                    weight = parts[f"{name}_weight"] if term.weight == "auto" else term.weight
+                    weight = self.extensions.weight(name, term, parts["risk"], inputs)
                     total = total + weight * penalty  # lines 12, 16
+        if (strength := self.extensions.strength) is not None:
+            parts["strength"] = total.new_tensor(strength.kappa)
         return Losses(total, parts)

@@ -1,4 +1,4 @@
-"""IDM with automatic strengths: one run without tuning."""
+"""IDM with automatic strength: one run without tuning."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Literal
 
 from shiftproof.core.space import hparam
 from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms.hparams import memory
 from shiftproof.learners.algorithms.idm import IDM
-from shiftproof.learners.algorithms.idm_extensions import WITHIN, WITHIN_HELP
 
 
 @ALGORITHMS.register("idm-auto")
 class IDMAuto(IDM):
-    """IDM with λ₁, λ₂ and the choice between all samples and classes set while training.
+    """IDM that matches gradients where held-out samples show concept shift, and sets λ₁ itself.
 
-    The same as `idm` with `gradient_weight="auto"`, `representation_weight="auto"` and
-    `match_within="auto"` (`auto_strength`), under its own name for sweeps.
+    Without concept shift it is ERM (`auto_strength`).  The same as `idm` with
+    `gradient_weight="auto"`, `gradient_ema=0.8` and `match_representations=False`, under its own
+    name for sweeps.
     """
 
     @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class IDMAuto(IDM):
         gradient_weight: float | Literal["auto"] = hparam(
             "auto", within=(0, 1e15), help="λ₁, strength of gradient matching"
         )
-        representation_weight: float | Literal["auto"] = hparam(
-            "auto", within=(0, 1e15), help="λ₂, of representation matching"
-        )
-        match_within: str = hparam("auto", choices=WITHIN, help=WITHIN_HELP)
+        # Against earlier batches alone (`CrossMatch`), a memory need not hide the noise of a batch;
+        # a long one lags behind the network, which then overshoots.
+        gradient_ema: float = memory(0.8, help="γ₁, memory of gradient matching")
+        match_representations: bool = hparam(False, help="whether to match representations at all")

@@ -1,9 +1,9 @@
 """Extensions of `idm` beyond Algorithm 2; all are off by default.
 
-- `gradient_weight="auto"` and `representation_weight="auto"` set the strengths while training
-  (`auto_strength`).
+- `gradient_weight="auto"` and `representation_weight="auto"` decide while training whether and how
+  strongly to match, on the held-out parts of the training domains (`auto_strength`).
 - `match_within="class"` matches representations class by class, for domains that hold the classes
-  in different shares (`matching.by_class`); `"auto"` does so only if the shares differ.
+  in different shares (`matching.by_class`).
 - `gradient_dimensions` matches a random sample of the gradient's dimensions, for very large heads.
   Its penalty has the exact one's expectation (`matching.sampled_dimensions`).
 - `risk_weight` adds a third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) from step t₃ on, of the per-sample risks
@@ -22,22 +22,25 @@ from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import hparam
-from shiftproof.core.types import Task
-from shiftproof.learners.algorithms.auto_strength import LabelShift, Strength, Unit
+from shiftproof.learners.algorithms.auto_strength import AutoStrength
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.matching.by_class import ClassMatch
+from shiftproof.matching.cross import CrossMatch
 from shiftproof.matching.gradients import LinearGradients
 from shiftproof.matching.information import matching_information
+from shiftproof.matching.pdm import pdm
 from shiftproof.matching.sampled_dimensions import SampledDimensions
-from shiftproof.matching.term import Grouped, Matched, MatchingTerm, MatchInputs, risks
+from shiftproof.matching.spread import check_order
+from shiftproof.matching.term import Matched, MatchingTerm, MatchInputs, risks
 
 if TYPE_CHECKING:
     from shiftproof.learners.algorithms.idm import IDM
 
 
+# Runs of version 0.1 hold `auto`: class by class, which is right whether shares differ or not.
 WITHIN = ("all", "class", "auto")
-WITHIN_HELP = "match representations of all samples, or class by class; auto decides"
+WITHIN_HELP = "match representations of all samples, or class by class (auto: the same)"
 
 
 @dataclass(frozen=True)
@@ -61,53 +64,58 @@ class ExtensionHparams(ERM.Hparams):
 class Extensions(nn.Module):
     """The extensions that the hyper-parameters ask for: they change the terms, and record more."""
 
-    def __init__(self, h: IDM.Hparams, task: Task, generator: torch.Generator) -> None:
+    def __init__(self, h: IDM.Hparams, generator: torch.Generator) -> None:
         super().__init__()
-        self._h, self._task, self._generator = h, task, generator
+        self._h, self._generator = h, generator
         if h.match_within != "all" and h.representation_ema > 0:
             raise InvalidValue(
                 f'`match_within="{h.match_within}"` has no moving average, since every batch holds'
                 " other shares of the classes: set `representation_ema=0`"
             )
-        self.strength: Strength | None = None
-        if "auto" in (h.gradient_weight, h.representation_weight):
-            memories = (h.gradient_ema, h.representation_ema)
-            is_authors = h.variant == "authors"
-            self.strength = Strength(*(Unit(g, h.order, corrected=is_authors) for g in memories))
+        automatic = "auto" in (h.gradient_weight, h.representation_weight)
+        self.strength = AutoStrength() if automatic else None
 
     def change(self, terms: dict[str, MatchingTerm]) -> None:
         """Change the terms `gradient` and `representation`, and add `risk`."""
         h = self._h
+        if h.gradient_weight == "auto" and h.gradient_ema > 0 and "gradient" in terms:
+            terms["gradient"].match = CrossMatch(
+                h.gradient_ema, h.order, h.trim, corrected=h.variant == "authors"
+            )
         if h.gradient_dimensions and "gradient" in terms:
             terms["gradient"].points = SampledGradients(
                 h.gradient_dimensions, self._generator, redrawn=h.gradient_ema == 0
             )
         if h.match_within != "all" and "representation" in terms:
-            match = ClassMatch(h.order)
-            if h.match_within == "auto":
-                match = ClassMatchIfSharesDiffer(h.order, self._task)
-            terms["representation"].match_within_classes(match)
+            terms["representation"].match_within_classes(ClassMatch(h.order))
         if h.risk_weight > 0:
             terms["risk"] = MatchingTerm(
                 risks, h.risk_weight, h.risk_warmup, h.risk_ema,
                 order=h.order, variant=h.variant,
             )  # fmt: skip
 
-    def forward(self, inputs: MatchInputs, risk: Tensor, step: int) -> dict[str, Tensor]:
-        """Return what to record, including the weights that are set while training."""
-        parts = {}
-        if self._h.track_information:
-            parts["gradient_information"] = matching_information(inputs.gradients)
-            parts["representation_information"] = matching_information(inputs.representations)
-        if self.strength is not None:
-            start = self._h.gradient_warmup - (self._h.variant == "paper")
-            found = self.strength(
-                inputs.gradients, inputs.representations, inputs.labels, risk, inputs.classes,
-                self._generator, warm=step >= start,
-            )  # fmt: skip
-            parts["disagreement"] = self.strength.disagreement.level.float()
-            parts["gradient_weight"], parts["representation_weight"] = found
-        return parts
+    def forward(self, inputs: MatchInputs) -> dict[str, Tensor]:
+        """Return what to record."""
+        if not self._h.track_information:
+            return {}
+        return {
+            "gradient_information": matching_information(inputs.gradients),
+            "representation_information": matching_information(inputs.representations),
+        }
+
+    def waits(self, term: MatchingTerm) -> bool:
+        """Whether the automatic strength of a term is still 0: it need not be computed."""
+        return term.weight == "auto" and self.strength is not None and not self.strength.matches
+
+    def weight(self, name: str, term: MatchingTerm, risk: Tensor, inputs: MatchInputs) -> float:
+        """Return λ of a term; the first step of an automatic one fixes its unit."""
+        if term.weight != "auto" or self.strength is None:
+            return float(term.weight)
+        if name not in self.strength.units:
+            gamma = {"gradient": self._h.gradient_ema, "representation": self._h.representation_ema}
+            own = pdm(term.points(inputs)[0], check_order(self._h.order)).item()
+            self.strength.begin(name, risk.item(), own, gamma[name], self._h.order)
+        return self.strength.weight(name)
 
 
 class SampledGradients(SampledDimensions):
@@ -126,16 +134,3 @@ class SampledGradients(SampledDimensions):
         if is_linear:
             return (found.some(dims).unflatten(0, inputs.labels.shape),)
         return (found[..., dims],)
-
-
-class ClassMatchIfSharesDiffer(ClassMatch):
-    """Match class by class where domains hold the classes in different shares."""
-
-    def __init__(self, order: int, task: Task) -> None:
-        super().__init__(order)
-        self.label_shift = LabelShift(task.num_domains, task.num_classes)
-
-    def forward(self, x: Grouped, y: Grouped, classes: int) -> Tensor:
-        """Return the penalty of points x and labels y."""
-        # Labels that are all 0 make one class of all samples.
-        return super().forward(x, y * self.label_shift(y), classes)
