@@ -45,5 +45,5 @@ def test_the_page_is_written_from_what_is_kept(tmp_path: Path) -> None:
     kept.write_text(json.dumps(made) + "\n")
     assert main(["--out", str(kept)]) == 0
     page = (tmp_path / "expect.md").read_text()
-    assert "| made | 4 | 100.0%" in page
-    assert "| made | 4 | 90.0% | 90.0% | 1.50 |" in page
+    assert "| made, linear | 4 | 100.0%" in page
+    assert "| made, linear | 4 | 90.0% | 90.0% | 1.50 |" in page
