@@ -38,7 +38,7 @@ def evaluate(
 ) -> None:
     """Compare predictions with labels, domain by domain.
 
-    With --expected, say whether each domain lies inside what the held-out domains let expect.
+    With --expected, say whether each domain lies inside the range expected from held-out domains.
     """
     from rich.console import Console
 
