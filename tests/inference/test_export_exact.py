@@ -94,7 +94,7 @@ def test_the_ensemble_layer_weighs_tempers_and_places_members():
     models = [SMALL[1].fit(samples, 8, 0), SMALL[2].fit(without, 1, 0), SMALL[0].fit(samples, 1, 0)]
     ensemble = Ensemble(
         tuple(
-            Member("m", "", weight, 0.0, temperature, None, None, 0.0, model)
+            Member("m", "", weight, 0.0, temperature, None, None, model)
             for weight, temperature, model in zip((0.6, 0.4, 0), (0.7, 2.5, 1), models, strict=True)
         ),
         3,
