@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from shiftproof.api.diagnose import diagnose as diagnose
+    from shiftproof.api.expect import expect as expect
     from shiftproof.api.load import load as load
     from shiftproof.api.load_model import load_model as load_model
     from shiftproof.api.report import report as report
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from shiftproof.matching.pdm import pdm as pdm
     from shiftproof.sklearn import ShiftproofClassifier as ShiftproofClassifier
 
-_VERBS = ("diagnose", "load", "load_model", "report", "sweep", "train", "train_each")
+_VERBS = ("diagnose", "expect", "load", "load_model", "report", "sweep", "train", "train_each")
 _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
     name: module
     for module, names in {

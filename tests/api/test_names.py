@@ -13,7 +13,7 @@ import shiftproof
 from shiftproof import api
 
 PUBLIC = {
-    *("load", "diagnose", "train", "train_each", "sweep", "report", "load_model"),
+    *("load", "diagnose", "expect", "train", "train_each", "sweep", "report", "load_model"),
     *("ShiftproofClassifier", "InterDomainMatching", "pdm", "TrainedModel"),
     *("Algorithm", "Losses", "Batch", "Task"),
     *("Domain", "DomainDataset", "DatasetCard", "DatasetSource"),

@@ -105,6 +105,8 @@ def test_evaluate_by_domain_and_for_programs(hospitals: Path, shiftproof: Any) -
     assert "north (trained on)" in printed
     assert "worst: " in printed
     assert "the accuracy there is too optimistic" in err
+    assert west["scores"]["accuracy"] == west["accuracy"]
+    assert "calibration slope" in printed
     # Without a column of domains all is one.
     pd.read_csv(hospitals / "west.csv").drop(columns="hospital").to_csv(hospitals / "a.csv")
     assert "all" in shiftproof("evaluate", run, hospitals / "a.csv")[1]

@@ -14,6 +14,7 @@ from shiftproof import LazyPackage
 
 if TYPE_CHECKING:
     from shiftproof.api.diagnose import diagnose
+    from shiftproof.api.expect import expect
     from shiftproof.api.load import load
     from shiftproof.api.load_model import load_model
     from shiftproof.api.report import report
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from shiftproof.api.train import train
     from shiftproof.api.train_each import train_each
 
-__all__ = ["diagnose", "load", "load_model", "report", "sweep", "train", "train_each"]
+__all__ = ["diagnose", "expect", "load", "load_model", "report", "sweep", "train", "train_each"]
 
 _HOMES = {verb: f"{__name__}.{verb}" for verb in __all__}
 sys.modules[__name__].__class__ = LazyPackage

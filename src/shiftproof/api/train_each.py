@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,10 +22,12 @@ from shiftproof.api.train import (
     train,
     with_budget,
 )
+from shiftproof.inference.expected import Expected
 from shiftproof.inference.scores import mean_scores, worst_scores
 from shiftproof.training.config import DEFAULT_EVALUATION
 from shiftproof.training.held_out import HeldOutScore, held_out_score
 from shiftproof.training.observers import Observer
+from shiftproof.training.outputs import Outputs
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -57,6 +60,16 @@ class LeaveOneOut:
         """The held-out domain with the lowest accuracy."""
         return min(self.scores, key=lambda score: (math.isnan(score.accuracy), score.accuracy))
 
+    @property
+    def outputs(self) -> dict[str, Outputs]:
+        """Probabilities and labels of the samples of each held-out domain, by domain."""
+        return {domain: own for run in self.runs for domain, own in run.outputs.items()}
+
+    @cached_property
+    def expected(self) -> Expected:
+        """What to expect at the next domain."""
+        return Expected(self.outputs)
+
     def to_frame(self) -> pd.DataFrame:
         """Return one row a held-out domain: its accuracies, and how the run ended."""
         import pandas as pd
@@ -70,14 +83,16 @@ class LeaveOneOut:
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values.
 
-        `runs` has one entry a held-out domain, with its `metrics`; `mean` is their mean, and
-        `worst` the lowest of each (the highest of losses).
+        `runs` has one entry a held-out domain, with its `metrics`; `mean` is their mean, `worst`
+        the lowest of each (the highest of losses), and `expected` what to expect at the next
+        domain.
         """
         of_domains = [own for run in self.runs for own in run.scores.values()]
         return {
             "runs": [run.to_dict() for run in self.runs],
             "mean": mean_scores(of_domains),
             "worst": worst_scores(of_domains),
+            "expected": self.expected.expected,
             "seconds": round(sum(run.seconds for run in self.runs), 3),
         }
 

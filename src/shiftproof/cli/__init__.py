@@ -19,6 +19,7 @@ from shiftproof.cli import (
     demo,
     diagnose,
     evaluate,
+    expect,
     export,
     predict,
     report,
@@ -46,6 +47,7 @@ app = typer.Typer(
 app.command(epilog=demo.EXAMPLE)(demo.demo)
 app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
 app.command(epilog=train.EXAMPLE)(train.train)
+app.command(epilog=expect.EXAMPLE)(expect.expect)
 app.command(epilog=predict.EXAMPLE)(predict.predict)
 app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command(epilog=export.EXAMPLE)(export.export)

@@ -27,6 +27,8 @@ def evaluate(
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
     image: options.ImageColumn = None,
+    expected: options.ExpectedRuns = None,
+    metric: options.Metric = "accuracy",
     data_option: options.DataOption = None,
     data_seed: options.ModelDataSeed = None,
     workers: options.Workers = None,
@@ -34,15 +36,21 @@ def evaluate(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare predictions with labels, domain by domain."""
+    """Compare predictions with labels, domain by domain.
+
+    With --expected, say whether each domain lies inside the range expected from held-out domains.
+    """
     from rich.console import Console
 
     from shiftproof import api
+    from shiftproof.api.expect import finished_runs
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.samples import SampleRequest
+    from shiftproof.inference.expected import compare
     from shiftproof.inference.metrics import domain_metrics
-    from shiftproof.reporting.predictions import assessment_table
+    from shiftproof.reporting.predictions import assessment_table, card_table
 
+    asked = None if expected is None else api.expect(finished_runs(expected), metric=metric)
     model = api.load_model(run, device)
     request = SampleRequest(
         data,
@@ -59,8 +67,20 @@ def evaluate(
         outcomes, notes = domain_metrics(model, parts, workers=workers, progress=progress)
     for note in notes:
         typer.echo(f"note: {in_options(note)}", err=True)
+    compared = []
+    if asked is not None:
+        pairs = [compare(asked, own.domain, own.outputs) for own in outcomes if own.scores]
+        compared = [found for found in pairs if found is not None]
     if as_json:
-        domains = [outcome.to_json() for outcome in outcomes]
-        print(json.dumps({"classes": list(model.classes), "domains": domains}, ensure_ascii=False))
-    else:
-        Console().print(assessment_table(outcomes))
+        found = {
+            "classes": list(model.classes),
+            "domains": [outcome.to_json() for outcome in outcomes],
+        }
+        if asked is not None:
+            found["expected"] = [each.to_dict() for each in compared]
+        print(json.dumps(found, ensure_ascii=False))
+        return
+    Console().print(assessment_table(outcomes))
+    Console().print(card_table(outcomes))
+    for comparison in compared:
+        print(comparison.sentence)

@@ -52,6 +52,42 @@ Workers = Annotated[
 ]
 
 # --- how to train -----------------------------------------------------------------------------
+AlgorithmName = Annotated[
+    str | None,
+    option(
+        "Training",
+        "See [bold]shiftproof algorithms[/]; default best for tables and features, and idm-auto"
+        " for images.",
+        "--algorithm",
+        "-a",
+    ),
+]
+Hparam = Annotated[
+    list[str] | None,
+    option(
+        "Training",
+        "Hyper-parameter of the algorithm or the backbone; repeatable.",
+        metavar="NAME=VALUE",
+    ),
+]
+Budget = Annotated[
+    str | None,
+    option(
+        "Training",
+        "Time for best to try candidates in, over all domains held out: 30s, 5m or 1h; default"
+        " 5m, or 30s a domain if that is more.",
+        metavar="TIME",
+    ),
+]
+Steps = Annotated[int, option("Training", "Number of updates.")]
+Seed = Annotated[int, option("Training", "Seed of starting weights, batches and noise.")]
+Holdout = Annotated[
+    float | None,
+    option(
+        "Training",
+        "Share of each domain not trained on; default 0.2, and 0 for linear, trees and best.",
+    ),
+]
 Evaluate = Annotated[
     str,
     option(
@@ -96,8 +132,34 @@ Weights = Annotated[
         metavar="PATH",
     ),
 ]
+Freeze = Annotated[
+    bool,
+    option(
+        "Model",
+        "Compute the features of all images with the backbone once, and train on them.",
+        "--freeze",
+    ),
+]
 Device = Annotated[str, option("Model", "auto, cpu, cuda or mps.")]
 Precision = Annotated[str, option("Model", "fp32 or bf16.")]
+
+# --- what was expected ------------------------------------------------------------------------
+ExpectedRuns = Annotated[
+    Path | None,
+    option(
+        "Expectation",
+        "Folder that the runs of [bold]train --test-domain each[/] are in.",
+        metavar="FOLDER",
+    ),
+]
+Metric = Annotated[
+    str,
+    option(
+        "Expectation",
+        "Score to show: accuracy, balanced_accuracy, auroc, average_precision, f1, log_loss,"
+        " brier, calibration_slope, calibration_intercept or calibration_error.",
+    ),
+]
 
 # --- what is shown ----------------------------------------------------------------------------
 Quiet = Annotated[bool, option("Output", "Show no progress.", "--quiet", "-q")]

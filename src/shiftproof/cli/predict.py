@@ -33,6 +33,15 @@ def predict(
         list[str] | None,
         option("Data", "Column to copy to the output (tables); repeatable.", metavar="COLUMN"),
     ] = None,
+    sets: Annotated[
+        float | None,
+        option(
+            "Expectation",
+            "Add the set of classes that holds the right one with this probability at a new"
+            " domain, such as 0.9; needs --expected.",
+        ),
+    ] = None,
+    expected: options.ExpectedRuns = None,
     domain: options.DomainColumn = None,
     image: options.ImageColumn = None,
     data_option: options.DataOption = None,
@@ -53,12 +62,17 @@ def predict(
     """
     if out is not None and out.suffix not in SUFFIXES:
         raise InvalidValue(f"--out must end in {' or '.join(SUFFIXES)}, not {out.name!r}")
+    if (sets is None) != (expected is None):
+        raise InvalidValue("--sets and --expected go together")
     from shiftproof import api
+    from shiftproof.api.expect import finished_runs, runs_in
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
+    from shiftproof.inference.conformal import domain_sets, domains_needed
     from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
 
+    held_out = [] if expected is None else list(runs_in(finished_runs(expected)).values())
     model = api.load_model(run, device)
     request = SampleRequest(
         data,
@@ -76,7 +90,17 @@ def predict(
         ]
     for note in (note for part in parts for note in part.notes):
         typer.echo(f"note: {in_options(note)}", err=True)
-    frame = predictions_frame(done, model.classes)
+    found = None
+    if sets is not None:
+        found = [domain_sets(held_out, own.probabilities.numpy(), sets) for _, own in done]
+        if not all(each.promised for each in found):
+            typer.echo(
+                f"note: sets of {sets:g} need {domains_needed(sets)} held-out domains, and there"
+                f" are {len(held_out)}: at a new domain they may hold the right class less often",
+                err=True,
+            )
+    members = None if found is None else [each.members for each in found]
+    frame = predictions_frame(done, model.classes, members)
     if out is None:
         sys.stdout.write(frame_bytes(frame, ".csv").decode())
     else:

@@ -25,16 +25,7 @@ EXAMPLE = (
 
 def train(
     data: options.Data,
-    algorithm: Annotated[
-        str | None,
-        option(
-            "Training",
-            "See [bold]shiftproof algorithms[/]; default best for tables and features, and idm-auto"
-            " for images.",
-            "--algorithm",
-            "-a",
-        ),
-    ] = None,
+    algorithm: options.AlgorithmName = None,
     test_domain: Annotated[
         list[str] | None,
         option(
@@ -43,32 +34,11 @@ def train(
             " option, all domains are trained on.",
         ),
     ] = None,
-    hparam: Annotated[
-        list[str] | None,
-        option(
-            "Training",
-            "Hyper-parameter of the algorithm or the backbone; repeatable.",
-            metavar="NAME=VALUE",
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        option(
-            "Training",
-            "Time for best to try candidates in, over all domains held out: 30s, 5m or 1h; default"
-            " 5m, or 30s a domain if that is more.",
-            metavar="TIME",
-        ),
-    ] = None,
-    steps: Annotated[int, option("Training", "Number of updates.")] = 5001,
-    seed: Annotated[int, option("Training", "Seed of starting weights, batches and noise.")] = 0,
-    holdout: Annotated[
-        float | None,
-        option(
-            "Training",
-            "Share of each domain not trained on; default 0.2, and 0 for linear, trees and best.",
-        ),
-    ] = None,
+    hparam: options.Hparam = None,
+    budget: options.Budget = None,
+    steps: options.Steps = 5001,
+    seed: options.Seed = 0,
+    holdout: options.Holdout = None,
     eval_every: Annotated[
         int | None,
         option("Training", "Steps between evaluations; 0 evaluates after the last step only."),
@@ -90,14 +60,7 @@ def train(
     workers: options.Workers = None,
     backbone: options.Backbone = None,
     weights: options.Weights = None,
-    freeze: Annotated[
-        bool,
-        option(
-            "Model",
-            "Compute the features of all images with the backbone once, and train on them.",
-            "--freeze",
-        ),
-    ] = False,
+    freeze: options.Freeze = False,
     device: options.Device = "auto",
     precision: options.Precision = "fp32",
     out: Annotated[
@@ -115,6 +78,8 @@ def train(
 
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
+    from shiftproof.inference.expected import sentences
+    from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import (
         accuracy_table,
         leave_one_out_table,
@@ -167,6 +132,8 @@ def train(
         pass  # what happened is said below
     elif each:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
+        Console().print(forest_table(table.expected))
+        print(*sentences(table.expected), sep="\n")
         print(f"{len(runs)} runs; they are in {runs[0].folder.parent}")
     else:
         Console().print(accuracy_table(run.config, run.metrics))
@@ -175,10 +142,10 @@ def train(
         print(f"{run.step} steps in {run.seconds:.1f} s; the run is in {run.folder}")
     if not as_json and (members := members_table(runs)) is not None:
         Console().print(members)
-    _exit_unless_finished(runs, each=each)
+    exit_unless_finished(runs, each=each)
 
 
-def _exit_unless_finished(runs: tuple[TrainedRun, ...], *, each: bool) -> None:
+def exit_unless_finished(runs: tuple[TrainedRun, ...], *, each: bool) -> None:
     """Say what went wrong, and exit with a code other than 0."""
     if runs[-1].status == "stopped":
         typer.echo(

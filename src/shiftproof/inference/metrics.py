@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -14,6 +14,8 @@ from shiftproof.core.text import counted, listed
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.samples import Samples
 from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.scores import scores
+from shiftproof.training.outputs import Outputs
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class DomainMetrics:
     `accuracy` has the standard error √(a(1−a)/n).  `risk` is the mean of −log p(label) over the
     samples of known classes, `far` the share of samples unlike the training domains, `unknown`
     the number of samples whose class the model does not know, which count as wrong, and
-    `confusion` [label][predicted] the counts of the others.
+    `confusion` [label][predicted] the counts of the others.  `scores` are those of the samples of
+    known classes (see `shiftproof.inference.scores`), and `outputs` what they are computed from.
     """
 
     domain: str
@@ -35,10 +38,12 @@ class DomainMetrics:
     far: float
     unknown: int
     confusion: list[list[int]]
+    scores: dict[str, float | None]
+    outputs: Outputs = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the values by name."""
-        return asdict(self)
+        return {own.name: getattr(self, own.name) for own in fields(self) if own.name != "outputs"}
 
 
 def domain_metrics(
@@ -93,6 +98,11 @@ def _metrics(
     n = len(labels)
     accuracy = float((predictions.predicted == labels).double().mean())
     own = predictions.probabilities[known].double().gather(1, labels[known, None])
+    outputs = Outputs(
+        predictions.probabilities[known].double().numpy(),
+        labels[known].numpy(),
+        known.nonzero()[:, 0].numpy(),
+    )
     classes = len(model.classes)
     pairs = labels[known] * classes + predictions.predicted[known]
     return DomainMetrics(
@@ -105,4 +115,6 @@ def _metrics(
         float(predictions.far.double().mean()),
         int((~known).sum()),
         torch.bincount(pairs, minlength=classes**2).view(classes, classes).tolist(),
+        scores(outputs.probabilities, outputs.labels) if known.any() else {},
+        outputs,
     )

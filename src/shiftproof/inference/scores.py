@@ -1,8 +1,8 @@
 """Scores of probabilities against labels: the numbers of a report card.
 
-All are scikit-learn's.  What is defined for two classes is the plain mean over the classes that
-occur (macro), each against the rest.  A score that the labels leave undefined is None: the AUROC of
-a domain with one class, say.
+All but those of calibration are scikit-learn's.  What is defined for two classes is the plain mean
+over the classes that occur (macro), each against the rest.  A score that the labels leave undefined
+is None: the AUROC of a domain with one class, say.
 """
 
 from __future__ import annotations
@@ -12,10 +12,17 @@ from statistics import fmean
 
 import numpy as np
 
+from shiftproof.core.errors import InvalidValue, nearest
+from shiftproof.inference.calibration_scores import expected_error, intercept, slope
+
+Score = Callable[[np.ndarray, np.ndarray], float | None]
+
 # No probability counts as less in the log loss: one certain error must not be infinite.
 SMALLEST = 1e-15
 # Scores of which less is better.
-LOSSES = ("log_loss", "brier")
+LOSSES = ("log_loss", "brier", "calibration_error")
+# Scores that are best at one value, and what they are for calibrated probabilities.
+TARGETS = {"calibration_slope": 1.0, "calibration_intercept": 0.0}
 
 
 def scores(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float | None]:
@@ -25,33 +32,15 @@ def scores(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float | N
     >>> found["auroc"], round(found["accuracy"], 3), round(found["log_loss"], 3)
     (1.0, 0.667, 0.459)
     """
-    from sklearn.metrics import (  # type: ignore[import-untyped]
-        accuracy_score,
-        average_precision_score,
-        brier_score_loss,
-        f1_score,
-        log_loss,
-        recall_score,
-        roc_auc_score,
-    )
+    return {name: score(probabilities, labels) for name, score in SCORES.items()}
 
-    classes = np.arange(probabilities.shape[1])
-    predicted = probabilities.argmax(axis=1)
-    present = np.unique(labels)
-    likely = np.clip(probabilities, SMALLEST, 1)
-    likely = likely / likely.sum(axis=1, keepdims=True)
-    return {
-        "accuracy": float(accuracy_score(labels, predicted)),
-        "balanced_accuracy": float(
-            recall_score(labels, predicted, labels=present, average="macro", zero_division=0)
-        ),
-        "auroc": _by_class(roc_auc_score, probabilities, labels),
-        "average_precision": _by_class(average_precision_score, probabilities, labels),
-        "f1": float(f1_score(labels, predicted, labels=present, average="macro", zero_division=0)),
-        "log_loss": float(log_loss(labels, likely, labels=classes)),
-        "brier": float(brier_score_loss(labels, likely, labels=classes, scale_by_half=False)),
-        "commonest_class": float(np.bincount(labels).max() / len(labels)),
-    }
+
+def checked_metric(name: str) -> str:
+    """Return the name of a score that can be expected of a domain."""
+    known = [each for each in SCORES if each != "commonest_class"]
+    if name not in known:
+        raise InvalidValue(f"`metric` {name!r} is unknown; {nearest(name, known)}")
+    return name
 
 
 def mean_scores(of_domains: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
@@ -68,8 +57,80 @@ def worst_scores(of_domains: Sequence[Mapping[str, float | None]]) -> dict[str, 
     found: dict[str, float | None] = {}
     for name in dict.fromkeys(name for own in of_domains for name in own):
         defined = [value for own in of_domains if (value := own.get(name)) is not None]
-        found[name] = (max if name in LOSSES else min)(defined, default=None)
+        found[name] = max(defined, key=lambda value: _badness(name, value), default=None)
     return found
+
+
+def row_losses(name: str, probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the part of each row in a loss, of which the loss is the mean."""
+    likely = _clipped(probabilities)
+    if name == "log_loss":
+        return np.asarray(-np.log(likely[np.arange(len(labels)), labels]))
+    return np.asarray(((likely - np.eye(likely.shape[1])[labels]) ** 2).sum(axis=1))
+
+
+def _badness(name: str, value: float) -> float:
+    if name in TARGETS:
+        return abs(value - TARGETS[name])
+    return value if name in LOSSES else -value
+
+
+def _accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    from sklearn.metrics import accuracy_score  # type: ignore[import-untyped]
+
+    return float(accuracy_score(labels, probabilities.argmax(axis=1)))
+
+
+def _balanced_accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    from sklearn.metrics import recall_score
+
+    return _macro(recall_score, probabilities, labels)
+
+
+def _f1(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    from sklearn.metrics import f1_score
+
+    return _macro(f1_score, probabilities, labels)
+
+
+def _auroc(probabilities: np.ndarray, labels: np.ndarray) -> float | None:
+    from sklearn.metrics import roc_auc_score
+
+    return _by_class(roc_auc_score, probabilities, labels)
+
+
+def _average_precision(probabilities: np.ndarray, labels: np.ndarray) -> float | None:
+    from sklearn.metrics import average_precision_score
+
+    return _by_class(average_precision_score, probabilities, labels)
+
+
+def _log_loss(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    from sklearn.metrics import log_loss
+
+    classes = np.arange(probabilities.shape[1])
+    return float(log_loss(labels, _clipped(probabilities), labels=classes))
+
+
+def _brier(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    from sklearn.metrics import brier_score_loss
+
+    likely, classes = _clipped(probabilities), np.arange(probabilities.shape[1])
+    return float(brier_score_loss(labels, likely, labels=classes, scale_by_half=False))
+
+
+def _commonest_class(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    return float(np.bincount(labels).max() / len(labels))
+
+
+def _clipped(probabilities: np.ndarray) -> np.ndarray:
+    likely = np.clip(probabilities, SMALLEST, 1)
+    return np.asarray(likely / likely.sum(axis=1, keepdims=True))
+
+
+def _macro(score: Callable[..., float], probabilities: np.ndarray, labels: np.ndarray) -> float:
+    predicted, present = probabilities.argmax(axis=1), np.unique(labels)
+    return float(score(labels, predicted, labels=present, average="macro", zero_division=0))
 
 
 def _by_class(
@@ -80,3 +141,18 @@ def _by_class(
     if len(present) == 1:
         return None
     return float(np.mean([score(labels == k, probabilities[:, k]) for k in present]))
+
+
+SCORES: dict[str, Score] = {
+    "accuracy": _accuracy,
+    "balanced_accuracy": _balanced_accuracy,
+    "auroc": _auroc,
+    "average_precision": _average_precision,
+    "f1": _f1,
+    "log_loss": _log_loss,
+    "brier": _brier,
+    "calibration_slope": slope,
+    "calibration_intercept": intercept,
+    "calibration_error": expected_error,
+    "commonest_class": _commonest_class,
+}

@@ -6,33 +6,50 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from shiftproof.core.text import counted
 from shiftproof.data.samples import Samples
+from shiftproof.inference.estimates import EXPECTED, LEVEL, Estimate, estimates
 from shiftproof.inference.metrics import DomainMetrics
 from shiftproof.inference.model import Predictions
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-PREDICTED, FAR, TYPICALITY = "predicted", "far", "typicality"
+PREDICTED, FAR, TYPICALITY, SET = "predicted", "far", "typicality", "set"
+# Between the classes of a set.
+SEPARATOR = "|"
+# Domains that a report card has room for.
+COLUMNS = 3
 
 
 def predictions_frame(
-    parts: Sequence[tuple[Samples, Predictions]], classes: Sequence[str]
+    parts: Sequence[tuple[Samples, Predictions]],
+    classes: Sequence[str],
+    sets: Sequence[np.ndarray] | None = None,
 ) -> pd.DataFrame:
-    """Return one row a sample: what it is, the class, each class's probability, the warning."""
+    """Return one row a sample: what it is, the class, each class's probability, the warning.
+
+    `sets` has the classes [n, classes] that are in the set of each row, for each part.
+    """
     import pandas as pd
 
     frames = []
-    for samples, predictions in parts:
+    for position, (samples, predictions) in enumerate(parts):
         columns: dict[str, object] = dict(samples.names)
         if samples.domains is not None:
             columns["domain"] = samples.domains
         columns[PREDICTED] = [classes[code] for code in predictions.predicted.tolist()]
         for code, name in enumerate(classes):
             columns[f"p({name})"] = predictions.probabilities[:, code].numpy()
+        if sets is not None:
+            columns[SET] = [
+                SEPARATOR.join(name for name, inside in zip(classes, row, strict=True) if inside)
+                for row in sets[position]
+            ]
         columns[TYPICALITY] = predictions.typicality.numpy()
         columns[FAR] = predictions.far.numpy()
         frames.append(pd.DataFrame(columns))
@@ -86,3 +103,29 @@ def assessment_table(outcomes: Sequence[DomainMetrics]) -> Table:
         table.add_row("mean", "", f"{mean:.1%}", "", "")
         table.add_row(f"worst: {worst.domain}", "", f"{worst.accuracy:.1%}", "", "")
     return table
+
+
+def card_table(outcomes: Sequence[DomainMetrics]) -> Table:
+    """Return all scores with their intervals: a row a score, a column a domain, a few domains."""
+    shown = [outcome for outcome in outcomes if outcome.scores][:COLUMNS]
+    left_out = len(outcomes) - len(shown)
+    table = Table(
+        title="report card",
+        title_justify="left",
+        caption=f"Intervals of {LEVEL:.0%}, for the number of samples."
+        + (f" {counted(left_out, 'other domain')} not shown." if left_out else ""),
+        caption_justify="left",
+    )
+    table.add_column("score")
+    for outcome in shown:
+        table.add_column(Text(outcome.domain), justify="right")
+    cards = [estimates(own.outputs.probabilities, own.outputs.labels) for own in shown]
+    for name in EXPECTED:
+        table.add_row(name.replace("_", " "), *(_cell(card[name]) for card in cards))
+    shares = [own.scores["commonest_class"] for own in shown]
+    table.add_row("commonest class", *(f"{each:.3f}" for each in shares))
+    return table
+
+
+def _cell(own: Estimate | None) -> str:
+    return "–" if own is None else f"{own.value:.3f} ({own.low:.3f}–{own.high:.3f})"

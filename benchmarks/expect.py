@@ -1,0 +1,197 @@
+"""`python -m benchmarks.expect PATH[:LABEL:DOMAIN] …`: does the next domain fall inside?
+
+Each domain of a table is held out in turn, which gives its scores.  Then each domain in turn plays
+the next one: the meta-analysis takes the scores of all others, and its 95% prediction interval
+either holds the score of this one or not.  The scores are kept in a file, so that the page can be
+written again without training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import shiftproof
+from shiftproof.inference.conformal import domain_sets
+from shiftproof.inference.estimates import estimate, scale_of
+from shiftproof.inference.meta_analysis import predictive, random_effects, t_interval
+
+METRICS = ("auroc", "accuracy")
+LEVEL = 0.95
+NORMAL = 1.959964
+SETS = 0.9
+# scikit-learn's logistic regression with its defaults on scaled columns: for tables of numbers with
+# many domains, where choosing the penalty of `linear` by held-out domains takes long.
+LOGISTIC = "logistic"
+METHODS = {
+    "prediction interval": "for the observed score: with the sampling error of the next domain",
+    "of the true score": "without that error, as `expect` prints it",
+    "t interval": "takes the REML τ² for the truth, as is usual; for the observed score",
+    "mean ± 1.96 s.e.": "the plain mean over domains and its standard error",
+    "oracle": "knows the mean and the spread of all domains, the next one included",
+}
+
+
+class Outcome(NamedTuple):
+    """Whether an interval held the score of a domain, and how wide it was."""
+
+    inside: bool
+    width: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train what is missing, and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.expect", description=__doc__)
+    parser.add_argument("data", nargs="*", metavar="PATH[:LABEL:DOMAIN]")
+    parser.add_argument("--algorithm", default="linear")
+    parser.add_argument("--out", type=Path, default=Path("results/expect.jsonl"))
+    asked = parser.parse_args(arguments)
+    lines = asked.out.read_text().splitlines() if asked.out.exists() else []
+    tables = [json.loads(line) for line in lines]
+    for spec in asked.data:
+        name = Path(spec.split(":")[0]).name.split(".")[0]
+        if (name, asked.algorithm) not in {(each["data"], each["algorithm"]) for each in tables}:
+            tables.append(_run(spec, name, asked.algorithm))
+            with open(asked.out, "a") as file:
+                file.write(json.dumps(tables[-1]) + "\n")
+            print(name, len(tables[-1]["domains"]), "domains", file=sys.stderr)
+    asked.out.with_suffix(".md").write_text(page(tables))
+    return 0
+
+
+def _run(spec: str, name: str, algorithm: str) -> dict[str, Any]:
+    """Return the scores of each held-out domain, and how its rows are covered by sets."""
+    path, label, domain = (*spec.split(":"), "label", "domain")[:3]
+    with tempfile.TemporaryDirectory() as folder:
+        learner = _logistic() if algorithm == LOGISTIC else algorithm
+        each = shiftproof.train_each(path, learner, label=label, domain=domain, out=folder)
+        outputs = each.outputs
+    domains = []
+    for held_out, own in outputs.items():
+        scores = {metric: estimate(metric, own.probabilities, own.labels) for metric in METRICS}
+        others = {other: kept for other, kept in outputs.items() if other != held_out}
+        sets = domain_sets(list(others.values()), own.probabilities, SETS).members
+        domains.append(
+            {
+                "domain": held_out,
+                "samples": len(own.labels),
+                **{
+                    metric: None if found is None else [found.value, found.additive, found.variance]
+                    for metric, found in scores.items()
+                },
+                "covered": float(sets[np.arange(len(sets)), own.labels].mean()),
+                "size": float(sets.sum(axis=1).mean()),
+            }
+        )
+    return {"data": name, "algorithm": algorithm, "domains": domains}
+
+
+def _logistic() -> Any:
+    from sklearn.impute import SimpleImputer  # type: ignore[import-untyped]
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+    from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
+    from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
+
+    return make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression(max_iter=300))
+
+
+def outcomes(table: dict[str, Any], metric: str) -> dict[str, list[Outcome]]:
+    """Return how each method does on each domain of a table, after all others."""
+    known = [each[metric] for each in table["domains"] if each[metric] is not None]
+    values, additive, variances = (np.array(column) for column in zip(*known, strict=True))
+    scale = scale_of(metric)
+    whole = random_effects(additive, variances)
+    found: dict[str, list[Outcome]] = {method: [] for method in METHODS}
+    for i, value in enumerate(values):
+        others = np.arange(len(values)) != i
+        mixture = predictive(additive[others], variances[others])
+        usual = t_interval(additive[others], variances[others], LEVEL)
+        own = float(np.std(values[others], ddof=1) / math.sqrt(others.sum()))
+        middle, half = (sum(usual) / 2, (usual[1] - usual[0]) / 2)
+        # The t interval is for the true score; the sampling error of this domain adds to it.
+        half = math.hypot(half, NORMAL * math.sqrt(variances[i]))
+        spread = NORMAL * math.sqrt(whole.tau**2 + variances[i])
+        intervals = {
+            "prediction interval": mixture.interval(LEVEL, variances[i]),
+            "of the true score": mixture.interval(LEVEL),
+            "t interval": (middle - half, middle + half),
+            "oracle": (whole.mean - spread, whole.mean + spread),
+        }
+        back = {
+            name: (scale.back(low), scale.back(high)) for name, (low, high) in intervals.items()
+        }
+        mean = float(values[others].mean())
+        back["mean ± 1.96 s.e."] = (mean - NORMAL * own, mean + NORMAL * own)
+        corrected = scale.back(additive[i])  # an accuracy of 1 has finite log odds
+        for name, (low, high) in back.items():
+            held = low <= (value if name.startswith("mean") else corrected) <= high
+            found[name].append(Outcome(bool(held), high - low))
+    return found
+
+
+def page(tables: Sequence[dict[str, Any]]) -> str:
+    """Return the outcomes as Markdown."""
+    lines = [
+        "# What to expect at the next domain: does it hold?",
+        "",
+        "Written by `python -m benchmarks.expect`. Each table is trained on with every domain held"
+        " out in turn; *logistic* is scikit-learn's, with its defaults. Then each domain plays the"
+        " next one: intervals of 95% come from the scores of all other domains. Each cell has the"
+        " coverage (the share of domains whose score is inside) and the mean width of the interval."
+        " The models that give the scores of the other domains were trained on the next one too,"
+        " among all others.",
+        "",
+        *(f"- *{method}*: {text}." for method, text in METHODS.items()),
+    ]
+    for metric in METRICS:
+        name = "AUROC" if metric == "auroc" else metric.capitalize()
+        lines += ["", f"## {name}", "", f"| table | domains | {' | '.join(METHODS)} |"]
+        lines.append("|---|---:|" + "---:|" * len(METHODS))
+        every: dict[str, list[Outcome]] = {method: [] for method in METHODS}
+        for table in tables:
+            found = outcomes(table, metric)
+            lines.append(_row(f"{table['data']}, {table['algorithm']}", found))
+            for method, own in found.items():
+                every[method] += own
+        lines.append(_row("**all**", every))
+    lines += [
+        "",
+        f"## Sets of {SETS:.0%}",
+        "",
+        "Conformal sets for each domain from all others: share of rows whose class is in the set,"
+        " mean over domains, and mean number of classes in a set.",
+        "",
+        "| table | domains | covered | lowest domain | classes in a set |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    means = []
+    for table in tables:
+        covered, size = ([each[key] for each in table["domains"]] for key in ("covered", "size"))
+        means.append(np.mean(covered))
+        lines.append(
+            f"| {table['data']}, {table['algorithm']} | {len(covered)} | {means[-1]:.1%} |"
+            f" {min(covered):.1%} | {np.mean(size):.2f} |"
+        )
+    lines.append(f"| **mean over tables** | | {np.mean(means):.1%} | | |")
+    return "\n".join(lines) + "\n"
+
+
+def _row(name: str, found: dict[str, list[Outcome]]) -> str:
+    cells = []
+    for own in found.values():
+        inside = np.mean([each.inside for each in own])
+        cells.append(f"{inside:.1%}, {np.mean([each.width for each in own]):.3f}")
+    count = len(next(iter(found.values())))
+    return f"| {name} | {count} | {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""`expect`: how well a model will do at the next domain, and how sure that is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shiftproof.api.load import Data
+from shiftproof.api.train_each import LeaveOneOut, train_each
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.inference.estimates import LEVEL
+from shiftproof.inference.expected import DEFAULT_METRIC, Expected
+from shiftproof.training.outputs import HELD_OUT, Outputs, load_outputs
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
+
+
+def expect(
+    data: Data | LeaveOneOut,
+    algorithm: str | BaseEstimator | None = None,
+    *,
+    metric: str = DEFAULT_METRIC,
+    at_least: float | None = None,
+    level: float = LEVEL,
+    **training: Any,
+) -> Expected:
+    """Hold out each domain in turn, and say what to expect of a domain never seen.
+
+    The scores on the held-out domains go into a random-effects meta-analysis, whose prediction
+    interval holds the score of the next domain with probability `level`.  It is much wider than
+    the mean's standard error: domains differ.
+
+    Args:
+        data: what `load` takes; or what `train_each` returned; or the folder that its runs are in.
+        algorithm: as in `train`.
+        metric: the score to show: accuracy, balanced_accuracy, auroc, average_precision, f1,
+            log_loss, brier, calibration_slope, calibration_intercept or calibration_error.
+        at_least: a threshold of `metric`; `probability_worse` then says how probable it is that
+            the next domain is worse.
+        level: probability of the intervals.
+        training: the other keywords are those of `train_each`.
+    """
+    Expected({}, metric, level, at_least)  # a wrong setting must not cost a training
+    outputs = {} if isinstance(data, LeaveOneOut) else runs_in(data)
+    if (isinstance(data, LeaveOneOut) or outputs) and (algorithm is not None or training):
+        raise InvalidValue("`data` has finished runs, which take no `algorithm` and no settings")
+    if not outputs:
+        each = data if isinstance(data, LeaveOneOut) else train_each(data, algorithm, **training)
+        if each.status != "finished":
+            raise DataError(f"not all runs have finished: they {each.status}; call again to resume")
+        outputs = each.outputs
+    return Expected(outputs, metric, level, at_least)
+
+
+def runs_in(data: Data) -> dict[str, Outputs]:
+    """Return the answers of the runs in a folder on their held-out domains; {} if it has none."""
+    found: dict[str, Outputs] = {}
+    if not isinstance(data, str | os.PathLike):
+        return found
+    folder = Path(data).expanduser()
+    for path in sorted(folder.glob(f"*/{HELD_OUT}")):
+        for domain, own in load_outputs(path.parent).items():
+            if domain in found:
+                raise DataError(
+                    f"{folder} has two runs that held out domain {domain!r}; give the folder of one"
+                    " algorithm's runs"
+                )
+            found[domain] = own
+    return found
+
+
+def finished_runs(folder: Path) -> Path:
+    """Return a folder if it holds runs with held-out domains."""
+    if not runs_in(folder):
+        raise DataError(
+            f"{folder} holds no runs with held-out domains; train them with every domain held out"
+            " in turn"
+        )
+    return folder

@@ -1,0 +1,114 @@
+"""`shiftproof expect`: how well a model will do at the next domain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shiftproof.cli import options
+from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.train import exit_unless_finished
+
+EXAMPLE = (
+    "Example: [bold]shiftproof expect patients.csv --label ill --domain hospital --metric auroc"
+    " --at-least 0.7[/]"
+)
+
+
+def expect(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of images (DIR/domain/class/*.jpg), table (CSV or Parquet) or dataset"
+            " name; or the folder that the runs of [bold]train --test-domain each[/] are in."
+        ),
+    ],
+    algorithm: options.AlgorithmName = None,
+    metric: options.Metric = "accuracy",
+    at_least: Annotated[
+        float | None,
+        option("Expectation", "Threshold: print the probability that the next domain is worse."),
+    ] = None,
+    level: Annotated[float, option("Expectation", "Probability of the intervals.")] = 0.95,
+    hparam: options.Hparam = None,
+    budget: options.Budget = None,
+    steps: options.Steps = 5001,
+    seed: options.Seed = 0,
+    holdout: options.Holdout = None,
+    label: options.LabelColumn = None,
+    domain: options.DomainColumn = None,
+    image: options.ImageColumn = None,
+    drop: options.DropColumns = None,
+    categorical: options.CategoricalColumns = None,
+    image_size: options.ImageSize = None,
+    data_option: options.DataOption = None,
+    data_seed: options.DataSeed = None,
+    workers: options.Workers = None,
+    backbone: options.Backbone = None,
+    weights: options.Weights = None,
+    freeze: options.Freeze = False,
+    device: options.Device = "auto",
+    out: Annotated[
+        Path | None, option("Output", "Folder of the runs; default one each in runs/.")
+    ] = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what to expect at a domain never seen: hold out each in turn, and compare them.
+
+    The interval of the next domain comes from a random-effects meta-analysis of the held-out
+    domains. Run the same command again to resume.
+    """
+    from rich.console import Console
+
+    from shiftproof import api
+    from shiftproof.api.expect import runs_in
+    from shiftproof.cli.progress import ProgressBar
+    from shiftproof.inference.expected import Expected, sentences
+    from shiftproof.reporting.forest import forest_table
+
+    given: dict[str, Any] = {
+        "hparams": parse_assignments("--hparam", hparam),
+        "budget": budget,
+        "steps": steps,
+        "seed": seed,
+        "holdout": holdout,
+        "label": label,
+        "domain": domain,
+        "image": image,
+        "drop": drop,
+        "categorical": categorical,
+        "image_size": image_size,
+        "options": parse_assignments("--data-option", data_option),
+        "data_seed": data_seed,
+        "workers": workers,
+        "backbone": backbone,
+        "weights": weights,
+        "freeze": freeze,
+        "device": device,
+        "out": out,
+    }
+    default = {"steps": 5001, "seed": 0, "device": "auto", "freeze": False}
+    training = {
+        name: value
+        for name, value in given.items()
+        if value not in (None, {}) and value != default.get(name)
+    }
+    asked: dict[str, Any] = {"metric": metric, "at_least": at_least, "level": level}
+    Expected({}, **asked)  # a wrong setting must not cost a training
+    if runs_in(data):
+        found = api.expect(data, algorithm, **asked, **training)
+    else:
+        with ProgressBar(quiet=quiet) as observer:
+            each = api.train_each(data, algorithm, observer=observer, **training)
+        exit_unless_finished(each.runs, each=True)
+        found = api.expect(each, **asked)
+    if as_json:
+        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        return
+    Console().print(forest_table(found))
+    for sentence in sentences(found):
+        print(sentence)

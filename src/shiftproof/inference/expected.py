@@ -1,0 +1,317 @@
+"""What to expect of a model at the next domain, from its scores on domains held out in turn.
+
+Each held-out domain gives an estimate of a score with its sampling error (`estimates`).  A
+meta-analysis of these (`meta_analysis`) gives the mean over domains and, more useful, the interval
+that holds the score of the *next* domain: domains differ, and a mean with its standard error does
+not say by how much.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.text import listed
+from shiftproof.inference.estimates import (
+    EXPECTED,
+    LEVEL,
+    LOG_ODDS,
+    LOGARITHM,
+    Estimate,
+    estimate,
+    scale_of,
+)
+from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values, predictive
+from shiftproof.inference.scores import LOSSES, TARGETS, checked_metric, scores
+from shiftproof.training.outputs import Outputs
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+DEFAULT_METRIC = "accuracy"
+# A domain is an outlier if a figure like its own has at most this probability, after correction.
+OUTLIER = 0.05
+
+
+@dataclass(frozen=True)
+class ExpectedScore:
+    """What to expect of one score at the next domain.
+
+    `mean` is that of domains, and the next domain is between `low` and `high` with probability
+    `level`.  `tau` is the standard deviation between domains on the additive scale.  `estimates`
+    are those of the held-out domains, and `outliers` the domains that do not fit the others.
+    """
+
+    metric: str
+    level: float
+    estimates: Mapping[str, Estimate]
+    predictive: Predictive
+    outliers: tuple[str, ...]
+
+    @property
+    def mean(self) -> float:
+        """The score of the mean domain."""
+        return scale_of(self.metric).back(self.predictive.mean)
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """The interval that holds the next domain with probability `level`."""
+        low, high = self.predictive.interval(self.level)
+        return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
+
+    def probability_worse(self, threshold: float) -> float:
+        """Return the probability that the next domain is worse than a threshold."""
+        below = self.predictive.below(scale_of(self.metric).there(threshold))
+        return 1 - below if self.metric in LOSSES else below
+
+    def holds(self, own: Estimate) -> tuple[float, float]:
+        """Return the interval of an observed score with the sampling error of `own`."""
+        low, high = self.predictive.interval(self.level, own.variance)
+        return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
+
+    @property
+    def note(self) -> str:
+        """One sentence where domains are too few, and one on outliers; empty if all is well."""
+        found = []
+        if (k := len(self.estimates)) < FEW:
+            found.append(
+                f"{k} domains hardly show how much domains differ: the interval is wide because"
+                " it must be, and more domains would shorten it."
+            )
+        if self.outliers:
+            found.append(f"Unlike the other domains: {listed(self.outliers)}.")
+        return " ".join(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the expectation as JSON values."""
+        low, high = self.interval
+        return {
+            "mean": self.mean,
+            "low": low,
+            "high": high,
+            "level": self.level,
+            "tau": self.predictive.tau,
+            "domains": len(self.estimates),
+            "outliers": list(self.outliers),
+        }
+
+
+def expected_score(
+    metric: str, estimates: Mapping[str, Estimate | None], level: float = LEVEL
+) -> ExpectedScore | None:
+    """Return what to expect of a score, or None if it is defined in fewer than two domains."""
+    known = {domain: own for domain, own in estimates.items() if own is not None}
+    if len(known) < 2:
+        return None
+    values = np.array([own.additive for own in known.values()])
+    variances = np.array([own.variance for own in known.values()])
+    p_values = outlier_p_values(values, variances)
+    outliers = tuple(domain for domain, p in zip(known, p_values, strict=True) if p < OUTLIER)
+    return ExpectedScore(metric, level, known, predictive(values, variances), outliers)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What to expect at the next domain; `outputs` are the answers on domains held out in turn.
+
+    `metric` is the score that `to_frame` and a notebook show, `level` the probability of its
+    intervals, and `at_least` a threshold for it.
+    """
+
+    outputs: Mapping[str, Outputs]
+    metric: str = DEFAULT_METRIC
+    level: float = LEVEL
+    at_least: float | None = None
+
+    def __post_init__(self) -> None:
+        checked_metric(self.metric)
+        if not 0 < self.level < 1:
+            raise InvalidValue(f"`level` must be between 0 and 1, not {self.level:g}")
+        if self.at_least is None:
+            return
+        scale = scale_of(self.metric)
+        if scale is LOG_ODDS and not 0 < self.at_least < 1:
+            raise InvalidValue(f"`at_least` must be between 0 and 1, not {self.at_least:g}")
+        if scale is LOGARITHM and not self.at_least > 0:
+            raise InvalidValue(f"`at_least` must be above 0, not {self.at_least:g}")
+
+    def score(self, metric: str) -> ExpectedScore | None:
+        """Return what to expect of a score; None if it is defined in fewer than two domains."""
+        if metric not in self._scores:
+            found = {
+                domain: estimate(metric, own.probabilities, own.labels, self.level)
+                for domain, own in self.outputs.items()
+            }
+            self._scores[metric] = expected_score(checked_metric(metric), found, self.level)
+        return self._scores[metric]
+
+    @cached_property
+    def _scores(self) -> dict[str, ExpectedScore | None]:
+        return {}
+
+    @property
+    def headline(self) -> ExpectedScore:
+        """What to expect of `metric`."""
+        if (found := self.score(self.metric)) is None:
+            raise DataError(
+                f"{self.metric} is defined in fewer than two of {len(self.outputs)} held-out"
+                " domains, and one domain does not show how domains differ; use another `metric`"
+            )
+        return found
+
+    @property
+    def probability_worse(self) -> float | None:
+        """Probability that the next domain is worse than `at_least`, if that was given."""
+        return None if self.at_least is None else self.headline.probability_worse(self.at_least)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return as JSON values: `expected` by score, and the report card of each domain."""
+        found: dict[str, Any] = {"metric": self.metric, "expected": self.expected}
+        if self.at_least is not None:
+            found["at_least"] = {"value": self.at_least, "worse": self.probability_worse}
+        found["domains"] = [
+            {
+                "domain": domain,
+                "samples": len(own.labels),
+                "scores": scores(own.probabilities, own.labels),
+                "intervals": {
+                    metric: [value.low, value.high]
+                    for metric, score in self._scores.items()
+                    if score is not None and (value := score.estimates.get(domain)) is not None
+                },
+                "confusion": confusion(own),
+            }
+            for domain, own in self.outputs.items()
+        ]
+        return found
+
+    @property
+    def expected(self) -> dict[str, dict[str, Any]]:
+        """The expectation of every score that two domains define, as JSON values."""
+        found = {metric: self.score(metric) for metric in EXPECTED}
+        return {metric: own.to_dict() for metric, own in found.items() if own is not None}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return `metric` by domain, its mean, and the next domain, with intervals."""
+        import pandas as pd
+
+        score = self.headline
+        rows = [
+            {
+                "domain": domain,
+                "samples": len(self.outputs[domain].labels),
+                self.metric: own.value,
+                "low": own.low,
+                "high": own.high,
+                "outlier": domain in score.outliers,
+            }
+            for domain, own in score.estimates.items()
+        ]
+        low, high = score.interval
+        rows.append({"domain": "next domain", self.metric: score.mean, "low": low, "high": high})
+        return pd.DataFrame(rows).set_index("domain")
+
+    def card(self) -> pd.DataFrame:
+        """Return all scores of each domain, and of all samples pooled: one row each."""
+        import pandas as pd
+
+        rows = {
+            domain: {"samples": len(own.labels), **scores(own.probabilities, own.labels)}
+            for domain, own in self.outputs.items()
+        }
+        p, y = (np.concatenate([own[i] for own in self.outputs.values()]) for i in (0, 1))
+        rows["pooled"] = {"samples": len(y), **scores(p, y)}
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def _repr_html_(self) -> str:
+        table = self.to_frame().to_html(float_format="{:.3f}".format, na_rep="")
+        said = " ".join(sentences(self))
+        return f"{table}<p>{html.escape(said)}</p>"
+
+
+def sentences(expected: Expected) -> list[str]:
+    """Return the expectation in words: the range, the probability of falling short, and notes."""
+    score = expected.headline
+    low, high = score.interval
+    name = expected.metric.replace("_", " ")
+    found = [
+        f"Expect {name} {low:.3g} to {high:.3g} at the next domain with probability"
+        f" {score.level:.0%}; the mean over domains is {score.mean:.3g}."
+    ]
+    if (worse := expected.probability_worse) is not None:
+        side = "above" if expected.metric in LOSSES else "below"
+        found.append(
+            f"The probability that the next domain is {side} {expected.at_least:g} is {worse:.2g}."
+        )
+    return [*found, score.note] if score.note else found
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A score of a new domain beside the range expected of it, its sampling error included."""
+
+    domain: str
+    metric: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def state(self) -> str:
+        """`inside`, `worse` or `better` than expected."""
+        if self.low <= self.value <= self.high:
+            return "inside"
+        if self.metric in TARGETS:
+            return "worse"  # further from its target than domains before
+        return "worse" if (self.value > self.high) == (self.metric in LOSSES) else "better"
+
+    @property
+    def sentence(self) -> str:
+        """The comparison in words, and what to do."""
+        side = {True: "below", False: "above"}[self.value < self.low]
+        where = "inside" if self.state == "inside" else side
+        advice = {
+            "inside": "",
+            "worse": ": look at what differs there (`shiftproof diagnose`) before using the model",
+            "better": ": make sure that the model was not trained on these samples",
+        }[self.state]
+        name = self.metric.replace("_", " ")
+        return (
+            f"{self.domain}: {name} {self.value:.3g} is {where} the range {self.low:.3g} to"
+            f" {self.high:.3g} expected of a new domain{advice}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON values."""
+        return {**vars(self), "state": self.state}
+
+
+def compare(expected: Expected, domain: str, outputs: Outputs) -> Comparison | None:
+    """Return how a new domain compares with what was expected; None where it has no score."""
+    score = expected.headline
+    if (
+        next(iter(expected.outputs.values())).probabilities.shape[1]
+        != outputs.probabilities.shape[1]
+    ):
+        raise DataError("the held-out runs have another number of classes than the model")
+    own = estimate(expected.metric, outputs.probabilities, outputs.labels, expected.level)
+    if own is None:
+        return None
+    return Comparison(domain, expected.metric, own.value, *score.holds(own))
+
+
+def confusion(outputs: Outputs) -> list[list[int]]:
+    """Return the counts [label][predicted]."""
+    from sklearn.metrics import confusion_matrix  # type: ignore[import-untyped]
+
+    classes = np.arange(outputs.probabilities.shape[1])
+    predicted = outputs.probabilities.argmax(axis=1)
+    return [
+        list(map(int, row)) for row in confusion_matrix(outputs.labels, predicted, labels=classes)
+    ]

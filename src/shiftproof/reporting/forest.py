@@ -1,0 +1,65 @@
+"""A forest plot for the terminal: a row a held-out domain, the mean, and the next domain."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from shiftproof.inference.expected import Expected
+
+WIDTH = 40
+NEXT = "next domain"
+
+
+def forest_table(expected: Expected) -> Table:
+    """Return each domain's score with its interval, and the prediction interval under them.
+
+    A domain is ├──●──┤, with a star if it is an outlier, and the next domain ━━◆━━ with the mean
+    over domains as ◆.
+    """
+    score = expected.headline
+    low, high = score.interval
+    left = min([low, *(own.low for own in score.estimates.values())])
+    right = max([high, *(own.high for own in score.estimates.values())])
+    name = expected.metric.replace("_", " ")
+    table = Table(
+        title=f"{name} to expect at the next domain",
+        title_justify="left",
+        caption=f"Intervals of {score.level:.0%}: of a domain, for its samples; of the next domain,"
+        f" for how domains differ. The line is from {left:.3g} to {right:.3g}.",
+        caption_justify="left",
+    )
+    table.add_column("held out")
+    table.add_column(name, justify="right")
+    table.add_column("interval", justify="right")
+    table.add_column("", no_wrap=True, min_width=WIDTH)
+    for domain, own in score.estimates.items():
+        mark = " *" if domain in score.outliers else ""
+        drawn = bar(own.low, own.value, own.high, left, right, "├─●─┤")
+        table.add_row(Text(domain + mark), f"{own.value:.3f}", _range(own.low, own.high), drawn)
+    table.add_section()
+    drawn = bar(low, score.mean, high, left, right, "━━◆━━")
+    table.add_row(NEXT, f"{score.mean:.3f}", _range(low, high), drawn, style="bold")
+    return table
+
+
+def bar(low: float, value: float, high: float, left: float, right: float, signs: str) -> str:
+    """Return an interval as text on the line from `left` to `right`.
+
+    `signs` are those of the low end, the part below the value, the value, above it, and the end.
+
+    >>> bar(0.2, 0.5, 0.8, 0, 1, "├─●─┤")
+    '        ├───────────●──────────┤        '
+    """
+    start, middle, end = (
+        round((at - left) / ((right - left) or 1) * (WIDTH - 1)) for at in (low, value, high)
+    )
+    line = [" "] * WIDTH
+    line[start : middle + 1] = signs[1] * (middle + 1 - start)
+    line[middle : end + 1] = signs[3] * (end + 1 - middle)
+    line[start], line[end], line[middle] = signs[0], signs[4], signs[2]
+    return "".join(line)
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.3f}–{high:.3f}"
