@@ -92,7 +92,7 @@ def test_the_search_of_table_1_from_plan_to_report(shiftproof, tmp_path):
     _, text, _ = shiftproof("report", out, "--selection", "best-minimum")
     assert SELECTORS.get("best-minimum").title in text
     line = next(line for line in text.splitlines() if line.startswith(ROW))
-    assert line.removeprefix(ROW).split() == ["–", "–", f"{100 * accuracy:.1f}", "+/-", "0.0", "–"]
+    assert line.removeprefix(ROW).split() == ["–", "–", f"{100 * accuracy:.1f}", "–"]
     (model,) = json.loads((tmp_path / "models" / "models.json").read_text())["models"]
     assert (model["algorithm"], model["hparams_seed"]) == (ROW, seed)
     assert (model["accuracy"], model["step"]) == (accuracy, 3)
