@@ -45,6 +45,8 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e ".[dev]"
+	@# Once here, not at every start where Python may not write bytecode; tests of packages are left out.
+	-$(BIN)/python -m compileall -q -j 0 -x '(tests?|_internal)/' .venv/lib >/dev/null 2>&1
 	touch $(STAMP)
 
 clean:

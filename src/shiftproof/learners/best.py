@@ -23,6 +23,8 @@ from shiftproof.learners.stacking import stacking_weights
 
 # A member that counts less is left out: it would cost its fit and change nothing.
 LEAST_WEIGHT = 0.01
+# Trees of a forest: more change a mean of many members little, and take time to fit and store.
+TREES = 100
 # What two cores do in a second, in seconds of one: not all that is done can be shared.
 SPEED_OF_TWO_CORES = 1.5
 
@@ -36,16 +38,15 @@ def portfolio(samples: Samples) -> list[Candidate]:
     that they prefer may be theirs alone.
     """
     rows = len(samples)
-    trees = int(np.clip(1_000_000 // rows, 100, 200))  # many rows need fewer trees
     return [
         LinearCandidate(),
         LinearCandidate("linear, default penalty", (1 / rows,)),
         LinearCandidate("linear on ranks", ranks=True),
         BoostingCandidate("boosting, small trees", (100, 200), 0.05, 8),
         BoostingCandidate(),
-        ForestCandidate("forest", (1,), trees),
-        ForestCandidate("forest, large leaves", (5,), trees),
-        ForestCandidate("extra trees", (5,), trees, extra=True),
+        ForestCandidate("forest", (1,), TREES),
+        ForestCandidate("forest, large leaves", (5,), TREES),
+        ForestCandidate("extra trees", (5,), TREES, extra=True),
         NetworkCandidate(variants=stops(rows)),
     ]
 

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from shiftproof.inference.expected import Expected
 
-WIDTH = 40
+WIDTH = 33
 NEXT = "next domain"
 
 
@@ -31,7 +31,7 @@ def forest_table(expected: Expected) -> Table:
     )
     table.add_column("held out")
     table.add_column(name, justify="right")
-    table.add_column("interval", justify="right")
+    table.add_column("interval", justify="right", no_wrap=True, min_width=len("0.123–0.456"))
     table.add_column("", no_wrap=True, min_width=WIDTH)
     for domain, own in score.estimates.items():
         mark = " *" if domain in score.outliers else ""
