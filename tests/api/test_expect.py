@@ -18,7 +18,7 @@ from shiftproof.inference.conformal import score_threshold
 from shiftproof.inference.estimates import EXPECTED
 from shiftproof.inference.expected import Comparison, Expected, sentences
 from shiftproof.inference.meta_analysis import predictive
-from shiftproof.reporting.forest import bar
+from shiftproof.reporting.forest import WIDTH, bar
 from shiftproof.training.outputs import Outputs
 
 COLUMNS: dict[str, Any] = {"label": "ill", "domain": "ward"}
@@ -141,7 +141,7 @@ def test_too_few_domains_are_said() -> None:
 
 def test_the_bar_of_a_point_and_of_the_whole_line() -> None:
     assert bar(0, 0, 0, 0, 1, "├─●─┤").rstrip() == "●"
-    assert bar(0, 1, 1, 0, 1, "├─●─┤") == "├" + 38 * "─" + "●"
+    assert bar(0, 1, 1, 0, 1, "├─●─┤") == "├" + (WIDTH - 2) * "─" + "●"
 
 
 def test_the_command_line(

@@ -252,7 +252,7 @@ def test_datasets_and_algorithms_come_in_the_order_of_published_tables():
 
 
 def test_one_dataset_with_two_lists_of_domains_is_an_error():
-    with pytest.raises(DataError, match="disagree on the domains of mine: .a., .b. and .a., .c."):
+    with pytest.raises(DataError, match=r"disagree on the domains of mine: .a., .b. and .a., .c."):
         aggregate([one_run(), one_run(trial_seed=1, domains=("a", "c"))], SELECTORS.get("oracle")())
 
 
