@@ -49,7 +49,7 @@ def bar(low: float, value: float, high: float, left: float, right: float, signs:
     `signs` are those of the low end, the part below the value, the value, above it, and the end.
 
     >>> bar(0.2, 0.5, 0.8, 0, 1, "├─●─┤")
-    '        ├───────────●──────────┤        '
+    '      ├─────────●─────────┤      '
     """
     start, middle, end = (
         round((at - left) / ((right - left) or 1) * (WIDTH - 1)) for at in (low, value, high)
