@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
+from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.text import seconds_of
 from shiftproof.data import DomainDataset
 from shiftproof.inference.model import MODEL, TrainedModel, trained_model
 from shiftproof.inference.scores import mean_scores, scores
@@ -260,7 +260,7 @@ def with_budget(
         raise InvalidValue(f"`budget` is for best, not for {algorithm}")
     elif "budget" in hparams:
         raise InvalidValue("`budget` and `hparams` give budget twice")
-    return {**hparams, "budget": seconds_of(budget) / runs}
+    return {**hparams, "budget": seconds_of(budget, "budget") / runs}
 
 
 def folder_of(out: str | os.PathLike[str] | None) -> Path | None:

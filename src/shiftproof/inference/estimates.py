@@ -24,14 +24,12 @@ from scipy.special import expit, logit, ndtri  # type: ignore[import-untyped]
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from shiftproof.inference.calibration_scores import fitted_intercept, fitted_slope
-from shiftproof.inference.scores import SCORES, row_losses
+from shiftproof.inference.scores import EXPECTED, SCORES, row_losses
 
 LEVEL = 0.95
 GROUPS = 20
 LOGARITHMIC = ("log_loss", "brier")
 PLAIN = ("calibration_slope", "calibration_intercept")
-# Scores that a mean over domains and an interval are computed of.
-EXPECTED = tuple(name for name in SCORES if name != "commonest_class")
 
 
 class Scale(NamedTuple):
@@ -84,8 +82,8 @@ def estimate(
     scale = scale_of(name)
     if scale is IDENTITY:
         fit = fitted_slope if name == "calibration_slope" else fitted_intercept
-        fitted = fit(probabilities, labels)
-        assert fitted is not None
+        if (fitted := fit(probabilities, labels)) is None:
+            return None
         additive, variance = fitted
     elif scale is LOGARITHM:
         losses = row_losses(name, probabilities, labels)

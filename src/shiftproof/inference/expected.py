@@ -19,7 +19,6 @@ import numpy as np
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import listed
 from shiftproof.inference.estimates import (
-    EXPECTED,
     LEVEL,
     LOG_ODDS,
     LOGARITHM,
@@ -28,7 +27,7 @@ from shiftproof.inference.estimates import (
     scale_of,
 )
 from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values, predictive
-from shiftproof.inference.scores import LOSSES, TARGETS, checked_metric, scores
+from shiftproof.inference.scores import EXPECTED, LOSSES, TARGETS, checked_metric, scores
 from shiftproof.training.outputs import Outputs
 
 if TYPE_CHECKING:

@@ -37,9 +37,8 @@ def scores(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float | N
 
 def checked_metric(name: str) -> str:
     """Return the name of a score that can be expected of a domain."""
-    known = [each for each in SCORES if each != "commonest_class"]
-    if name not in known:
-        raise InvalidValue(f"`metric` {name!r} is unknown; {nearest(name, known)}")
+    if name not in EXPECTED:
+        raise InvalidValue(f"`metric` {name!r} is unknown; {nearest(name, EXPECTED)}")
     return name
 
 
@@ -156,3 +155,5 @@ SCORES: dict[str, Score] = {
     "calibration_error": expected_error,
     "commonest_class": _commonest_class,
 }
+# Scores that a mean over domains and an interval are computed of.
+EXPECTED = tuple(name for name in SCORES if name != "commonest_class")

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
 from scipy.special import log_softmax  # type: ignore[import-untyped]
 
-# No probability counts as less: log 0 is no loss that can be compared.
+# No probability counts as less: log 0 is no loss that can be compared, and one confident error
+# must not decide alone.
 SMALLEST = 1e-6
 # Temperatures from 1/e³ to e³: beyond, a model is as good as certain or as good as a guess.
 WIDEST = 3.0

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# No probability counts as less: one confident error must not decide alone.
-SMALLEST = 1e-6
+from shiftproof.learners.calibration import SMALLEST
+
 # Steps of expectation–maximisation that one leap may stand for.
 LONGEST_LEAP = 1e6
 

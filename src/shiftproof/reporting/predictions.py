@@ -12,9 +12,10 @@ from rich.text import Text
 
 from shiftproof.core.text import counted
 from shiftproof.data.samples import Samples
-from shiftproof.inference.estimates import EXPECTED, LEVEL, Estimate, estimates
+from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.metrics import DomainMetrics
 from shiftproof.inference.model import Predictions
+from shiftproof.inference.scores import EXPECTED
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

@@ -132,18 +132,17 @@ class DatasetCache:
     """The data of the last job, which the next one often needs again."""
 
     def __init__(self) -> None:
-        self._key: object = None
-        self._dataset: DomainDataset | None = None
+        self._kept: tuple[object, DomainDataset] | None = None
 
     def keep(self, data: SweepData, trial_seed: int, dataset: DomainDataset) -> None:
         """Keep data that has been loaded."""
-        self._key, self._dataset = (data, trial_seed), dataset
+        self._kept = (data, trial_seed), dataset
 
     def get(self, job: Job) -> DomainDataset:
         """Return the data of a job."""
-        key = (job.data, job.trial_seed)
-        if self._dataset is None or self._key != key:
-            self._dataset = None  # before the new one is loaded: never two in memory
-            self.keep(job.data, job.trial_seed, job.data.load(job.trial_seed))
-        assert self._dataset is not None
-        return self._dataset
+        if self._kept is not None and self._kept[0] == (job.data, job.trial_seed):
+            return self._kept[1]
+        self._kept = None  # before the new one is loaded: never two in memory
+        dataset = job.data.load(job.trial_seed)
+        self.keep(job.data, job.trial_seed, dataset)
+        return dataset

@@ -81,8 +81,6 @@ def _scored(
         return there
     scorer = Scorer(job.config, dataset, run, again.config)
     predicted = scorer.probabilities(scorer.trained(again.config, run), REPORTING)
-    accuracy = scorer.accuracy(predicted, REPORTING)
-    assert accuracy is not None, "a held-out domain has samples"
     result = CombinedResult(
         RETRAINED,
         model.dataset,
@@ -95,7 +93,7 @@ def _scored(
         (model.hparams_seed,),
         (model.hparams_seed,),
         None,  # its validation samples were trained on
-        accuracy,
+        scorer.accuracy(predicted, REPORTING),
         scorer.log_loss(predicted, REPORTING),
         model.selection,
         str(run.relative_to(sweep.path)),

@@ -101,18 +101,27 @@ def evaluate(
     correct = torch.zeros((), dtype=torch.int64, device=device)
     risk = torch.zeros((), dtype=torch.float64 if device.type != "mps" else None, device=device)
     kept: list[tuple[Tensor, Tensor]] = []
-    was_training = algorithm.training
-    algorithm.eval()
-    for x, labels in read_in_order(subset, workers, view_seed):
-        logits = algorithm.predict(as_numbers(x.to(device))).float()
+    for logits, labels in predictions(algorithm, subset, workers, view_seed):
         correct += (predicted_class(logits) == labels).sum()
         risk += per_sample_risk(logits, labels).sum()
         if keep_outputs:
             kept.append((logits.cpu(), labels.cpu()))
-    algorithm.train(was_training)
     n = len(subset.index)
     outputs = (torch.cat([x for x, _ in kept]), torch.cat([y for _, y in kept])) if kept else None
     return Score(correct.item() / n, risk.item() / n, outputs)
+
+
+@torch.no_grad()
+def predictions(
+    algorithm: Algorithm, subset: EvaluationSet, workers: int = 0, view_seed: int = 0
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield logits and labels of a set, batch by batch; the algorithm keeps its mode."""
+    device = subset.domain.y.device
+    was_training = algorithm.training
+    algorithm.eval()
+    for x, labels in read_in_order(subset, workers, view_seed):
+        yield algorithm.predict(as_numbers(x.to(device))).float(), labels
+    algorithm.train(was_training)
 
 
 def read_in_order(

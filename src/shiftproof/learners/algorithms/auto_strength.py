@@ -72,12 +72,11 @@ class Verdict(Enum):
 
 @dataclass
 class AutoStrength:
-    """The strength of one run.  `kappa` is 0 before matching begins, and never above
-    `most`.
+    """The strength of one run.
 
-    `information` is H − R before matching.
-    `units` are the weights that κ = 1 stands for, by term; `score` is the
-    largest max(p, α / `LOOKS`) · (H − R).
+    `kappa` is 0 before matching begins, and never above `most`.  `units` are the weights that κ = 1
+    stands for, by term.  `information` is H − R before matching, and `score` the largest
+    max(p, α / `LOOKS`) · (H − R).
     """
 
     kappa: float = 0.0
@@ -126,7 +125,8 @@ class AutoStrength:
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
-        self.__init__(**{name: state[name] for name in asdict(self)})  # type: ignore[misc]
+        for name in asdict(self):
+            setattr(self, name, state[name])
 
 
 def planned_looks(start: int, steps: int) -> tuple[int, ...]:

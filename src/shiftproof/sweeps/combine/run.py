@@ -100,8 +100,6 @@ class Cell:
             model = scorer.cooked(soup)
             predicted = mean_probabilities(scorer, [model])
             save_soup(model, job.config, dataset, self._run(job), path)
-        accuracy = scorer.accuracy(predicted[REPORTING], REPORTING)
-        assert accuracy is not None, "a held-out domain has samples"
         result = CombinedResult(
             method,
             job.data.name,
@@ -113,8 +111,8 @@ class Cell:
             tuple(ids),
             tuple(member.hparams_seed for member in self._members),
             tuple(self._members[position].hparams_seed for position in chosen),
-            scorer.accuracy(predicted[CHOOSING], CHOOSING),
-            accuracy,
+            scorer.accuracy(predicted[CHOOSING], CHOOSING) if scorer.chooses else None,
+            scorer.accuracy(predicted[REPORTING], REPORTING),
             scorer.log_loss(predicted[REPORTING], REPORTING),
         )
         place.finish(result)
@@ -145,9 +143,7 @@ class Cell:
 
 
 def _validation(scorer: Scorer, model: Algorithm) -> float:
-    accuracy = scorer.accuracy(scorer.probabilities(model, CHOOSING), CHOOSING)
-    assert accuracy is not None, "the preset holds samples out"
-    return accuracy
+    return scorer.accuracy(scorer.probabilities(model, CHOOSING), CHOOSING)
 
 
 def mean_probabilities(scorer: Scorer, models: Iterable[Algorithm]) -> dict[str, list[Tensor]]:

@@ -23,7 +23,12 @@ from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.models.risk import class_probabilities
 from shiftproof.sweeps.combine.soup import Soup, Weights, refresh_statistics
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate import EvaluationSet, evaluate, plan_evaluation, reading_threads
+from shiftproof.training.evaluate import (
+    EvaluationSet,
+    plan_evaluation,
+    predictions,
+    reading_threads,
+)
 from shiftproof.training.load_run import (
     fitted_preparation,
     read_checkpoint,
@@ -87,10 +92,15 @@ class Scorer:
         """Return the class probabilities [n, c] on each set of a kind, in float64."""
         return [_probabilities(algorithm, each) for each in self._sets.get(kind, ())]
 
-    def accuracy(self, predicted: list[Tensor], kind: str) -> float | None:
-        """Return the mean accuracy over the sets of a kind; None if there are none."""
-        pairs = list(zip(predicted, self._labels(kind), strict=True))
-        return fmean((p.argmax(1) == y).double().mean().item() for p, y in pairs) if pairs else None
+    @property
+    def chooses(self) -> bool:
+        """Whether there are samples to choose by."""
+        return CHOOSING in self._sets
+
+    def accuracy(self, predicted: list[Tensor], kind: str) -> float:
+        """Return the mean accuracy over the sets of a kind."""
+        pairs = zip(predicted, self._labels(kind), strict=True)
+        return fmean((p.argmax(1) == y).double().mean().item() for p, y in pairs)
 
     def log_loss(self, predicted: list[Tensor], kind: str) -> float:
         """Return the mean of −log p(y|x) over the sets of a kind."""
@@ -120,6 +130,5 @@ class Scorer:
 
 
 def _probabilities(algorithm: Algorithm, subset: EvaluationSet) -> Tensor:
-    outputs = evaluate(algorithm, subset, reading_threads(None), keep_outputs=True).outputs
-    assert outputs is not None, "a set has at least one sample"
-    return class_probabilities(outputs[0].double())
+    found = predictions(algorithm, subset, reading_threads(None))
+    return class_probabilities(torch.cat([logits.cpu() for logits, _ in found]).double())
