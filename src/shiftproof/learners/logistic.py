@@ -16,7 +16,8 @@ Three things make a path of penalties for every held-out domain cheap:
 - **Rotation.**  In the basis of eigenvectors of the covariance, scaled by 1/√(h s + α) (s the
   eigenvalue, h a typical curvature of ℓ), the objective is nearly round, and L-BFGS needs few
   steps.  With more columns than rows the basis has one vector a row: nothing else can matter.
-- **Warm starts**, from the strongest penalty to the weakest.
+- **Warm starts**, from the strongest penalty to the weakest: the path is smooth in log α, so the
+  cubic through the last four solutions lands close to the next one.
 """
 
 from __future__ import annotations
@@ -95,10 +96,23 @@ def logistic_solutions(
     used = weights.any(axis=0)
     weights = weights[:, used] / weights[:, used].sum(axis=1, keepdims=True)
     problem = _Problem(np.asarray(x, dtype=np.float64)[used], y[used], classes, weights)
-    theta = np.zeros(problem.shape)
-    for place in np.argsort(-alphas):
-        theta = problem.solve(theta, alphas[place], tolerance)
+    solved: list[tuple[float, np.ndarray]] = []
+    for place in np.argsort(-alphas, kind="stable"):
+        alpha = float(alphas[place])
+        start = _extrapolated(solved, alpha) if solved else np.zeros(problem.shape)
+        theta = problem.solve(start, alpha, tolerance)
+        solved = [*(each for each in solved[-3:] if each[0] != alpha), (alpha, theta)]
         yield int(place), problem.in_columns(theta)
+
+
+def _extrapolated(solved: Sequence[tuple[float, np.ndarray]], alpha: float) -> np.ndarray:
+    """Return the polynomial in log α through the solutions (α, θ), at another α."""
+    places = np.log([own for own, _ in solved])
+    at = np.zeros_like(solved[0][1])
+    for own, (_, theta) in zip(places, solved, strict=True):
+        others = places[places != own]
+        at += theta * np.prod((np.log(alpha) - others) / (own - others))
+    return at
 
 
 class _Problem:
