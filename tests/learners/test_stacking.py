@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from shiftproof.learners.stacking import _risk, _simplex_minimum, stacking_weights
+from shiftproof.learners.stacking import _risk, mixture_proportions, stacking_weights
 
 
 def chances(members: int, n: int, seed: int = 0) -> np.ndarray:
@@ -17,7 +17,7 @@ def chances(members: int, n: int, seed: int = 0) -> np.ndarray:
 def test_the_minimum_equals_that_of_a_general_solver(members):
     likelihood = chances(members, 60)
     weight = np.random.default_rng(1).dirichlet(np.ones(60))
-    found = _simplex_minimum(likelihood, weight)
+    found = mixture_proportions(likelihood, weight)
     general = minimize(
         _risk,
         np.full(members, 1 / members),

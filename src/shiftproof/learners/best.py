@@ -10,7 +10,7 @@ import numpy as np
 from shiftproof.core.space import hparam
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.calibration import fit_temperature
+from shiftproof.learners.calibration import fit_temperature, tempered
 from shiftproof.learners.candidate import Candidate, size_of
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
@@ -127,4 +127,5 @@ def combined(
         progress("fitting members", place, len(judged))
         members.append(one.fitted(samples, seed, float(weight), float(spread)))
     progress("fitting members", len(judged), len(judged))
-    return Ensemble(tuple(members), samples.classes, temperature)
+    held_out = tempered(mixture, temperature)
+    return Ensemble(tuple(members), samples.classes, temperature, held_out=held_out)

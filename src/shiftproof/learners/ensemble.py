@@ -108,13 +108,16 @@ class Member:
 class Ensemble:
     """Members whose weights sum to 1, for classes 0 … ``classes`` − 1.
 
-    ``left_out`` names candidates that the budget had no time for.
+    ``left_out`` names candidates that the budget had no time for.  ``held_out`` [n, classes] are
+    the predictions for the training rows, each by models that were not trained on its domain; they
+    are not stored with the ensemble.
     """
 
     members: tuple[Member, ...]
     classes: int
     temperature: float = 1.0
     left_out: tuple[str, ...] = ()
+    held_out: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Return class probabilities [n, classes] of raw rows [n, d]."""

@@ -16,10 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.late_buffers import LateBuffers
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.base import Algorithm, Family, Losses
 from shiftproof.learners.ensemble import Ensemble
-from shiftproof.learners.samples import Samples
+from shiftproof.learners.judging import MOST_FOLDS
+from shiftproof.learners.samples import Samples, held_out_folds
 
 # Called with what is done now, and how many parts of how many are done; may raise to stop.
 Progress = Callable[[str, int, int], None]
@@ -29,6 +31,30 @@ SMALLEST = 1e-7
 
 def silent(what: str, done: int, total: int) -> None:
     """Report no progress."""
+
+
+class HeldOutPredictions(LateBuffers):
+    """Predictions for the training rows, each by models that were not trained on its domain.
+
+    ``predicted`` [n, classes], the classes ``y`` [n], the numbers ``domain`` [n] of the domains, and
+    ``fold`` [n]: the model of a row was trained on the rows of the other folds.  None where no
+    domain was held out.  They are in the checkpoint, and never in a model's file: they tell of
+    single rows.
+    """
+
+    late = ("predicted", "y", "domain", "fold")
+    predicted: Tensor | None
+    y: Tensor | None
+    domain: Tensor | None
+    fold: Tensor | None
+
+    def take(self, ensemble: Ensemble, samples: Samples, seed: int) -> None:
+        """Hold the predictions of an ensemble for its training samples, if there are any."""
+        if ensemble.held_out is not None:
+            self.predicted = torch.from_numpy(ensemble.held_out).float()
+            self.y = torch.from_numpy(samples.y).long()
+            self.domain = torch.from_numpy(samples.domain).long()
+            self.fold = torch.from_numpy(held_out_folds(samples, MOST_FOLDS, seed)).long()
 
 
 class EnsembleHead(nn.Module):
@@ -104,6 +130,7 @@ class Exact(Algorithm):
     ) -> None:
         # The network that a run builds is not used: a fitted ensemble takes its place.
         super().__init__(task, nn.Flatten(), EnsembleHead(), hparams, generator)  # type: ignore[arg-type]
+        self.held_out = HeldOutPredictions()
 
     @abstractmethod
     def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
@@ -114,6 +141,7 @@ class Exact(Algorithm):
         seed = int(torch.randint(2**31 - 1, (), generator=self.generator))
         ensemble = self.fitted(samples, seed, progress)
         self.head.take(ensemble)
+        self.held_out.take(ensemble, samples, seed)
         self.updates += 1
         return {"loss": self.loss(ensemble, samples)}
 

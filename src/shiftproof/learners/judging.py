@@ -99,4 +99,5 @@ def judge(candidate: Candidate, samples: Samples, seed: int) -> Judged:
 
 def single(judged: Judged, samples: Samples, seed: int) -> Ensemble:
     """Return an ensemble of one: the candidate fitted to all samples."""
-    return Ensemble((judged.fitted(samples, seed, 1.0),), samples.classes)
+    member = judged.fitted(samples, seed, 1.0)
+    return Ensemble((member,), samples.classes, held_out=judged.predicted)

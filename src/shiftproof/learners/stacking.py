@@ -58,12 +58,12 @@ def stacking_weights(
     likelihood = np.maximum(chances, SMALLEST)
     per_row = 1 / counts[place]
     shares = np.random.default_rng(seed).dirichlet(np.ones(len(names)), draws)
-    found = [_simplex_minimum(likelihood, share[place] * per_row) for share in shares]
+    found = [mixture_proportions(likelihood, share[place] * per_row) for share in shares]
     weights = (len(names) * np.array(found) + 1) / (len(names) + members)
     return Weights(weights.mean(axis=0), weights.std(axis=0))
 
 
-def _simplex_minimum(likelihood: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def mixture_proportions(likelihood: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return the mixture proportions that minimise −Σ weight · log(w · likelihood).
 
     By expectation–maximisation, accelerated by squaring its steps (SQUAREM, Varadhan and Roland,

@@ -1,0 +1,168 @@
+"""Predictions for a new site, corrected for its class shares if that is justified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.inference.adaptation.label_shift import bbse_shares, em_shares, weighted
+from shiftproof.inference.adaptation.label_shift_test import FEWEST, p_value
+from shiftproof.inference.adaptation.matching_shares import with_shares
+from shiftproof.inference.adaptation.when import LEVEL, Record
+
+Adapt = Literal["auto", "labels", "none"]
+NO_RECORD = (
+    "the model keeps no predictions for held-out training domains; train linear, boosting, forest"
+    " or best on at least three domains of ten rows or more"
+)
+# Draws of the rows for an interval of 95%, and its normal quantile.
+DRAWS, NORMAL = 200, 1.96
+# Shares that move by less change no decision: a correction by less is none.
+SMALLEST_CHANGE = 0.001
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Estimated class shares of a new site [c], with an interval of 95%, and those of BBSE.
+
+    ``value`` is what the probabilities are corrected to; ``em`` is the estimate under label shift.
+    """
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    em: np.ndarray
+    bbse: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """Probabilities of a new site [n, c], and what was done to them.
+
+    ``reason`` says in one line why they were not corrected, or what the correction rests on.
+    ``p_value`` is that of label shift.
+    """
+
+    probabilities: np.ndarray
+    how: Adapt
+    corrected: bool
+    reason: str
+    shares: Shares | None = None
+    p_value: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the probabilities, as JSON values."""
+        found: dict[str, Any] = {
+            "adapt": self.how,
+            "corrected": self.corrected,
+            "reason": self.reason,
+            "p_value": self.p_value,
+        }
+        if self.shares is not None:
+            found["shares"] = {
+                name: None if value is None else value.tolist()
+                for name, value in vars(self.shares).items()
+            }
+        return found
+
+
+def checked_adapt(adapt: str) -> Adapt:
+    """Return a valid setting, or refuse it."""
+    if adapt not in get_args(Adapt):
+        raise InvalidValue(f"`adapt` must be auto, labels or none, not {adapt!r}")
+    found: Adapt = adapt  # type: ignore[assignment]
+    return found
+
+
+def adapted(
+    record: Record | None, probabilities: np.ndarray, adapt: Adapt = "auto", seed: int = 0
+) -> Adapted:
+    """Return the probabilities [n, c] of one new site, corrected for its class shares.
+
+    `auto` corrects only where the three conditions of `when` hold.  `labels` takes label shift for
+    granted: the shares are those of EM, and nothing is checked.
+    """
+    if adapt == "none":
+        return Adapted(probabilities, adapt, False, "not asked for")
+    if record is None:
+        return _refused(probabilities, adapt, NO_RECORD)
+    if len(probabilities) < FEWEST:
+        return _refused(
+            probabilities, adapt, f"{len(probabilities)} rows are too few; {FEWEST} are needed"
+        )
+    log_likelihood = record.calibration.log_likelihood(probabilities)
+    if adapt == "labels":
+        shares = _shares(record, probabilities, log_likelihood, seed, label_shift=True)
+        return Adapted(
+            weighted(log_likelihood, np.maximum(shares.value, 0.5 / len(probabilities))),
+            adapt,
+            True,
+            "only the class shares are taken to differ, as asked",
+            shares,
+            p_value(record.bins, log_likelihood),
+        )
+    if record.refusal:
+        return _refused(probabilities, adapt, record.refusal)
+    found = p_value(record.bins, log_likelihood)
+    shares = _shares(record, probabilities, log_likelihood, seed, label_shift=False)
+    if found < LEVEL:
+        reason = (
+            "the new rows differ from the training domains in more than their class shares"
+            f" (p = {found:.2g})"
+        )
+        return Adapted(probabilities, adapt, False, reason, shares, found)
+    if np.abs(shares.value - probabilities.mean(axis=0)).max() < SMALLEST_CHANGE:
+        reason = "the class shares of the predictions agree with those estimated"
+        return Adapted(probabilities, adapt, False, reason, shares, found)
+    reason = (
+        f"on {record.domains} held-out training domains the same correction gained"
+        f" {record.log_loss:.2g} of log loss and {100 * record.accuracy:.2g} points of accuracy"
+    )
+    corrected = with_shares(probabilities, shares.value)
+    return Adapted(corrected, adapt, True, reason, shares, found)
+
+
+def _refused(probabilities: np.ndarray, adapt: Adapt, reason: str) -> Adapted:
+    return Adapted(probabilities, adapt, False, reason)
+
+
+def _shares(
+    record: Record,
+    probabilities: np.ndarray,
+    log_likelihood: np.ndarray,
+    seed: int,
+    *,
+    label_shift: bool,
+) -> Shares:
+    """Return the estimated shares with their interval.
+
+    The interval comes from resampled rows.  Unless label shift is taken for granted, the errors of
+    the same estimate on held-out training domains are added.
+    """
+    n, rng = len(probabilities), np.random.default_rng(seed)
+    draws = [rng.integers(n, size=n) for _ in range(DRAWS)]
+    drawn = np.array([em_shares(log_likelihood[rows]) for rows in draws])
+    em = em_shares(log_likelihood)
+    value, errors = em, np.zeros_like(em)
+    variance = float(drawn.var(axis=0, ddof=1).sum())
+    if not label_shift:
+        value = record.estimated(probabilities, em, variance)
+        drawn = np.array(
+            [
+                record.estimated(probabilities[rows], own, variance)
+                for rows, own in zip(draws, drawn, strict=True)
+            ]
+        )
+        errors = record.error
+    half = NORMAL * np.sqrt(drawn.var(axis=0, ddof=1) + errors**2)
+    predicted = weighted(log_likelihood, record.calibration.shares).argmax(axis=1)
+    return Shares(
+        value,
+        np.maximum(value - half, 0),
+        np.minimum(value + half, 1),
+        em,
+        bbse_shares(predicted, record.rates),
+    )
