@@ -42,6 +42,15 @@ def predict(
         ),
     ] = None,
     expected: options.ExpectedRuns = None,
+    adapt: Annotated[
+        str,
+        option(
+            "Adaptation",
+            "Correct the probabilities for the class shares of the new site, estimated from its"
+            " rows: [bold]auto[/] if held-out training domains say that it helps, [bold]labels[/]"
+            " in any case, or [bold]none[/]. Each domain is a site, if there is a domain column.",
+        ),
+    ] = "none",
     domain: options.DomainColumn = None,
     image: options.ImageColumn = None,
     data_option: options.DataOption = None,
@@ -64,12 +73,15 @@ def predict(
         raise InvalidValue(f"--out must end in {' or '.join(SUFFIXES)}, not {out.name!r}")
     if (sets is None) != (expected is None):
         raise InvalidValue("--sets and --expected go together")
+    if sets is not None and adapt != "none":
+        raise InvalidValue("--sets are for predictions that are not adapted; leave out --adapt")
     from shiftproof import api
     from shiftproof.api.expect import finished_runs, runs_in
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.conformal import domain_sets, domains_needed
+    from shiftproof.reporting.adaptation import adaptation_lines
     from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
 
     held_out = [] if expected is None else list(runs_in(finished_runs(expected)).values())
@@ -86,7 +98,17 @@ def predict(
     with LoadingBar(quiet=quiet) as progress:
         parts = request.read(model.form, seed, progress)
         done = [
-            (part, model.predict(part.inputs, workers=workers, progress=progress)) for part in parts
+            (
+                part,
+                model.predict(
+                    part.inputs,
+                    adapt=adapt,
+                    sites=part.domains,
+                    workers=workers,
+                    progress=progress,
+                ),
+            )
+            for part in parts
         ]
     for note in (note for part in parts for note in part.notes):
         typer.echo(f"note: {in_options(note)}", err=True)
@@ -106,4 +128,7 @@ def predict(
     else:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, frame_bytes(frame, out.suffix))
+    for _, own in done:
+        for line in adaptation_lines(own.adapted, model.classes):
+            typer.echo(line, err=True)
     typer.echo(predictions_summary(frame) + (f"; they are in {out}" if out else ""), err=True)

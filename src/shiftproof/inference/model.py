@@ -8,9 +8,10 @@ Reading it never runs code.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,9 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json, form_of
 from shiftproof.data.splits import Split
+from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adapt
+from shiftproof.inference.adaptation.held_out import HeldOut
+from shiftproof.inference.adaptation.when import Record, record_of
 from shiftproof.inference.model_header import check_header
 from shiftproof.inference.predictor import Predictor, under
 from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
@@ -48,14 +52,20 @@ MODEL = "model.safetensors"
 # The name of the model's description in the file's header.
 HEADER = "shiftproof"
 FORMAT = 1
+# The name of the site of inputs whose site is not given.
+NEW_SITE = "new site"
 
 
 class Predictions(NamedTuple):
-    """Probabilities of the classes [n, c], typicality of each input [n], and whether it is far."""
+    """Probabilities of the classes [n, c], typicality of each input [n], and whether it is far.
+
+    `adapted` says for each site how the probabilities were adapted to it; empty if not asked for.
+    """
 
     probabilities: Tensor
     typicality: Tensor
     far: Tensor
+    adapted: Mapping[str, Adapted] = MappingProxyType({})
 
     @property
     def predicted(self) -> Tensor:
@@ -81,13 +91,33 @@ class TrainedModel:
     typicality: Typicality
     columns: Mapping[str, str] = field(default_factory=dict)
     device: str = "cpu"
+    adaptation: Record | None = None
 
     def predict(
-        self, inputs: Inputs, *, workers: int | None = None, progress: Progress = silent
+        self,
+        inputs: Inputs,
+        *,
+        adapt: str = "none",
+        sites: Sequence[str] | None = None,
+        workers: int | None = None,
+        progress: Progress = silent,
     ) -> Predictions:
-        """Return predictions for inputs as the form reads them, [n, *input_shape]."""
+        """Return predictions for inputs as the form reads them, [n, *input_shape].
+
+        Args:
+            inputs: the rows, images or arrays.
+            adapt: `auto` corrects the probabilities for the class shares of the new site, estimated
+                from all its rows, if held-out training domains say that this helps; `labels`
+                corrects in any case, taking for granted that only the shares differ.
+            sites: the site of each input, if they are of several: each is adapted to by itself.
+            workers: threads that read images ahead.
+            progress: told how many inputs are done.
+        """
+        how = checked_adapt(adapt)
         if len(inputs) == 0:
             raise DataError("there is nothing to predict: the inputs are empty")
+        if sites is not None and len(sites) != len(inputs):
+            raise DataError(f"`sites` has {len(sites)} entries for {len(inputs)} inputs")
         unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
         domain = Domain("inputs", inputs, unlabelled)
         subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
@@ -98,8 +128,18 @@ class TrainedModel:
             p_values.append(self.typicality.p_value(seen))
             done += len(x)
             progress("predicting", done, len(inputs))
-        p_value = torch.cat(p_values)
-        return Predictions(torch.cat(probabilities), p_value, self.typicality.is_far(p_value))
+        p_value, found = torch.cat(p_values), torch.cat(probabilities)
+        plain = Predictions(found, p_value, self.typicality.is_far(p_value))
+        if how == "none":
+            return plain
+        names = np.array([NEW_SITE] * len(found) if sites is None else list(sites), dtype=object)
+        done_to = {}
+        for site in dict.fromkeys(names):
+            rows = np.flatnonzero(names == site)
+            own = adapted(self.adaptation, found[rows].double().numpy(), how)
+            found[rows] = torch.from_numpy(own.probabilities).to(found.dtype)
+            done_to[str(site)] = own
+        return plain._replace(probabilities=found, adapted=done_to)
 
     def probabilities(self, inputs: Inputs) -> Tensor:
         """Return the probability of each class, [n, c]."""
@@ -116,6 +156,7 @@ class TrainedModel:
             "domains": list(self.domains),
             "form": self.form.to_json(),
             "columns": dict(self.columns),
+            **({} if self.adaptation is None else {"adaptation": self.adaptation.to_json()}),
         }
 
     def to_bytes(self) -> bytes:
@@ -170,6 +211,7 @@ class TrainedModel:
                 typicality,
                 described["columns"],
                 built.device,
+                Record.from_json(described["adaptation"]) if "adaptation" in described else None,
             )
         except (
             *(SafetensorError, ArithmeticError, AttributeError, LookupError),
@@ -219,6 +261,7 @@ def trained_model(
         weights = Predictor(trained).weights()
     network = Predictor(build_algorithm(unweighted, task))
     network.load(weights)
+    held_out = HeldOut.from_state(state["algorithm"]["modules"])
     splits = config.training_splits(dataset)
     typicality = _typicality(network, dataset, splits, form, config.device, progress)
     if isinstance(dataset, FrozenFeatures):
@@ -234,6 +277,7 @@ def trained_model(
         typicality,
         dict(dataset.columns),
         config.device,
+        None if held_out is None else record_of(held_out),
     )
 
 

@@ -43,6 +43,22 @@ _PARTS: dict[str, dict[str, Any]] = {
     "one-hot": {"kind": str, "column": int, "codes": tuple[int, ...]},
     "is-missing": {"kind": str, "column": int},
 }
+_LIST, _TABLE = tuple[float, ...], tuple[tuple[float, ...], ...]
+_ADAPTATION = {
+    "calibration": {"slope": float, "bias": _LIST, "shares": _LIST},
+    "bins": {
+        "edges": _TABLE,
+        "shares": _TABLE,
+        "errors": _LIST,
+        "correlation": float,
+        "freedom": float,
+    },
+    "rates": _TABLE,
+    **dict.fromkeys(("shares", "factors", "error"), _LIST),
+    **dict.fromkeys(("noise", "slope", "slope_error", "log_loss", "log_loss_error"), float),
+    **dict.fromkeys(("accuracy", "accuracy_error", "worst"), float),
+    "domains": int,
+}
 
 
 def check_header(described: Mapping[str, Any]) -> None:
@@ -58,8 +74,10 @@ def check_header(described: Mapping[str, Any]) -> None:
             "domains": tuple[str, ...],
             "form": Mapping[str, Any],
             "columns": Mapping[str, str],
+            "adaptation": _ADAPTATION,
         },
         "the header",
+        optional=("adaptation",),
     )
     conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
     _check_form(described["form"])
@@ -68,6 +86,9 @@ def check_header(described: Mapping[str, Any]) -> None:
     _require(len(set(classes)) == len(classes), "a class occurs twice")
     _require(len(classes) == task["num_classes"] > 0, "classes and task.num_classes differ")
     _require(task["num_domains"] > 0, "task.num_domains must be positive")
+    if "adaptation" in described:
+        own = len(described["adaptation"]["shares"])
+        _require(own == len(classes), "adaptation and classes differ")
 
 
 def _check_form(form: Mapping[str, Any]) -> None:

@@ -36,8 +36,8 @@ def silent(what: str, done: int, total: int) -> None:
 class HeldOutPredictions(LateBuffers):
     """Predictions for the training rows, each by models that were not trained on its domain.
 
-    ``predicted`` [n, classes], the classes ``y`` [n], the numbers ``domain`` [n] of the domains, and
-    ``fold`` [n]: the model of a row was trained on the rows of the other folds.  None where no
+    ``predicted`` [n, classes], the classes ``y`` [n], the numbers ``domain`` [n] of the domains,
+    and ``fold`` [n]: the model of a row was trained on the rows of the other folds.  None where no
     domain was held out.  They are in the checkpoint, and never in a model's file: they tell of
     single rows.
     """

@@ -14,13 +14,15 @@ from shiftproof.core.text import counted
 from shiftproof.data.samples import Samples
 from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.metrics import DomainMetrics
-from shiftproof.inference.model import Predictions
+from shiftproof.inference.model import NEW_SITE, Predictions
 from shiftproof.inference.scores import EXPECTED
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 PREDICTED, FAR, TYPICALITY, SET = "predicted", "far", "typicality", "set"
+# Whether the probabilities were adapted to the new site; only if that was asked for.
+ADAPTED = "adapted"
 # Between the classes of a set.
 SEPARATOR = "|"
 # Domains that a report card has room for.
@@ -51,6 +53,9 @@ def predictions_frame(
                 SEPARATOR.join(name for name, inside in zip(classes, row, strict=True) if inside)
                 for row in sets[position]
             ]
+        if predictions.adapted:
+            sites = samples.domains or [NEW_SITE] * len(samples)
+            columns[ADAPTED] = [predictions.adapted[site].corrected for site in sites]
         columns[TYPICALITY] = predictions.typicality.numpy()
         columns[FAR] = predictions.far.numpy()
         frames.append(pd.DataFrame(columns))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from torch import Tensor
 
 from shiftproof.inference.adaptation.label_shift import fit_calibration, log_ratio
+
+_STORED = ("predicted", "y", "domain", "fold")
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,14 @@ class HeldOut:
     y: np.ndarray
     domain: np.ndarray
     fold: np.ndarray
+
+    @classmethod
+    def from_state(cls, modules: Mapping[str, Tensor]) -> HeldOut | None:
+        """Return those in a checkpoint (`learners.exact.HeldOutPredictions`), if it has any."""
+        if "held_out.predicted" not in modules:
+            return None
+        own = {name: modules[f"held_out.{name}"].cpu().numpy() for name in _STORED}
+        return cls(own["predicted"].astype(float), own["y"], own["domain"], own["fold"])
 
     @property
     def classes(self) -> int:

@@ -48,7 +48,8 @@ class Calibration(NamedTuple):
 
     def log_likelihood(self, probabilities: np.ndarray) -> np.ndarray:
         """Return log ℓ [n, c]; a class that was not trained on has −∞."""
-        return self.slope * log_ratio(probabilities, self.shares) + self.bias
+        found: np.ndarray = self.slope * log_ratio(probabilities, self.shares) + self.bias
+        return found
 
     def corrected(self, probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
         """Return the probabilities [n, c] at a site whose classes have these shares."""

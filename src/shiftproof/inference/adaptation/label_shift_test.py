@@ -148,7 +148,7 @@ def score_bins(held_out: HeldOut, log_likelihood: np.ndarray, rows: np.ndarray) 
 def p_value(bins: ScoreBins, log_likelihood: np.ndarray) -> float:
     """Return the p-value of label shift for new rows with log ℓ [n, c]; see the module."""
     n = len(log_likelihood)
-    total, classes = bins.shares.shape
+    total = len(bins.shares)
     found = class_shares(bins_of(log_likelihood, bins.edges), total)
     known = bins.shares.sum(axis=0) > 0
     # Half a row of each class in each bin: a bin that no training row fell into can occur.

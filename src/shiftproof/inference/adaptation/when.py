@@ -101,7 +101,8 @@ def confusion_rates(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
     classes = probabilities.shape[1]
     counts = np.zeros((classes, classes))
     np.add.at(counts, (probabilities.argmax(axis=1), y), 1)
-    return counts / np.maximum(counts.sum(axis=0), 1)
+    rates: np.ndarray = counts / np.maximum(counts.sum(axis=0), 1)
+    return rates
 
 
 @dataclass(frozen=True)
@@ -178,13 +179,33 @@ class Record:
     def from_json(cls, stored: Mapping[str, Any]) -> Record:
         """Rebuild from JSON values that `model_header.check_header` has checked."""
         own = stored["calibration"]
-        return cls(
+        values: dict[str, Any] = {name: np.array(stored[name], float) for name in _ARRAYS}
+        values |= {name: float(stored[name]) for name in _NUMBERS}
+        found = cls(
             Calibration(float(own["slope"]), np.array(own["bias"]), np.array(own["shares"])),
             bins=ScoreBins.from_json(stored["bins"]),
-            **{name: np.array(stored[name], float) for name in _ARRAYS},
-            **{name: float(stored[name]) for name in _NUMBERS},
             domains=int(stored["domains"]),
+            **values,
         )
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Require shapes that fit each other, or raise `ValueError`."""
+        c, edges = len(self.shares), self.bins.edges
+        shapes = {
+            "bias": (self.calibration.bias.shape, (c,)),
+            "calibration.shares": (self.calibration.shares.shape, (c,)),
+            "rates": (self.rates.shape, (c, c)),
+            "error": (self.error.shape, (c,)),
+            "factors": (self.factors.shape, (2,)),
+            "bins.errors": (self.bins.errors.shape, (c,)),
+            "bins.edges": (edges.shape, (c, *edges.shape[1:2])),
+            "bins.shares": (self.bins.shares.shape, (c * (np.size(edges[:1]) + 1), c)),
+        }
+        for name, (found, wanted) in shapes.items():
+            if found != wanted:
+                raise ValueError(f"adaptation.{name} has shape {found}, not {wanted}")
 
 
 _ARRAYS = ("rates", "shares", "factors", "error")

@@ -1,0 +1,287 @@
+"""`python -m benchmarks.adapt PATH[:LABEL:DOMAIN] …`: adaptation to sites without labels.
+
+*Real sites.*  Each domain of a table, at most ten, is held out of `best`.  Its predictions are then
+adapted to it without its labels, and scored before and after.
+
+*Simulated sites.*  The rows of a table are dealt to six sites at random, so that nothing shifts, and
+one site is held out.  Label shift: 500 of its rows are drawn with class shares from a uniform
+distribution.  Concept shift: the values of half of its columns are permuted among its rows, so that
+they no longer tell the class; or half of its numeric columns are shifted by a standard deviation.
+
+Each outcome is appended to a file as soon as it is there; called again, what is there is not run
+again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+
+import shiftproof
+from benchmarks.tables import _commit, _held_out, _read
+from shiftproof.data.tables.read_file import read_frame
+from shiftproof.inference.adaptation.adapt import adapted
+from shiftproof.inference.adaptation.held_out import class_shares
+from shiftproof.inference.adaptation.matching_shares import with_shares
+from shiftproof.inference.scores import scores
+from shiftproof.paper.measure import machine
+
+HOWS = ("none", "auto", "labels")
+SITES, ROWS, DRAWS = 6, 500, 20
+LARGE = 0.1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing, and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.adapt", description=__doc__)
+    parser.add_argument("data", nargs="*", metavar="PATH[:LABEL:DOMAIN]")
+    parser.add_argument("--budget", type=float, default=10.0, help="seconds for `best`, each run")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("results/adapt.jsonl"))
+    asked = parser.parse_args(arguments)
+    done = _read(asked.out)
+
+    def once(key: dict[str, Any], work: Callable[[], dict[str, Any]]) -> None:
+        if not any(key.items() <= each.items() for each in done):
+            started = time.perf_counter()
+            found = {**key, **work(), "seconds": round(time.perf_counter() - started, 1)}
+            done.append(found | {"commit": _commit(), "machine": machine()})
+            with open(asked.out, "a") as file:
+                file.write(json.dumps(done[-1]) + "\n")
+            asked.out.with_suffix(".md").write_text(page(done))
+            print(*key.values(), f"{found['seconds']} s", file=sys.stderr)
+
+    for spec in asked.data:
+        path, label, domain = (*spec.split(":"), "label", "domain")[:3]
+        name = Path(path).name.split(".")[0]
+        key = {"data": name, "seed": asked.seed, "budget": asked.budget}
+        domains = shiftproof.load(path, label=label, domain=domain).domain_names
+        for held in _held_out(domains):
+            once(
+                {"kind": "real", **key, "domain": held},
+                lambda held=held, a=(path, label, domain): real_site(*a, held, asked),  # type: ignore[misc]
+            )
+        once(
+            {"kind": "simulated", **key},
+            lambda a=(path, label, domain): simulated(*a, asked),  # type: ignore[misc]
+        )
+    asked.out.with_suffix(".md").write_text(page(done))
+    return 0
+
+
+def real_site(path: str, label: str, domain: str, held: str, asked: Any) -> dict[str, Any]:
+    """Return the scores of a held-out domain with and without adaptation."""
+    given = {"label": label, "domain": domain, "budget": asked.budget, "seed": asked.seed}
+    with tempfile.TemporaryDirectory() as folder:
+        run = shiftproof.train(path, "best", test_domains=held, out=folder, **given)
+        own, record = run.outputs[held], run.model.adaptation
+    classes = own.probabilities.shape[1]
+    true = class_shares(own.labels, classes)
+    training = true if record is None else record.calibration.shares
+    found: dict[str, Any] = {
+        "rows": len(own.labels), "difference": float(np.abs(true - training).max()),
+    }  # fmt: skip
+    for how in HOWS:
+        done = adapted(record, own.probabilities, how)  # type: ignore[arg-type]
+        kept = scores(done.probabilities, own.labels)
+        found[how] = {
+            "accuracy": kept["accuracy"], "log_loss": kept["log_loss"],
+            "corrected": done.corrected, "reason": done.reason,
+        }  # fmt: skip
+        if done.shares is not None:
+            value, low, high = done.shares.value, done.shares.low, done.shares.high
+            found[how]["share_error"] = float(np.abs(value - true).max())
+            found[how]["covered"] = float(((low <= true) & (true <= high)).mean())
+    return found
+
+
+def simulated(path: str, label: str, domain: str, asked: Any) -> dict[str, Any]:
+    """Return how label shift is recovered, and how often concept shift is refused."""
+    rng = np.random.default_rng(asked.seed)
+    frame = read_frame(Path(path))
+    frame[domain] = rng.permutation(np.arange(len(frame)) % SITES).astype(str)
+    new = frame[domain] == "0"
+    with tempfile.TemporaryDirectory() as folder:
+        run = shiftproof.train(
+            frame[~new], "best", label=label, domain=domain, out=folder, seed=asked.seed,
+            budget=asked.budget,
+        )  # fmt: skip
+        model = run.model
+    if model.adaptation is None:
+        return {}
+    site = frame[new].reset_index(drop=True)
+    y = np.array([model.classes.index(str(value)) for value in site[label]])
+
+    def predicted(rows: pd.DataFrame) -> np.ndarray:
+        p: np.ndarray = model.predict(model.form.read(rows)).probabilities.double().numpy()
+        return p
+
+    p = predicted(site)
+    found: dict[str, Any] = {"label shift": [], "half of the columns permuted": [], "drift": []}
+    present = [np.flatnonzero(y == k) for k in range(len(model.classes))]
+    for _ in range(DRAWS):
+        wanted = rng.dirichlet([1.0 if len(own) else 1e-9 for own in present])
+        counts = rng.multinomial(ROWS, wanted)
+        drawn = np.concatenate(
+            [rng.choice(own, count) for own, count in zip(present, counts, strict=True) if count]
+        )
+        true = class_shares(y[drawn], len(model.classes))
+        knowing = with_shares(p[drawn], true)
+        outcome: dict[str, Any] = {"none": _accuracy(p[drawn], y[drawn])}
+        outcome["knowing"] = _accuracy(knowing, y[drawn])
+        for how in ("auto", "labels"):
+            done = adapted(model.adaptation, p[drawn], how)  # type: ignore[arg-type]
+            outcome[how] = _accuracy(done.probabilities, y[drawn])
+            outcome[f"{how} corrected"] = done.corrected
+            if done.shares is not None:
+                outcome[f"{how} error"] = float(np.abs(done.shares.value - true).max())
+        found["label shift"].append(outcome)
+    features = [column.name for column in model.form.columns.columns]  # type: ignore[union-attr]
+    for _ in range(DRAWS):
+        changed = site.iloc[rng.integers(len(site), size=ROWS)].reset_index(drop=True)
+        drifted = changed.copy()
+        for column in rng.permutation(features)[: max(len(features) // 2, 1)]:
+            if pd.api.types.is_numeric_dtype(drifted[column]):
+                drifted[column] = drifted[column] + frame[~new][column].std()
+            changed[column] = rng.permutation(changed[column].to_numpy())
+        for name, rows in {"half of the columns permuted": changed, "drift": drifted}.items():
+            done = adapted(model.adaptation, predicted(rows), "auto")
+            found[name].append({"corrected": done.corrected, "p_value": done.p_value})
+    return found
+
+
+def _accuracy(p: np.ndarray, y: np.ndarray) -> float:
+    return float((p.argmax(axis=1) == y).mean())
+
+
+def page(outcomes: Sequence[dict[str, Any]]) -> str:
+    """Return the outcomes as Markdown."""
+    real = [each for each in outcomes if each["kind"] == "real"]
+    budget = outcomes[-1]["budget"] if outcomes else 0
+    lines = [
+        "# Adaptation to a new site without its labels",
+        "",
+        "Written by `python -m benchmarks.adapt`. **These are results of adaptation: the rows of the"
+        " new site are used. They must not be compared with generalization results.** Each domain"
+        f" (at most ten of a table) is held out of `best` ({budget:g} seconds for candidates)."
+        " *none* is no adaptation, *auto* corrects where held-out training domains say that it"
+        " helps, and *labels* is bias-corrected EM, applied in any case. *Shares differ* counts"
+        " domains whose class shares differ from those of training by more than 10 points in a"
+        " class, and how many of them auto corrected. *Error* is the mean largest error of a share;"
+        " *covered* is how many true shares are in their 95% interval.",
+        "",
+        "## Real sites",
+        "",
+        "| table | domains | accuracy: none | auto | labels | log loss: none | auto | labels |"
+        " corrected | shares differ | error: auto | covered |",
+        "|---|" + "--:|" * 11,
+    ]
+    means: list[list[float]] = []
+    large = [0, 0]
+    for table in dict.fromkeys(each["data"] for each in real):
+        own = [each for each in real if each["data"] == table]
+        values = [fmean(each[how]["accuracy"] for each in own) for how in HOWS]
+        losses = [fmean(each[how]["log_loss"] for each in own) for how in HOWS]
+        means.append([*values, *losses])
+        differ = [each for each in own if each["difference"] > LARGE]
+        corrected = sum(each["auto"]["corrected"] for each in own)
+        both = sum(each["auto"]["corrected"] for each in differ)
+        large = [large[0] + both, large[1] + len(differ)]
+        known = [each["auto"] for each in own if "share_error" in each["auto"]]
+        errors = [f"{fmean(each[key] for each in known):.0%}" if known else "–"
+                  for key in ("share_error", "covered")]  # fmt: skip
+        cells = [f"{100 * value:.1f}" for value in values] + [f"{value:.3f}" for value in losses]
+        lines.append(
+            f"| {table} | {len(own)} | {' | '.join(cells)} | {corrected} | {both} of {len(differ)}"
+            f" | {' | '.join(errors)} |"
+        )
+    if means:
+        mean = np.mean(means, axis=0)
+        cells = [f"**{100 * v:.1f}**" for v in mean[:3]] + [f"**{v:.3f}**" for v in mean[3:]]
+        lines.append(
+            f"| **mean over tables** | | {' | '.join(cells)} | | {large[0]} of {large[1]} | | |"
+        )
+    lines += ["", "### Every domain", "", "| table | domain | rows | shares differ by |"
+              " accuracy: none | auto | corrected | why |",
+              "|---|---|--:|--:|--:|--:|---|---|"]  # fmt: skip
+    for each in real:
+        lines.append(
+            f"| {each['data']} | {each['domain']} | {each['rows']} | {each['difference']:.0%} |"
+            f" {100 * each['none']['accuracy']:.1f} | {100 * each['auto']['accuracy']:.1f} |"
+            f" {'yes' if each['auto']['corrected'] else 'no'} | {each['auto']['reason']} |"
+        )
+    lines += [*_simulated_lines(outcomes), ""]
+    if outcomes:
+        about = outcomes[-1]
+        total = sum(each["seconds"] for each in outcomes)
+        seeds = sorted({each["seed"] for each in outcomes})
+        lines += [
+            f"Command: `python -m benchmarks.adapt` with the tables' paths; seeds {seeds}; commit"
+            f" {about['commit']}; {total:.0f} seconds in all; {about['machine']}.",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _simulated_lines(outcomes: Sequence[dict[str, Any]]) -> list[str]:
+    found = [each for each in outcomes if each["kind"] == "simulated" and "drift" in each]
+    lines = [
+        "",
+        "## Simulated label shift",
+        "",
+        f"Rows dealt to {SITES} sites at random; {ROWS} rows of a site held out, with class shares"
+        f" from a uniform distribution, {DRAWS} times. *Error*: largest error of a share, mean and"
+        " 90% quantile. *Knowing*: with the true shares.",
+        "",
+        "| table | error: auto | labels | accuracy: none | auto | labels | knowing | corrected |",
+        "|---|" + "--:|" * 7,
+    ]
+    for each in found:
+        own = each["label shift"]
+        errors = [
+            f"{np.mean(e):.1%} ({np.quantile(e, 0.9):.1%})" if (e := _known(own, key)) else "–"
+            for key in ("auto error", "labels error")
+        ]
+        cells = [
+            f"{100 * fmean(_known(own, key)):.1f}" for key in ("none", "auto", "labels", "knowing")
+        ]
+        corrected = sum(_known(own, "auto corrected"))
+        lines.append(
+            f"| {each['data']} | {' | '.join([*errors, *cells])} | {corrected} of {len(own)} |"
+        )
+    lines += [
+        "",
+        "## Simulated concept shift",
+        "",
+        f"{ROWS} rows of the held-out site with the values of half of its columns permuted among"
+        " rows, or half of its numeric columns shifted by one standard deviation: how often auto"
+        " refuses.",
+        "",
+        "| table | half of the columns permuted | drift |",
+        "|---|--:|--:|",
+    ]
+    for each in found:
+        cells = [
+            f"{sum(not one['corrected'] for one in each[kind])} of {len(each[kind])}"
+            for kind in ("half of the columns permuted", "drift")
+        ]
+        lines.append(f"| {each['data']} | {' | '.join(cells)} |")
+    return lines
+
+
+def _known(outcomes: Sequence[dict[str, Any]], key: str) -> list[Any]:
+    return [each[key] for each in outcomes if key in each]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
