@@ -15,14 +15,14 @@ way to them is gone, as if one more domain had needed no correction.
 A new site may differ more than any training domain did.  With τ² the mean squared error of π̂ on
 training domains (as far as resampling their rows does not explain it) plus the sampling variance at
 the new site, a distance e² = |π̂ − π|² that is too large to be an error of π̂, by an F test of
-e² / τ² with 1 and K degrees of freedom, moves π to π̂ by 1 − τ² / e² of the way (James and Stein,
-1961).
+e² / τ² at 5%, moves π to π̂ by 1 − τ² / e² of the way (James and Stein, 1961).  The degrees of
+freedom of τ² are those of Satterthwaite (1946): K for the first part, and many for the second.
 
 `auto` corrects only if three conditions hold.  (a) *Calibration*: with calibration from the others
 and its known shares, the mean calibration slope of held-out domains may be in ½ to 2.  (b)
-*Correction*: on held-out domains it did not raise log loss or lower accuracy on average by more
-than the sampling of rows explains, and in no domain did it surely cost more than `TOLERANCE` of
-accuracy; each domain is corrected with α and β from the others.  (c) *Label shift*: the new rows
+*Correction*: on held-out domains it did not surely raise log loss or lower accuracy on average (by
+a thousandth or more: none may have needed it), and in no domain did it surely cost more than
+`TOLERANCE` of accuracy; each domain is corrected with α and β from the others.  (c) *Label shift*: the new rows
 look like the training classes in other shares, as far as training domains do (`label_shift_test`).
 """
 
@@ -48,8 +48,8 @@ TOLERANCE = 0.05
 SLOPES = (0.5, 2.0)
 # Level of the tests, and the normal quantile of one-sided bounds at it.
 LEVEL, BOUND = 0.05, 1.645
-# Less is rounding.
-NEGLIGIBLE = 1e-6
+# Mean losses of log loss and accuracy are shown to three digits; less than one of the last is none.
+NEGLIGIBLE = 0.001
 # The α and β that are tried, and what is no correction.
 ALPHAS, BETAS = np.linspace(0, 2, 9), np.linspace(0, 1, 6)
 NONE = np.array([1.0, 0.0])
@@ -74,16 +74,21 @@ def target_shares(
     return shares
 
 
-def moved_to_em(usual: np.ndarray, em: np.ndarray, tau2: float, domains: int) -> np.ndarray:
+def moved_to_em(
+    usual: np.ndarray, em: np.ndarray, noise: float, variance: float, domains: int
+) -> np.ndarray:
     """Return shares moved from the usual estimate to that of EM, if errors cannot explain it.
 
-    >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.9, 0.1]), 0.0032, 5).round(3).tolist()
+    τ² is ``noise``, the mean over so many domains, plus the sampling ``variance``.
+
+    >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.9, 0.1]), 0.0, 0.0032, 5).round(3).tolist()
     [0.896, 0.104]
-    >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.6, 0.4]), 0.01, 5).tolist()
+    >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.6, 0.4]), 0.01, 0.0, 5).tolist()
     [0.5, 0.5]
     """
-    distance = float(((em - usual) ** 2).sum())
-    if distance <= float(fisher.isf(LEVEL, 1, domains)) * tau2:
+    tau2, distance = noise + variance, float(((em - usual) ** 2).sum())
+    freedom = domains * (tau2 / noise) ** 2 if noise > 0 else np.inf
+    if distance <= float(fisher.isf(LEVEL, 1, min(freedom, 1e6))) * tau2:
         return usual
     moved: np.ndarray = usual + (1 - tau2 / distance) * (em - usual)
     return moved
@@ -159,7 +164,7 @@ class Record:
     def estimated(self, probabilities: np.ndarray, em: np.ndarray, variance: float) -> np.ndarray:
         """Return the shares [c] to correct to, given π̂ and its sampling variance."""
         usual = target_shares(self.shares, probabilities.mean(axis=0), em, self.factors)
-        return moved_to_em(usual, em, self.noise + variance, self.domains)
+        return moved_to_em(usual, em, self.noise, variance, self.domains)
 
     def to_json(self) -> dict[str, Any]:
         """Return as JSON values."""
@@ -294,7 +299,7 @@ def record_of(held_out: HeldOut, seed: int = 0) -> Record | None:
         others = np.arange(len(sites)) != place
         factors, noise = learnt([sites[i] for i in np.flatnonzero(others)], losses[others])
         usual = target_shares(site.training, site.predicted.mean(axis=0), site.em, factors)
-        shares = moved_to_em(usual, site.em, noise + site.variance, len(sites) - 1)
+        shares = moved_to_em(usual, site.em, noise, site.variance, len(sites) - 1)
         after = with_shares(site.predicted, shares) if site.label_shift else site.predicted
         gains.append(log_losses(site.predicted, site.y) - log_losses(after, site.y))
         right = [(p.argmax(axis=1) == site.y).astype(float) for p in (site.predicted, after)]
