@@ -22,8 +22,9 @@ freedom of τ² are those of Satterthwaite (1946): K for the first part, and man
 and its known shares, the mean calibration slope of held-out domains may be in ½ to 2.  (b)
 *Correction*: on held-out domains it did not surely raise log loss or lower accuracy on average (by
 a thousandth or more: none may have needed it), and in no domain did it surely cost more than
-`TOLERANCE` of accuracy; each domain is corrected with α and β from the others.  (c) *Label shift*: the new rows
-look like the training classes in other shares, as far as training domains do (`label_shift_test`).
+`TOLERANCE` of accuracy; each domain is corrected with α and β from the others.  (c) *Label shift*:
+the new rows look like the training classes in other shares, as far as training domains do
+(`label_shift_test`).
 """
 
 from __future__ import annotations
