@@ -188,10 +188,10 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
         " the new site are used. They must not be compared with generalization results.** Each"
         f" domain (at most ten of a table) is held out of `best` ({budget:g} seconds of"
         " candidates). *none* is no adaptation, *auto* corrects where held-out training domains say"
-        " that it helps, and *labels* is bias-corrected EM, applied in any case. *Shares differ* counts"
-        " domains whose class shares differ from those of training by more than 10 points in a"
-        " class, and how many of them auto corrected. *Error* is the mean largest error of a share;"
-        " *covered* is how many true shares are in their 95% interval.",
+        " that it helps, and *labels* is bias-corrected EM, applied in any case. *Shares differ*"
+        " counts domains whose class shares differ from those of training by more than 10 points in"
+        " a class, and how many of them auto corrected. *Error* is the mean largest error of a"
+        " share; *covered* is how many true shares are in their 95% interval.",
         "",
         "## Real sites",
         "",

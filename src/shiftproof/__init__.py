@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from shiftproof.api.compare_sites import compare_sites as compare_sites
     from shiftproof.api.diagnose import diagnose as diagnose
     from shiftproof.api.expect import expect as expect
     from shiftproof.api.load import load as load
     from shiftproof.api.load_model import load_model as load_model
+    from shiftproof.api.recalibrate import recalibrate as recalibrate
     from shiftproof.api.report import report as report
     from shiftproof.api.sweep import sweep as sweep
     from shiftproof.api.train import train as train
@@ -42,7 +44,10 @@ if TYPE_CHECKING:
     from shiftproof.matching.pdm import pdm as pdm
     from shiftproof.sklearn import ShiftproofClassifier as ShiftproofClassifier
 
-_VERBS = ("diagnose", "expect", "load", "load_model", "report", "sweep", "train", "train_each")
+_VERBS = (
+    *("compare_sites", "diagnose", "expect", "load", "load_model", "recalibrate", "report"),
+    *("sweep", "train", "train_each"),
+)
 _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
     name: module
     for module, names in {

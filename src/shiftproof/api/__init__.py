@@ -13,16 +13,29 @@ from typing import TYPE_CHECKING
 from shiftproof import LazyPackage
 
 if TYPE_CHECKING:
+    from shiftproof.api.compare_sites import compare_sites
     from shiftproof.api.diagnose import diagnose
     from shiftproof.api.expect import expect
     from shiftproof.api.load import load
     from shiftproof.api.load_model import load_model
+    from shiftproof.api.recalibrate import recalibrate
     from shiftproof.api.report import report
     from shiftproof.api.sweep import sweep
     from shiftproof.api.train import train
     from shiftproof.api.train_each import train_each
 
-__all__ = ["diagnose", "expect", "load", "load_model", "report", "sweep", "train", "train_each"]
+__all__ = [
+    "compare_sites",
+    "diagnose",
+    "expect",
+    "load",
+    "load_model",
+    "recalibrate",
+    "report",
+    "sweep",
+    "train",
+    "train_each",
+]
 
 _HOMES = {verb: f"{__name__}.{verb}" for verb in __all__}
 sys.modules[__name__].__class__ = LazyPackage

@@ -15,6 +15,7 @@ import typer
 from shiftproof import __version__
 from shiftproof.cli import (
     algorithms,
+    compare_sites,
     data,
     demo,
     diagnose,
@@ -22,6 +23,7 @@ from shiftproof.cli import (
     expect,
     export,
     predict,
+    recalibrate,
     report,
     reproduce,
     sweep,
@@ -49,6 +51,8 @@ app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
 app.command(epilog=train.EXAMPLE)(train.train)
 app.command(epilog=expect.EXAMPLE)(expect.expect)
 app.command(epilog=predict.EXAMPLE)(predict.predict)
+app.command("compare-sites", epilog=compare_sites.EXAMPLE)(compare_sites.compare_sites)
+app.command(epilog=recalibrate.EXAMPLE)(recalibrate.recalibrate)
 app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command(epilog=export.EXAMPLE)(export.export)
 app.command(epilog=sweep.EXAMPLE)(sweep.sweep)

@@ -90,6 +90,8 @@ class ExportedModel(nn.Module):
 
 def exported(model: TrainedModel) -> ExportedModel:
     """Return the model as one module on the CPU."""
+    if model.update is not None:
+        raise InvalidValue("a recalibrated model can be exported to safetensors only")
     model = TrainedModel.from_bytes(model.to_bytes(), "cpu")  # a copy: the caller's does not move
     form, network = model.form, model.network
     columns = form.columns if isinstance(form, TableForm) and not form.raw else None

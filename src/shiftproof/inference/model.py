@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_
 from shiftproof.data.splits import Split
 from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adapt
 from shiftproof.inference.adaptation.held_out import HeldOut
+from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.adaptation.when import Record, record_of
 from shiftproof.inference.model_header import check_header
 from shiftproof.inference.predictor import Predictor, under
@@ -92,6 +93,7 @@ class TrainedModel:
     columns: Mapping[str, str] = field(default_factory=dict)
     device: str = "cpu"
     adaptation: Record | None = None
+    update: Update | None = None
 
     def predict(
         self,
@@ -124,7 +126,7 @@ class TrainedModel:
         probabilities, p_values, done = [], [], 0
         for x, _ in read_in_order(subset, reading_threads(workers)):
             seen, logits = _seen(self.network, x.to(self.device), self.form)
-            probabilities.append(class_probabilities(logits))
+            probabilities.append(self._updated(class_probabilities(logits), seen))
             p_values.append(self.typicality.p_value(seen))
             done += len(x)
             progress("predicting", done, len(inputs))
@@ -140,6 +142,32 @@ class TrainedModel:
             found[rows] = torch.from_numpy(own.probabilities).to(found.dtype)
             done_to[str(site)] = own
         return plain._replace(probabilities=found, adapted=done_to)
+
+    def _updated(self, probabilities: Tensor, seen: Tensor) -> Tensor:
+        """Return probabilities after the update to a new site, if the model has one."""
+        if self.update is None:
+            return probabilities
+        found = self.update.applied(probabilities.double().numpy(), seen.double().numpy())
+        return torch.from_numpy(found).to(probabilities.dtype)
+
+    def recalibrated(
+        self, inputs: Inputs, labels: np.ndarray
+    ) -> tuple[TrainedModel, Recalibration]:
+        """Return the model updated with labelled rows of a new site, and what that changes.
+
+        Args:
+            inputs: the rows, as the form reads them.
+            labels: the position of the class of each row in `classes`.
+        """
+        if self.update is not None:
+            raise DataError("the model has been recalibrated before; use the trained one")
+        found = self.predict(inputs).probabilities.double().numpy()
+        features = None
+        if isinstance(self.form, TableForm):
+            features = self.form.features(torch.as_tensor(inputs)).double().numpy()
+        done = recalibrated(found, features, np.asarray(labels))
+        # What held-out domains say of the trained model does not hold for the updated one.
+        return replace(self, update=done.update, adaptation=None), done
 
     def probabilities(self, inputs: Inputs) -> Tensor:
         """Return the probability of each class, [n, c]."""
@@ -157,6 +185,7 @@ class TrainedModel:
             "form": self.form.to_json(),
             "columns": dict(self.columns),
             **({} if self.adaptation is None else {"adaptation": self.adaptation.to_json()}),
+            **({} if self.update is None else {"update": self.update.to_json()}),
         }
 
     def to_bytes(self) -> bytes:
@@ -212,6 +241,7 @@ class TrainedModel:
                 described["columns"],
                 built.device,
                 Record.from_json(described["adaptation"]) if "adaptation" in described else None,
+                _update(described, typicality.means.shape[1]),
             )
         except (
             *(SafetensorError, ArithmeticError, AttributeError, LookupError),
@@ -330,12 +360,30 @@ def _seen(network: Predictor, x: Tensor, form: InputForm) -> tuple[Tensor, Tenso
     return seen.float().cpu(), logits.float().cpu()
 
 
+def representations(model: TrainedModel, inputs: Inputs) -> Tensor:
+    """Return what the typicality of inputs is computed from, [n, k]."""
+    domain = Domain(NEW_SITE, inputs, torch.zeros(len(inputs), dtype=torch.int64))
+    subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
+    batches = read_in_order(subset, reading_threads(None))
+    return torch.cat([_seen(model.network, x.to(model.device), model.form)[0] for x, _ in batches])
+
+
 def _header(data: bytes) -> dict[str, Any]:
     """Return the model's description from the header of a safetensors file."""
     length = int.from_bytes(data[:8], "little")
     header: dict[str, Any] = json.loads(data[8 : 8 + length])["__metadata__"]
     described: dict[str, Any] = json.loads(header[HEADER])
     return described
+
+
+def _update(described: Mapping[str, Any], width: int) -> Update | None:
+    """Return the update of a model to a new site, for features of this width."""
+    if "update" not in described:
+        return None
+    found = Update.from_json(described["update"])
+    if (found.columns >= width).any():
+        raise ValueError(f"the update of the model needs more than its {width} features")
+    return found
 
 
 def _require_finite(tensors: Mapping[str, Tensor]) -> None:

@@ -56,8 +56,17 @@ _ADAPTATION = {
     "rates": _TABLE,
     **dict.fromkeys(("shares", "factors", "error"), _LIST),
     **dict.fromkeys(("noise", "slope", "slope_error", "log_loss", "log_loss_error"), float),
-    **dict.fromkeys(("accuracy", "accuracy_error", "worst"), float),
+    **dict.fromkeys(("accuracy", "accuracy_error", "worst", "gap", "gap_spread"), float),
     "domains": int,
+}
+_UPDATE = {
+    "method": typing.Literal["original", "intercept", "slope", "revision"],
+    "slope": float,
+    "intercepts": _LIST,
+    "effects": _TABLE,
+    "columns": tuple[int, ...],
+    "center": _LIST,
+    "scale": _LIST,
 }
 
 
@@ -75,9 +84,10 @@ def check_header(described: Mapping[str, Any]) -> None:
             "form": Mapping[str, Any],
             "columns": Mapping[str, str],
             "adaptation": _ADAPTATION,
+            "update": _UPDATE,
         },
         "the header",
-        optional=("adaptation",),
+        optional=("adaptation", "update"),
     )
     conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
     _check_form(described["form"])
@@ -89,6 +99,9 @@ def check_header(described: Mapping[str, Any]) -> None:
     if "adaptation" in described:
         own = len(described["adaptation"]["shares"])
         _require(own == len(classes), "adaptation and classes differ")
+    if "update" in described:
+        own = len(described["update"]["intercepts"])
+        _require(own == len(classes), "update and classes differ")
 
 
 def _check_form(form: Mapping[str, Any]) -> None:

@@ -10,9 +10,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from shiftproof.inference.adaptation.adapt import Adapted
+from shiftproof.inference.adaptation.compare_sites import Comparison
+from shiftproof.inference.adaptation.recalibrate import METHODS, Recalibration
 
 # Classes that a line has room for: those whose share changes most.
 MOST_CLASSES = 5
+# Training domains that a comparison has room for.
+MOST_DOMAINS = 8
 
 
 def adaptation_lines(adapted: Mapping[str, Adapted], classes: Sequence[str]) -> list[str]:
@@ -43,3 +47,52 @@ def shares_line(adapted: Adapted, classes: Sequence[str]) -> str:
         )
     more = f" and {len(classes) - len(order)} others" if len(classes) > len(order) else ""
     return f"estimated class shares {', '.join(parts)}{more}"
+
+
+def recalibration_lines(result: Recalibration) -> list[str]:
+    """Return which update was taken and why, and the scores before and after."""
+    said = {
+        "original": "the trained model is kept: the rows do not support a change",
+        "intercept": "new intercepts",
+        "slope": "new intercepts and slope",
+        "revision": "new intercepts, slope and effects of the features, shrunk toward the model",
+    }
+    found = [f"recalibration from {result.rows} labelled rows: {said[result.method]}"]
+    largest = METHODS[-1] if result.revisable else METHODS[-2]
+    found += [
+        f"  {largest} against {step.against}: chi-square {step.statistic:.1f} with"
+        f" {step.freedom} degrees of freedom, p = {step.p_value:.2g}"
+        for step in result.steps
+    ]
+    if not result.revisable:
+        found.append("  a revision needs ten rows of the rarest class for each feature")
+    for name, (change, low, high) in result.change.items():
+        found.append(
+            f"{name.replace('_', ' ')}: {result.before[name]:.3f} before, {result.after[name]:.3f}"
+            f" after (cross-validated); change {change:+.3f} ({low:+.3f} to {high:+.3f})"
+        )
+    found.append("These are results of adaptation to this site.")
+    return found
+
+
+def comparison_lines(comparison: Comparison, classes: Sequence[str]) -> list[str]:
+    """Return a new site beside the training domains, in one screen."""
+    found = [
+        f"{comparison.rows} rows; {comparison.far:.1%} of them far from every training domain",
+        f"most like: {comparison.nearest}",
+        "distance to the training domains, in standard deviations within domains:",
+    ]
+    shown = list(comparison.distances.items())[:MOST_DOMAINS]
+    found += [f"  {name}: {distance:.2f}" for name, distance in shown]
+    if (more := len(comparison.distances) - len(shown)) > 0:
+        found.append(f"  and {more} more, further away")
+    if comparison.shifts:
+        parts = [f"{name} {value:+.2f}" for name, value in comparison.shifts.items()]
+        found.append(f"largest shifts from {comparison.nearest}, in SD: {', '.join(parts)}")
+    if comparison.new_values:
+        parts = [f"{name} {share:.0%}" for name, share in comparison.new_values.items()]
+        found.append(f"columns with values outside the range of training: {', '.join(parts)}")
+    if comparison.accuracy is not None:
+        value, low, high = comparison.accuracy
+        found.append(f"expected accuracy without adaptation: {value:.0%} ({low:.0%} to {high:.0%})")
+    return found + adaptation_lines({"auto": comparison.adaptation}, classes)

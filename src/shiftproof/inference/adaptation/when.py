@@ -121,7 +121,8 @@ class Record:
     root mean squared error of the estimated shares.  ``slope`` is the mean calibration slope, with
     its standard error.  On ``domains`` domains the correction gained ``log_loss`` and ``accuracy``
     on average, with standard errors over rows, and surely cost at most ``worst`` of accuracy in one
-    of them.
+    of them.  ``gap`` is accuracy less mean confidence there, without correction, and
+    ``gap_spread`` its standard deviation over domains.
     """
 
     calibration: Calibration
@@ -139,6 +140,8 @@ class Record:
     accuracy: float
     accuracy_error: float
     worst: float
+    gap: float
+    gap_spread: float
 
     @property
     def refusal(self) -> str:
@@ -217,7 +220,7 @@ class Record:
 _ARRAYS = ("rates", "shares", "factors", "error")
 _NUMBERS = (
     *("noise", "slope", "slope_error", "log_loss", "log_loss_error"),
-    *("accuracy", "accuracy_error", "worst"),
+    *("accuracy", "accuracy_error", "worst", "gap", "gap_spread"),
 )
 
 
@@ -242,6 +245,11 @@ class Site:
     def shares(self) -> np.ndarray:
         """The true class shares."""
         return class_shares(self.y, self.predicted.shape[1])
+
+    @property
+    def confidence(self) -> float:
+        """The mean probability of the most probable class."""
+        return float(self.predicted.max(axis=1).mean())
 
     def losses(self) -> np.ndarray:
         """Return the mean log loss of corrections by each pair of α and β, [pairs]."""
@@ -306,6 +314,7 @@ def record_of(held_out: HeldOut, seed: int = 0) -> Record | None:
         right = [(p.argmax(axis=1) == site.y).astype(float) for p in (site.predicted, after)]
         rights.append(right[1] - right[0])
         errors.append(shares - site.shares)
+    gaps = [(site.predicted.argmax(axis=1) == site.y).mean() - site.confidence for site in sites]
     surely = [own.mean() + BOUND * own.std() / np.sqrt(len(own)) for own in rights]
     slope, bias = held_out.calibrated(np.ones(len(held_out.y), dtype=bool))
     calibration = Calibration(slope, bias, class_shares(held_out.y, held_out.classes))
@@ -325,6 +334,8 @@ def record_of(held_out: HeldOut, seed: int = 0) -> Record | None:
         *_mean_over_domains(gains),
         *_mean_over_domains(rights),
         max(0.0, -float(min(surely))),
+        float(np.mean(gaps)),
+        float(np.std(gaps, ddof=1)),
     )
 
 

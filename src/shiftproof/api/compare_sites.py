@@ -1,0 +1,36 @@
+"""`compare_sites`: a new site beside the training domains."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from shiftproof.api.load_model import load_model
+from shiftproof.data.samples import SampleRequest
+from shiftproof.inference.adaptation.compare_sites import Comparison, compare_sites as compared
+from shiftproof.inference.model import TrainedModel
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+
+def compare_sites(
+    model: TrainedModel | str | os.PathLike[str],
+    data: pd.DataFrame | str | os.PathLike[str],
+    *,
+    device: str = "auto",
+) -> Comparison:
+    """Compare the rows of one new site, without labels, with each training domain.
+
+    Args:
+        model: a trained model, or the path of its run or file.
+        data: rows of the new site: a table, its path, or what else the model takes.
+        device: auto, cpu, cuda or mps, for a model that is read.
+    """
+    trained = model if isinstance(model, TrainedModel) else load_model(model, device)
+    if not isinstance(data, str | os.PathLike):
+        return compared(trained, trained.form.read(data))
+    (part,) = SampleRequest(str(data), usual=trained.columns).read(
+        trained.form, trained.config.data_seed
+    )
+    return compared(trained, part.inputs)

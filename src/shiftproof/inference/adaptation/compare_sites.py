@@ -1,0 +1,120 @@
+"""A new site beside each training domain: how far, in what, and what accuracy to expect.
+
+Distances are between the mean of the new rows and that of each training domain, in standard
+deviations within domains (`inference.typicality`).  The expected accuracy needs no labels: it is
+the model's mean confidence at the new site, plus what accuracy exceeds confidence by on training
+domains that were held out, with the prediction interval of the next domain (difference of
+confidences; Guillory et al., 2021, *Predicting with confidence on unseen distributions*).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student  # type: ignore[import-untyped]
+
+from shiftproof.data.input_forms import Inputs, TableForm
+from shiftproof.data.tables.preprocessing import OneHot, Scaled
+from shiftproof.inference.adaptation.adapt import Adapted, adapted
+from shiftproof.inference.adaptation.when import Record
+from shiftproof.inference.model import TrainedModel, representations
+
+# A number further from the training mean is unusual: of normal ones, 3 in 1,000 are.
+UNUSUAL = 3.0
+# Shares of unusual cells to report, and how many columns.
+LEAST_SHARE, MOST_COLUMNS = 0.02, 5
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A new site beside the training domains.
+
+    ``distances`` are those to each training domain, nearest first; names are given where every
+    domain has a mean of its own.  ``shifts`` are the features whose mean differs most from that of
+    the nearest domain, in training standard deviations; ``new_values`` the share of cells of a
+    column that are far outside the range of training, or categories that it lacks.  ``accuracy``
+    has the expected accuracy with the ends of its interval.
+    """
+
+    rows: int
+    far: float
+    distances: dict[str, float]
+    shifts: dict[str, float]
+    new_values: dict[str, float]
+    accuracy: tuple[float, float, float] | None
+    adaptation: Adapted
+
+    @property
+    def nearest(self) -> str:
+        """The training domain that the new site resembles most."""
+        return next(iter(self.distances))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return as JSON values."""
+        names = ("rows", "far", "distances", "shifts", "new_values", "accuracy")
+        found = {name: getattr(self, name) for name in names}
+        return {**found, "nearest": self.nearest, "adaptation": self.adaptation.to_dict()}
+
+
+def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
+    """Return a new site, whose rows have no labels, beside the training domains."""
+    predictions = model.predict(inputs)
+    seen = representations(model, inputs).double()
+    mean = seen.mean(dim=0)
+    means = model.typicality.means
+    apart = ((mean - means) @ model.typicality.whitening).norm(dim=1)
+    names = list(model.domains)
+    if len(means) != len(names):  # small domains share a mean
+        names = [f"group {place + 1} of training domains" for place in range(len(means))]
+    order = apart.argsort().tolist()
+    shifts, new_values = {}, {}
+    if isinstance(model.form, TableForm):
+        features = model.form.columns.feature_names
+        moved = (mean - means[order[0]]).numpy()
+        largest = np.argsort(-np.abs(moved), kind="stable")[:MOST_COLUMNS]
+        shifts = {features[place]: float(moved[place]) for place in largest}
+        new_values = _new_values(model.form, inputs)
+    probabilities = predictions.probabilities.double().numpy()
+    return Comparison(
+        len(seen),
+        float(predictions.far.double().mean()),
+        {names[place]: float(apart[place]) for place in order},
+        shifts,
+        new_values,
+        None if model.adaptation is None else expected_accuracy(model.adaptation, probabilities),
+        adapted(model.adaptation, probabilities, "auto"),
+    )
+
+
+def expected_accuracy(record: Record, probabilities: np.ndarray) -> tuple[float, float, float]:
+    """Return the expected accuracy of a site without labels, and its interval of 95%.
+
+    With K held-out domains of gap g ± s, the next domain's is in g ± t s √(1 + 1/K); the sampling
+    error of the new rows is added.
+    """
+    confidence = float(probabilities.max(axis=1).mean())
+    value = float(np.clip(confidence + record.gap, 0, 1))
+    tail = float(student.ppf((1 + LEVEL) / 2, record.domains - 1))
+    sampling = value * (1 - value) / len(probabilities)
+    half = tail * np.sqrt(record.gap_spread**2 * (1 + 1 / record.domains) + sampling)
+    return value, float(max(value - half, 0)), float(min(value + half, 1))
+
+
+def _new_values(form: TableForm, inputs: Inputs) -> dict[str, float]:
+    """Return the columns with cells outside the range of training, and the share of such cells."""
+    found = {}
+    if not form.raw:
+        return {}
+    cells = np.asarray(inputs, dtype=float)
+    for part in form.columns.parts:
+        name, own = form.columns.columns.columns[part.column].name, cells[:, part.column]
+        known = own[~np.isnan(own)]
+        if isinstance(part, Scaled) and len(known):
+            found[name] = float((np.abs(known - part.mean) > UNUSUAL * part.std).mean())
+        elif isinstance(part, OneHot) and len(known):
+            found[name] = float((~np.isin(known, part.codes)).mean())
+    large = {name: share for name, share in found.items() if share >= LEAST_SHARE}
+    return dict(sorted(large.items(), key=lambda item: -item[1])[:MOST_COLUMNS])

@@ -1,0 +1,158 @@
+"""When class shares are corrected, and that it helps where it is done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from simulated_sites import new_site, training_sites
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.inference.adaptation.adapt import NO_RECORD, adapted, checked_adapt
+from shiftproof.inference.adaptation.held_out import HeldOut
+from shiftproof.inference.adaptation.matching_shares import with_shares
+from shiftproof.inference.adaptation.when import (
+    NONE,
+    PAIRS,
+    TOLERANCE,
+    Record,
+    Site,
+    learnt,
+    record_of,
+)
+
+SHARES = [0.2, 0.3, 0.5, 0.6, 0.7, 0.4]
+ALIKE = [0.5] * 6
+
+
+def record(shares: list[float] = SHARES, drift: float = 0.0) -> Record:
+    return _record(tuple(shares), drift)
+
+
+@cache
+def _record(shares: tuple[float, ...], drift: float) -> Record:
+    found = record_of(training_sites(list(shares), 300, 0, drift)[0])
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("training", [SHARES, ALIKE])
+@pytest.mark.parametrize("how", ["auto", "labels"])
+def test_label_shift_is_recovered_from_500_rows(training: list[float], how: str) -> None:
+    """Shares within 3 points on average, accuracy within 1 point of knowing them, five sites."""
+    known = record(training)
+    errors, lost = [], []
+    for seed, share in enumerate((0.05, 0.2, 0.5, 0.8, 0.9)):
+        p, y = new_site(share, known.calibration.shares, 500, 100 + seed)
+        found = adapted(known, p, checked_adapt(how))
+        assert found.shares is not None
+        errors.append(abs(found.shares.em[1] - y.mean()))
+        oracle = with_shares(p, np.array([1 - y.mean(), y.mean()]))
+        right = [(q.argmax(axis=1) == y).mean() for q in (oracle, found.probabilities)]
+        lost.append(right[0] - right[1])
+        assert found.shares.low[1] <= y.mean() <= found.shares.high[1]
+    assert np.mean(errors) < 0.03
+    assert np.mean(lost) < 0.01
+
+
+def test_auto_refuses_rows_that_are_no_mixture_of_the_classes() -> None:
+    known = record()
+    p, _ = new_site(0.5, known.calibration.shares, 500, 7)
+    squeezed = with_shares(p**0.25 / (p**0.25).sum(axis=1, keepdims=True), np.array([0.3, 0.7]))
+    found = adapted(known, squeezed, "auto")
+    assert not found.corrected
+    assert "more than their class shares" in found.reason
+    assert found.probabilities is squeezed
+    assert adapted(known, squeezed, "labels").corrected
+
+
+def test_auto_says_which_condition_fails() -> None:
+    known = record()
+    p, _ = new_site(0.9, known.calibration.shares, 300, 8)
+    assert adapted(known, p, "auto").corrected
+    for changed, words in (
+        ({"slope": 3.0, "slope_error": 0.1}, "calibration slope"),
+        ({"log_loss": -0.1}, "log loss by 0.1 "),
+        ({"log_loss": 0.0, "accuracy": -0.02, "accuracy_error": 0.001}, "2 points of accuracy"),
+        ({"worst": TOLERANCE + 0.02}, "7 points"),
+    ):
+        found = adapted(replace(known, **changed), p, "auto")
+        assert not found.corrected
+        assert words in found.reason
+        np.testing.assert_array_equal(found.probabilities, p)
+    # A slope that is not surely outside is no reason.
+    assert adapted(replace(known, slope=2.1, slope_error=0.2), p, "auto").corrected
+
+
+def test_without_a_record_nothing_is_corrected() -> None:
+    p = np.full((50, 2), 0.5)
+    for how in ("auto", "labels"):
+        found = adapted(None, p, checked_adapt(how))
+        assert (found.corrected, found.reason) == (False, NO_RECORD)
+    few = adapted(record(), p[:3], "auto")
+    assert "3 rows are too few" in few.reason
+    assert adapted(record(), p, "none").reason == "not asked for"
+    with pytest.raises(InvalidValue, match="auto, labels or none, not 'on'"):
+        checked_adapt("on")
+
+
+def test_two_domains_teach_nothing() -> None:
+    assert record_of(training_sites([0.3, 0.6], 100, 0)[0]) is None
+
+
+def test_learnt_factors_are_those_that_were_best_and_go_to_none_for_few_domains() -> None:
+    """A site whose mean prediction is its true share, and EM stays at training: none is best."""
+    p, y = new_site(0.5, np.array([0.5, 0.5]), 400, 9)
+    training = np.array([0.9, 0.1])
+    site = Site(p, y, training, training, 0.0, True, None)
+    losses = site.losses()
+    assert abs(PAIRS[losses.argmin()][0] - 1) <= 0.25
+    best = np.zeros(len(PAIRS)) + 1
+    best[[tuple(pair) == (0.0, 1.0) for pair in PAIRS]] = 0
+    factors, noise = learnt([site], best[None])
+    np.testing.assert_allclose(factors, NONE + (np.array([0.0, 1.0]) - NONE) / 2)
+    assert noise == pytest.approx(2 * (y.mean() - 0.1) ** 2)
+
+
+def test_the_correction_is_judged_without_the_domain_itself() -> None:
+    """Where EM errs by much on held-out domains, `auto` follows it less."""
+    sure, unsure = record(SHARES), record(SHARES, drift=1.0)
+    assert unsure.noise > 10 * max(sure.noise, 1e-4)
+    p, _ = new_site(0.9, sure.calibration.shares, 300, 10)
+    em = np.array([0.1, 0.9])
+    near, far = (own.estimated(p, em, 1e-3) for own in (sure, unsure))
+    assert np.abs(near - em).max() < np.abs(far - em).max()
+
+
+def test_a_record_survives_json_and_refuses_wrong_shapes() -> None:
+    known = record()
+    stored = json.loads(json.dumps(known.to_json()))
+    p, _ = new_site(0.8, known.calibration.shares, 200, 11)
+    again = adapted(Record.from_json(stored), p, "auto")
+    np.testing.assert_allclose(again.probabilities, adapted(known, p, "auto").probabilities)
+    stored["rates"] = [[1.0]]
+    with pytest.raises(ValueError, match=r"adaptation\.rates"):
+        Record.from_json(stored)
+
+
+def test_a_record_tells_nothing_of_single_rows() -> None:
+    """Its size does not depend on the number of rows."""
+    small = record_of(training_sites(SHARES, 50, 0)[0])
+    assert small is not None
+    for own in (small, record()):
+        assert own.bins.shares.shape == (10, 2)
+        assert own.bins.edges.shape == (2, 4)
+        assert own.rates.shape == (2, 2)
+
+
+def test_held_out_shares_are_those_of_the_other_folds() -> None:
+    y = np.array([0, 0, 1, 1, 1, 0])
+    domain = np.array([0, 0, 1, 1, 2, 2])
+    fold = np.array([0, 0, 1, 1, 1, 1])
+    held_out = HeldOut(np.full((6, 2), 0.5), y, domain, fold)
+    np.testing.assert_allclose(held_out.trained_shares[0], [0.25, 0.75])
+    np.testing.assert_allclose(held_out.trained_shares[2], [1, 0])
+    np.testing.assert_allclose(held_out.mean_shares(np.ones(6, bool)), [0.5, 0.5])

@@ -1,0 +1,83 @@
+"""The test of label shift: its level under the null, and its power."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from simulated_sites import scores, training_sites
+
+from shiftproof.inference.adaptation.held_out import HeldOut
+from shiftproof.inference.adaptation.label_shift import Calibration
+from shiftproof.inference.adaptation.label_shift_test import (
+    FEWEST,
+    ScoreBins,
+    bins_of,
+    p_value,
+    score_bins,
+    score_edges,
+)
+
+SHARES = [0.2, 0.3, 0.5, 0.6, 0.7, 0.4]
+
+
+def p_values(drift: float, draws: int, move: float = 0.0, squeeze: float = 1.0) -> np.ndarray:
+    """p-values of new sites, each with training sites of its own."""
+    found = []
+    for seed in range(draws):
+        rng = np.random.default_rng(1000 + seed)
+        held_out, _ = training_sites(SHARES, 200, seed, drift)
+        everywhere = np.ones(len(held_out.y), dtype=bool)
+        bins = score_bins(held_out, held_out.ratios, everywhere)
+        y = (rng.random(300) < rng.uniform(0.1, 0.9)).astype(int)
+        logs = squeeze * scores(y, rng, move + (rng.normal(0, drift) if drift else 0))
+        found.append(p_value(bins, logs))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.3])
+def test_the_level_is_right_under_label_shift(drift: float) -> None:
+    """Rejections at 5% and 20%; sites that differ as training sites do are no reason to reject."""
+    found = p_values(drift, 200)
+    assert (found < 0.05).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+    assert (found < 0.2).mean() == pytest.approx(0.2, abs=0.15)
+
+
+def test_scores_that_no_mixture_explains_are_found() -> None:
+    assert (p_values(0.0, 30, squeeze=0.25) < 0.05).mean() > 0.9
+
+
+def test_bins_cut_each_predicted_class_into_equal_parts() -> None:
+    rng = np.random.default_rng(0)
+    logs = scores(rng.integers(2, size=1000), rng)
+    edges = score_edges(logs)
+    counts = np.bincount(bins_of(logs, edges), minlength=10)
+    assert counts.min() > 80
+    assert counts.max() < 120
+
+
+def test_sites_that_differ_have_a_correlation() -> None:
+    """Moment estimate of ρ: none for equal sites, more for those that drift."""
+    everywhere = np.ones(6 * 400, dtype=bool)
+    alike, _ = training_sites(SHARES, 400, 0)
+    apart, _ = training_sites(SHARES, 400, 0, drift=0.7)
+    assert score_bins(alike, alike.ratios, everywhere).correlation < 0.005
+    assert score_bins(apart, apart.ratios, everywhere).correlation > 0.02
+
+
+def test_a_class_with_too_few_rows_has_no_distribution() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [100, 100, FEWEST - 1])
+    p = rng.dirichlet(np.ones(3), len(y))
+    domain = np.arange(len(y)) % 3
+    held_out = HeldOut(p, y, domain, domain)
+    bins = score_bins(held_out, held_out.ratios, np.ones(len(y), dtype=bool))
+    assert bins.shares[:, 2].sum() == 0
+    np.testing.assert_allclose(bins.shares[:, :2].sum(axis=0), 1)
+    assert 0 <= p_value(bins, held_out.ratios) <= 1
+
+
+def test_bins_survive_json() -> None:
+    held_out, training = training_sites(SHARES, 50, 1)
+    bins = score_bins(held_out, held_out.ratios, np.ones(len(held_out.y), dtype=bool))
+    logs = Calibration(1.0, np.zeros(2), training).log_likelihood(held_out.predicted[:40])
+    assert p_value(ScoreBins.from_json(bins.to_json()), logs) == p_value(bins, logs)
