@@ -243,6 +243,12 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
             f" {about['commit']}; {total:.0f} seconds in all; {about['machine']}.",
             "",
         ]
+    if kept := sum(each.get("kept", False) for each in outcomes):
+        lines += [
+            f"{kept} of the domains were trained earlier with the same settings; their predictions"
+            " were kept, and adapted at this commit.",
+            "",
+        ]
     return "\n".join(lines)
 
 

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 import shiftproof
-from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.files import write_atomically
 from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
@@ -116,6 +116,10 @@ class TrainedModel:
             progress: told how many inputs are done.
         """
         how = checked_adapt(adapt)
+        if how != "none" and self.update is not None:
+            raise InvalidValue(
+                "`adapt` is for trained models; this one is recalibrated to its site"
+            )
         if len(inputs) == 0:
             raise DataError("there is nothing to predict: the inputs are empty")
         if sites is not None and len(sites) != len(inputs):
