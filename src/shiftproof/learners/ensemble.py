@@ -20,6 +20,7 @@ import numpy as np
 
 from shiftproof.core.errors import CheckpointError
 from shiftproof.learners.calibration import tempered
+from shiftproof.learners.packed_forest import pack, unpack
 from shiftproof.learners.threads import threads_for
 
 # What scikit-learn's models hold that skops does not trust by itself.  None of them runs anything
@@ -143,7 +144,7 @@ class Ensemble:
                 "classes": self.classes,
                 "temperature": self.temperature,
                 "members": [
-                    {**about, "model": member.model}
+                    {**about, "model": pack(member.model)}
                     for about, member in zip(self.described(), self.members, strict=True)
                     if member.weight > 0
                 ],
@@ -155,7 +156,10 @@ class Ensemble:
         """Rebuild an ensemble; refuse anything that is not made of trusted types."""
         value = loaded(data)
         try:
-            members = tuple(Member(**member) for member in value["members"])
+            members = tuple(
+                Member(**{**member, "model": unpack(member["model"])})
+                for member in value["members"]
+            )
             return cls(members, int(value["classes"]), float(value["temperature"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error
