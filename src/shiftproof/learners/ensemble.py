@@ -13,6 +13,7 @@ runs no code, and only the types of `TRUSTED` are allowed.
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -109,13 +110,13 @@ class Member:
 class Ensemble:
     """Members whose weights sum to 1, for classes 0 … ``classes`` − 1.
 
-    ``left_out`` names candidates that the budget had no time for.
+    ``left_out`` names candidates that were not tried, with the reason.
     """
 
     members: tuple[Member, ...]
     classes: int
     temperature: float = 1.0
-    left_out: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Return class probabilities [n, classes] of raw rows [n, d]."""
