@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shiftproof.api.load_model import load_model as load_model
     from shiftproof.api.recalibrate import recalibrate as recalibrate
     from shiftproof.api.report import report as report
+    from shiftproof.api.study import study as study
     from shiftproof.api.sweep import sweep as sweep
     from shiftproof.api.train import train as train
     from shiftproof.api.train_each import train_each as train_each
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 _VERBS = (
     *("compare_sites", "diagnose", "expect", "load", "load_model", "recalibrate", "report"),
-    *("sweep", "train", "train_each"),
+    *("study", "sweep", "train", "train_each"),
 )
 _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
     name: module

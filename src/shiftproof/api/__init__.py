@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shiftproof.api.load_model import load_model
     from shiftproof.api.recalibrate import recalibrate
     from shiftproof.api.report import report
+    from shiftproof.api.study import study
     from shiftproof.api.sweep import sweep
     from shiftproof.api.train import train
     from shiftproof.api.train_each import train_each
@@ -32,6 +33,7 @@ __all__ = [
     "load_model",
     "recalibrate",
     "report",
+    "study",
     "sweep",
     "train",
     "train_each",
