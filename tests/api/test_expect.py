@@ -17,7 +17,7 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.inference.conformal import score_threshold
 from shiftproof.inference.expected import Comparison, Expected, sentences
 from shiftproof.inference.meta_analysis import predictive
-from shiftproof.inference.scores import EXPECTED
+from shiftproof.learners.scores import EXPECTED
 from shiftproof.reporting.forest import WIDTH, bar
 from shiftproof.training.outputs import Outputs
 

@@ -23,8 +23,8 @@ import numpy as np
 from scipy.special import expit, logit, ndtri  # type: ignore[import-untyped]
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
-from shiftproof.inference.calibration_scores import fitted_intercept, fitted_slope
-from shiftproof.inference.scores import EXPECTED, SCORES, row_losses
+from shiftproof.learners.calibration_scores import fitted_intercept, fitted_slope
+from shiftproof.learners.scores import EXPECTED, SCORES, row_losses
 
 LEVEL = 0.95
 GROUPS = 20

@@ -8,8 +8,8 @@ from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.inference.calibration_scores import fitted_intercept, fitted_slope
-from shiftproof.inference.scores import SCORES, checked_metric, row_losses, scores, worst_scores
+from shiftproof.learners.calibration_scores import fitted_intercept, fitted_slope
+from shiftproof.learners.scores import SCORES, checked_metric, row_losses, scores, worst_scores
 
 
 def sample(classes: int, n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
