@@ -64,6 +64,12 @@ class ExpectedScore:
         low, high = self.predictive.interval(self.level)
         return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
 
+    @cached_property
+    def mean_interval(self) -> tuple[float, float]:
+        """The interval that holds the mean over domains with probability `level`."""
+        low, high = self.predictive.mean_interval(self.level)
+        return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
+
     def probability_worse(self, threshold: float) -> float:
         """Return the probability that the next domain is worse than a threshold."""
         below = self.predictive.below(scale_of(self.metric).there(threshold))
