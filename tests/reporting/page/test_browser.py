@@ -227,7 +227,7 @@ def test_pictures_say_what_they_show(visit):
     assert re.fullmatch(r"east: 0\.\d+ \(0\.\d+ to [01]\.\d+\)\n80 samples", tip.inner_text())
     page.mouse.move(1, 1)
     tip.wait_for(state="hidden")
-    page.locator("#expect .point").nth(2).hover()
+    page.locator("#expect .point .target").nth(2).hover()
     tip.wait_for(state="visible")
     assert "probability 0." in tip.inner_text()
     page.locator("#expect table td[data-t]").first.focus()
