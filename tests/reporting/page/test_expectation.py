@@ -46,7 +46,7 @@ def test_the_forest_has_a_row_a_domain_then_the_mean_then_the_next(made):
     (bar,) = plot.marks[-1]
     assert (bar.kind, bar.start, bar.end) == ("bar", *map(axis.percent, score.interval))
     assert bar.start < middle.start < middle.end < bar.end
-    assert plot.axis == "auroc"
+    assert plot.axis == "AUROC"
     assert "with probability 95%" in plot.tips[-1]
     assert len(plot.tips) == len(plot.marks) == len(plot.table.rows)
     assert any(note.startswith("*: unlike") for note in plot.table.notes)

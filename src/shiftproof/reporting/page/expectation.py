@@ -104,7 +104,7 @@ def forest_plot(own: HeldOut) -> DotPlot | None:
         ("diamond", "mean over domains"),
         ("bar", f"the next domain, with probability {score.level:.0%}"),
     ]
-    return DotPlot(table, name, axis.percent_ticks(), marks, key, tips)
+    return DotPlot(table, _title(name), axis.percent_ticks(), marks, key, tips)
 
 
 def card_table(own: HeldOut) -> Table:
