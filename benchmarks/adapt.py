@@ -36,7 +36,7 @@ from shiftproof.data.tables.read_file import read_frame
 from shiftproof.inference.adaptation.adapt import adapted, checked_adapt
 from shiftproof.inference.adaptation.held_out import class_shares
 from shiftproof.inference.adaptation.matching_shares import with_shares
-from shiftproof.inference.scores import scores
+from shiftproof.learners.scores import scores
 from shiftproof.paper.measure import machine
 
 HOWS = ("none", "auto", "labels")

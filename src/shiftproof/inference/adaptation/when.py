@@ -40,8 +40,8 @@ from shiftproof.inference.adaptation.held_out import HeldOut, class_shares
 from shiftproof.inference.adaptation.label_shift import SMALLEST, Calibration, em_shares, weighted
 from shiftproof.inference.adaptation.label_shift_test import FEWEST, ScoreBins, p_value, score_bins
 from shiftproof.inference.adaptation.matching_shares import with_shares
-from shiftproof.inference.calibration_scores import fitted_slope
 from shiftproof.inference.meta_analysis import random_effects
+from shiftproof.learners.calibration_scores import fitted_slope
 
 # Accuracy that the correction may cost a held-out training domain, beyond sampling error.
 TOLERANCE = 0.05
