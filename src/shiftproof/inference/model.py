@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 import shiftproof
-from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.files import write_atomically
 from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
@@ -42,6 +42,7 @@ from shiftproof.training.load_run import (
     weights_in_place,
     without_starting_weights,
 )
+from shiftproof.training.rows import ready_for
 from shiftproof.training.trainer import build_algorithm
 
 MODEL = "model.safetensors"
@@ -69,7 +70,8 @@ class TrainedModel:
 
     `task` is that of the algorithm, `domains` are the training domains, and `columns` names
     the columns of a table that held the label, the domain and the images.  It predicts in fp32,
-    whatever the precision in training.
+    whatever the precision in training.  A model without a `typicality` cannot say which inputs are
+    unlike the training data: their typicality is NaN.
     """
 
     config: RunConfig
@@ -78,7 +80,7 @@ class TrainedModel:
     domains: tuple[str, ...]
     form: InputForm
     network: Predictor
-    typicality: Typicality
+    typicality: Typicality | None
     columns: Mapping[str, str] = field(default_factory=dict)
     device: str = "cpu"
 
@@ -95,11 +97,13 @@ class TrainedModel:
         for x, _ in read_in_order(subset, reading_threads(workers)):
             seen, logits = _seen(self.network, x.to(self.device), self.form)
             probabilities.append(class_probabilities(logits))
-            p_values.append(self.typicality.p_value(seen))
+            unknown = torch.full((len(seen),), torch.nan, dtype=torch.float64)
+            p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
             done += len(x)
             progress("predicting", done, len(inputs))
         p_value = torch.cat(p_values)
-        return Predictions(torch.cat(probabilities), p_value, self.typicality.is_far(p_value))
+        far = self.typicality.is_far(p_value) if self.typicality else p_value < 0
+        return Predictions(torch.cat(probabilities), p_value, far)
 
     def probabilities(self, inputs: Inputs) -> Tensor:
         """Return the probability of each class, [n, c]."""
@@ -120,12 +124,13 @@ class TrainedModel:
 
     def to_bytes(self) -> bytes:
         """Return the content of the model's file."""
-        parts = {"network": self.network.weights(), "typicality": self.typicality.tensors()}
+        described = self.typicality.tensors() if self.typicality else {}
+        parts = {"network": self.network.weights(), "typicality": described}
         tensors = {
             f"{part}.{name}": value for part, own in parts.items() for name, value in own.items()
         }
-        described = json.dumps(self.described(), ensure_ascii=False)
-        return safetensors.torch.save(tensors, metadata={HEADER: described})
+        header = json.dumps(self.described(), ensure_ascii=False)
+        return safetensors.torch.save(tensors, metadata={HEADER: header})
 
     @classmethod
     def from_bytes(
@@ -151,8 +156,9 @@ class TrainedModel:
                 raise ValueError(
                     f"inputs of shape {form.input_shape} for a network of {task.input_shape}"
                 )
-            typicality = Typicality.from_tensors(under("typicality.", tensors))
-            if isinstance(form, TableForm):
+            stored = under("typicality.", tensors)
+            typicality = Typicality.from_tensors(stored) if stored or not config.private else None
+            if typicality and isinstance(form, TableForm):
                 typicality.require_width(len(form.columns.feature_names))
             stem = None
             if config.frozen:
@@ -179,6 +185,19 @@ class TrainedModel:
             raise CheckpointError(
                 f"{where} is not a valid model file ({reason}); train again"
             ) from error
+
+    def without_training_data(self) -> TrainedModel:
+        """Return the model with only what a prediction needs, if it holds no single rows.
+
+        Left out are the typicality, the names of the domains, and the hash of the data.
+        """
+        if not self.config.private:
+            raise InvalidValue(
+                "this model was not trained to be private, and may hold values of single training"
+                " samples; train it again with `private`"
+            )
+        config = replace(self.config, fingerprint="", test_domains=())
+        return replace(self, config=config, domains=(), typicality=None)
 
     def save(self, folder: Path) -> Path:
         """Write the model into a folder; return the file."""
@@ -209,9 +228,8 @@ def trained_model(
         raise DataError(f"the run in {folder} was trained on other data than this {dataset.name}")
     state = read_checkpoint(folder)
     fitted = fitted_preparation(config, dataset, state)
-    raw = ALGORITHMS.get(config.algorithm).exact
-    form = form_of(dataset, fitted, raw=raw)
-    dataset = dataset if raw else dataset.prepared(fitted)
+    form = form_of(dataset, fitted, raw=ALGORITHMS.get(config.algorithm).exact)
+    dataset = ready_for(config.algorithm, dataset, fitted)
     task = config.task(dataset)
     unweighted = without_starting_weights(config, config.device)
     trained = build_algorithm(unweighted, task)
@@ -220,11 +238,13 @@ def trained_model(
     network = Predictor(build_algorithm(unweighted, task))
     network.load(weights)
     splits = config.training_splits(dataset)
-    typicality = _typicality(network, dataset, splits, form, config.device, progress)
+    typicality = None
+    if not config.private:
+        typicality = _typicality(network, dataset, splits, form, config.device, progress)
     if isinstance(dataset, FrozenFeatures):
         form = dataset.source
         network = Predictor(network.algorithm, dataset.network().to(config.device))
-    return TrainedModel(
+    model = TrainedModel(
         config,
         task,
         dataset.classes,
@@ -235,6 +255,7 @@ def trained_model(
         dict(dataset.columns),
         config.device,
     )
+    return model.without_training_data() if config.private else model
 
 
 def _typicality(

@@ -28,6 +28,7 @@ TRUSTED = (
     "functools.partial",
     "numpy.dtype",
     "shiftproof.learners.estimator.EstimatorModel",
+    "shiftproof.learners.ranks.SmoothRanks",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",

@@ -51,8 +51,9 @@ def predictions_frame(
                 SEPARATOR.join(name for name, inside in zip(classes, row, strict=True) if inside)
                 for row in sets[position]
             ]
-        columns[TYPICALITY] = predictions.typicality.numpy()
-        columns[FAR] = predictions.far.numpy()
+        if not predictions.typicality.isnan().any():  # a private model cannot tell
+            columns[TYPICALITY] = predictions.typicality.numpy()
+            columns[FAR] = predictions.far.numpy()
         frames.append(pd.DataFrame(columns))
     return pd.concat(frames, ignore_index=True)
 
@@ -72,9 +73,11 @@ def predictions_summary(frame: pd.DataFrame) -> str:
     counts = frame[PREDICTED].value_counts()
     most = ", ".join(f"{name}: {count}" for name, count in counts.head(5).items())
     more = f" and {len(counts) - 5} other classes" if len(counts) > 5 else ""
-    far = int(frame[FAR].sum())
+    far = int(frame[FAR].sum()) if FAR in frame else 0
     warning = "none is far from every training domain"
-    if far:
+    if FAR not in frame:
+        warning = "the model is private and cannot tell which are far from every training domain"
+    elif far:
         warning = (
             f"{far} ({far / len(frame):.1%}) far from every training domain: what is predicted"
             " there is a guess"
@@ -95,7 +98,7 @@ def assessment_table(outcomes: Sequence[DomainMetrics]) -> Table:
             str(outcome.samples),
             f"{outcome.accuracy:.1%} ± {outcome.standard_error:.1%}",
             "–" if outcome.risk is None else f"{outcome.risk:.3f}",
-            f"{outcome.far:.1%}",
+            "–" if outcome.far is None else f"{outcome.far:.1%}",
         )
     if len(outcomes) > 1:
         mean = sum(outcome.accuracy for outcome in outcomes) / len(outcomes)
