@@ -111,5 +111,29 @@ def locked_folder(folder: Path, busy: str) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise RunConflict(f"{folder} is a file; `out` must be a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / "lock", RunConflict(busy)):
+    with locked(folder / "lock", RunConflict(busy)), _locked_itself(folder, RunConflict(busy)):
         yield
+
+
+@contextlib.contextmanager
+def _locked_itself(folder: Path, busy: Exception) -> Iterator[None]:
+    """Lock the folder by its handle too: someone may have deleted the lock file of a process.
+
+    Where the system cannot lock a folder, the lock file must do.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise busy from None
+        except OSError:  # a file system without such locks
+            pass
+        yield
+    finally:
+        os.close(handle)
