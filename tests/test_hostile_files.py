@@ -58,10 +58,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         train(table, "erm", label="ill", domain="site", test_domains=site, out=runs / site, steps=2)
     shutil.rmtree(runs / "linear")
     (root / "shard.safetensors").write_bytes(_shard(torch.randn(6, 4)))
-    x = np.random.default_rng(0).normal(size=(60, 2))
-    ShiftproofClassifier(steps=2).fit(x, x[:, 0] > 0, sample_domain=np.arange(60) % 3).save(
-        root / "estimator"
-    )
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    fitted = ShiftproofClassifier(steps=2).fit(x, x[:, 0] > 0, sample_domain=np.arange(300) % 3)
+    fitted.save(root / "estimator")
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (20, 20, 3), np.uint8))
     for kind in ("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP"):
         picture.save(root / f"picture.{kind.lower()}")

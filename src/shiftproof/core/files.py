@@ -73,7 +73,7 @@ def read_json(path: Path, required: Collection[str] = (), remedy: str = "") -> d
     """
     try:
         value = json.loads(path.read_bytes())
-    except (ValueError, FileNotFoundError):
+    except (ValueError, FileNotFoundError, RecursionError):  # the last: nested without end
         value = None
     if not isinstance(value, dict) or not set(required) <= value.keys():
         keys = f" with {', '.join(required)}" if required else ""

@@ -22,6 +22,7 @@ from torch import Tensor
 import shiftproof
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.files import write_atomically
+from shiftproof.core.text import reason_of
 from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
@@ -181,7 +182,7 @@ class TrainedModel:
             *(SafetensorError, ArithmeticError, AttributeError, LookupError),
             *(RuntimeError, TypeError, ValueError),
         ) as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = reason_of(error)
             raise CheckpointError(
                 f"{where} is not a valid model file ({reason}); train again"
             ) from error

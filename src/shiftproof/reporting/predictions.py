@@ -16,6 +16,7 @@ from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.metrics import DomainMetrics
 from shiftproof.inference.model import Predictions
 from shiftproof.inference.scores import EXPECTED
+from shiftproof.reporting.renderers.csv_lines import csv_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -60,11 +61,18 @@ def predictions_frame(
 
 def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
     """Return a table as the content of a file that ends in `suffix`: .parquet, or CSV."""
+    from pandas.api.types import is_numeric_dtype  # type: ignore[import-untyped]
+
     if suffix == ".parquet":
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
         return buffer.getvalue()
-    text: str = frame.to_csv(index=False, float_format="%.7g")
+    shown = frame.rename(columns=lambda name: csv_text(str(name)))
+    for name in shown.columns[[not is_numeric_dtype(dtype) for dtype in shown.dtypes]]:
+        shown[name] = shown[name].map(
+            lambda cell: csv_text(cell) if isinstance(cell, str) else cell
+        )
+    text: str = shown.to_csv(index=False, float_format="%.7g")
     return text.encode()
 
 

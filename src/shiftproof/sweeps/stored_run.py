@@ -20,6 +20,7 @@ from shiftproof.sweeps.results import (
     RunOutcome,
     positions as positions_of,
 )
+from shiftproof.sweeps.run_schema import check_run
 from shiftproof.training.records import Record
 from shiftproof.training.run_folder import RunFolder
 
@@ -81,12 +82,14 @@ def read_run_folder(folder: Path) -> StoredRun:
     ended = run.done() or {}
     failed = _read(folder / "failed.json")
     status = "running" if failed is None else "failed"
+    records = run.records.read() if config else []
+    check_run(folder, job, config, ended, records)
     return StoredRun(
         folder,
         ended["status"] if ended.get("status") in STATUSES else status,
         job,
         config,
-        run.records.read() if config else [],
+        records,
         ended.get("seconds"),
         ended.get("environment") or {},
         str((failed or {}).get("reason", "")),
