@@ -6,43 +6,60 @@ other versions wrote them, and nothing reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.json_types import conform
+from shiftproof.core.json_types import conform, is_text
 from shiftproof.core.text import quoted
 from shiftproof.training.records import Record
 
-_SCALAR = bool | int | float | str | None
-_JOB = {
-    "dataset": str,
-    "algorithm": str,
-    "variant": str,
-    "domains": tuple[str, ...],
-    "test_domains": tuple[str, ...],
-    "hparams_seed": int,
-    "trial_seed": int,
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(is_text, value))
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int
+
+
+def _number(value: Any) -> bool:
+    return type(value) in _NUMBERS and -1e300 < value < 1e300
+
+
+def _scalars(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        each is None or type(each) in (bool, int) or is_text(each) or _finite(each)
+        for each in value.values()
+    )
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _number_or_none(value: Any) -> bool:
+    return value is None or _number(value)
+
+
+# One call a value: a sweep has ten thousands of runs.
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("dataset", "algorithm", "variant", "backbone", "fingerprint"), is_text),
+    **dict.fromkeys(("average", "device", "precision", "status"), is_text),
+    **dict.fromkeys(("domains", "test_domains", "evaluate"), _texts),
+    **dict.fromkeys(("hparams_seed", "trial_seed", "steps", "eval_every", "seed"), _whole),
+    "data_seed": _whole,
+    "holdout": _number,
+    "hparams": _scalars,
+    "frozen": _scalars,
+    "seconds": _number_or_none,
+    "environment": _object,
 }
-_CONFIG = {
-    "dataset": str,
-    "algorithm": str,
-    "backbone": str,
-    "fingerprint": str,
-    "test_domains": tuple[str, ...],
-    "hparams": Mapping[str, _SCALAR],
-    "frozen": Mapping[str, str],
-    "evaluate": tuple[str, ...],
-    "average": str,
-    "device": str,
-    "precision": str,
-    "steps": int,
-    "eval_every": int,
-    "holdout": float,
-    "seed": int,
-    "data_seed": int,
-}
-_DONE = {"seconds": float | None, "environment": Mapping[str, Any], "status": str}
 # What a record says of sets of samples: a number for each.
 _SHARES = ("accuracy", "risk")
 _SHIFT = {"classes": int, "label_entropy": Mapping[str, float]}
@@ -58,9 +75,12 @@ def check_run(
 ) -> None:
     """Require that the files of a run hold what they should, or raise `DataError`."""
     try:
-        for value, kinds in ((job, _JOB), (config, _CONFIG), (ended, _DONE)):
-            for name in value.keys() & kinds.keys():
-                conform(value[name], kinds[name], name)
+        for value in (job, config, ended):
+            for name, item in value.items():
+                if name in _KINDS and not _KINDS[name](item):
+                    raise ValueError(
+                        f"{name} is {quoted(str(type(item).__name__))}, or out of range"
+                    )
         for names in (job.get("domains", ()), config.get("test_domains", ())):
             _require_names(names)
         _require_names([v[k] for v in (job, config) for k in ("dataset", "algorithm") if k in v])
