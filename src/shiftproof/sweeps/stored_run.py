@@ -12,6 +12,7 @@ from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json
+from shiftproof.sweeps.packed import PackedEvaluations
 from shiftproof.sweeps.results import (
     STATUSES,
     Evaluation,
@@ -66,7 +67,7 @@ class StoredRun:
             hparams_seed=int(self.job["hparams_seed"]),
             trial_seed=int(self.job["trial_seed"]),
             status=self.status,
-            evaluations=tuple(evaluation_of(record, domains) for record in self.records),
+            evaluations=PackedEvaluations(evaluation_of(r, domains) for r in self.records),
             folder=self.path,
             origin=Origin(self.config, self.seconds, self.environment, self.failure),
             standalone=standalone,

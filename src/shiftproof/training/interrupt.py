@@ -11,9 +11,11 @@ from types import FrameType
 
 def stopping_signals() -> list[signal.Signals]:
     """Return the signals that ask a process to stop."""
-    hang_up = getattr(signal, "SIGHUP", None)  # not on Windows
-    ignored = hang_up is None or signal.getsignal(hang_up) is signal.SIG_IGN
-    return [signal.SIGINT, signal.SIGTERM, *([] if ignored else [hang_up])]
+    found = [signal.SIGINT, signal.SIGTERM]
+    hang_up: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on Windows
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        found.append(hang_up)
+    return found
 
 
 @contextmanager
@@ -21,8 +23,8 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
     """Catch the first signal that asks to stop; yields a function that tells whether one came.
 
     These are SIGINT (Ctrl-C), SIGTERM, and SIGHUP (the terminal was closed), which `nohup` makes
-    processes ignore.  A second signal has its usual effect.  Outside the main thread, where Python handles no signals,
-    nothing is caught.
+    processes ignore.  A second signal has its usual effect.  Outside the main thread, where Python
+    handles no signals, nothing is caught.
     """
     came = threading.Event()
     if threading.current_thread() is not threading.main_thread():
