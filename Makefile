@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # The layers below `training`: their tests start no command and no sweep.
 FAST := core data information learners matching models penalties theory
 
-.PHONY: demo test test-fast test-all bench lint format docs install clean
+.PHONY: demo test test-fast test-all lowest bench lint format docs install clean
 
 demo: $(STAMP)
 	$(BIN)/shiftproof demo
@@ -21,6 +21,9 @@ test-fast: $(STAMP)
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "slow or not slow"
+
+lowest: $(STAMP)
+	.ci/lowest
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks --out results/performance.md

@@ -2,6 +2,9 @@ import hashlib
 import json
 import os
 import secrets
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -132,3 +135,19 @@ def test_one_holder_a_folder_at_a_time(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(RunConflict, match="is a file; `out` must be a folder"):
         hold(tmp_path / "file")
+
+
+def test_a_deleted_lock_lets_nobody_in(tmp_path: Path) -> None:
+    """Another process may delete the file; the folder itself is still locked."""
+    attempt = (
+        "import sys; from pathlib import Path; from shiftproof.core.files import locked_folder\n"
+        "with locked_folder(Path(sys.argv[1]), 'busy'): print('in')"
+    )
+    command = [sys.executable, "-c", attempt, str(tmp_path / "run")]
+    with locked_folder(tmp_path / "run", "busy"):
+        (tmp_path / "run" / "lock").unlink()
+        second = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert second.stdout == ""
+    assert "RunConflict: busy" in second.stderr
+    third = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert third.stdout == "in\n"

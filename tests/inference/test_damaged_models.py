@@ -28,10 +28,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> TrainedModel:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
-            "site": np.repeat(["a", "b", "c"], 20),
-            "age": rng.normal(50, 9, 60),
-            "ward": rng.choice(["x", "y", "z"], 60),
-            "ill": rng.choice(["no", "yes"], 60),
+            "site": np.repeat(["a", "b", "c"], 30),
+            "age": rng.normal(50, 9, 90),
+            "ward": rng.choice(["x", "y", "z"], 90),
+            "ill": rng.choice(["no", "yes"], 90),
         }
     )
     dataset = table_dataset(frame, "patients", "ill", "site")

@@ -200,7 +200,7 @@ def test_the_preparation_of_a_table_is_fitted_once_a_run(
     trained_on = {name: split.in_ for name, split in config.training_splits(dataset).items()}
     fitted = dataset.fit_preparation(trained_on)
     assert isinstance(fitted, FittedColumns)
-    assert model.form.columns == fitted.without_unused_values()
+    assert model.form.columns == fitted
 
     whole = tmp_path / "whole"
     train(config, dataset, whole)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+import struct
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.torch
 import torch
+from sklearn.neighbors import KNeighborsClassifier
 
+from shiftproof.core.errors import CheckpointError, ShiftproofError
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.inference.model import TrainedModel, trained_model
+from shiftproof.inference.export import FORMATS, description
+from shiftproof.inference.model import HEADER, TrainedModel, trained_model
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN, Typicality
+from shiftproof.learners.ranks import SmoothRanks
 from shiftproof.training.config import configure
 from shiftproof.training.loop import train
+from shiftproof.training.run_folder import RunFolder
 
 SITES = ("a", "b", "c")
 
@@ -35,14 +47,156 @@ def patients() -> pd.DataFrame:
     return frame
 
 
-def made(frame: pd.DataFrame, folder: Path) -> TrainedModel:
+def made(
+    frame: pd.DataFrame, folder: Path, algorithm: Any = "erm", **settings: Any
+) -> TrainedModel:
     dataset = table_dataset(frame, "patients", "ill", "site")
     config = configure(
-        dataset, "erm", steps=3, test_domains=["c"], device="cpu", holdout=0.0,
-        evaluate=["test-in"],
+        dataset, algorithm, steps=3, test_domains=["c"], device="cpu", holdout=0.0,
+        evaluate=["test-in"], **settings,
     )  # fmt: skip
     train(config, dataset, folder)
     return trained_model(config, dataset, folder)
+
+
+# --- planted rows -----------------------------------------------------------------------------
+
+# Values of single training rows: the oldest and the youngest, and a value that only two rows have.
+AGES, CREATININE, RARE = (103.2718, -7.6193), 44.3471, (0.7183, 9.1519)
+
+
+def planted() -> pd.DataFrame:
+    """Rows that no file may tell of: names, extreme values, a test that two patients had."""
+    frame = patients()
+    frame["note"] = "none"
+    frame.loc[:12, "note"] = [f"patient-{n}" for n in range(13)]
+    frame["ferritin"] = np.nan
+    frame.loc[[3, 40], "ferritin"] = RARE
+    frame.loc[[5, 41], "age"] = AGES
+    frame.loc[7, "creatinine"] = CREATININE
+    return frame
+
+
+def contents(data: bytes) -> bytes:
+    """Return the bytes of a file, and of all archives in it, unpacked."""
+    found = [data]
+    start = data.find(b"PK\x03\x04")
+    if start >= 0:
+        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(data)) as pack:
+            found += [contents(pack.read(name)) for name in pack.namelist()]
+    return b"".join(found)
+
+
+def told(data: bytes) -> list[str]:
+    """Return which planted values a file holds, as text or as a number of 4 or 8 bytes."""
+    found = [text for text in ("patient-", "secret") if text.encode() in data]
+    for number in (*AGES, CREATININE, *RARE):
+        short = struct.pack("<f", number)
+        rounded = struct.pack("<d", *struct.unpack("<f", short))
+        spelled = (struct.pack("<d", number), short, rounded, str(number).encode())
+        if any(each in data for each in spelled):
+            found.append(str(number))
+    return found
+
+
+LEARNERS = {
+    "erm": {},
+    "linear": {},
+    "boosting": {"trees": 20},
+    "forest": {"trees": 20, "smallest_leaf": 5},
+    "best": {"budget": 30.0},
+}
+
+
+@pytest.mark.parametrize("algorithm", LEARNERS)
+def test_no_file_tells_of_planted_rows(algorithm: str, tmp_path: Path) -> None:
+    frame = planted()
+    model = made(frame, tmp_path, algorithm, hparams=LEARNERS[algorithm])
+    files = {"model": model.to_bytes(), "checkpoint": RunFolder(tmp_path).checkpoint.read_bytes()}
+    formats = {"erm": ["onnx", "torchscript"], "best": []}.get(algorithm, ["torchscript"])
+    files |= {name: FORMATS[name][0](model) for name in formats}
+    files["description"] = json.dumps(description(model)).encode()
+    for path in tmp_path.iterdir():
+        if path.is_file():
+            files[path.name] = path.read_bytes()
+    for name, data in files.items():
+        assert told(contents(data)) == [], name
+    # A rare value is predicted as one that was never seen.
+    rows = frame.head(20)
+    known, unknown = (model.form.read(rows.assign(note=note)) for note in ("patient-3", "new"))
+    assert torch.equal(model.probabilities(known), model.probabilities(unknown))
+
+
+def test_the_search_for_planted_rows_can_fail() -> None:
+    frame = planted()
+    assert told(frame.to_csv().encode()) == [
+        "patient-",
+        "secret",
+        *map(str, (*AGES, CREATININE, *RARE)),
+    ]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as pack:
+        pack.writestr("a", frame.age.to_numpy().tobytes())
+    assert told(contents(packed.getvalue())) == [str(age) for age in AGES]
+
+
+@pytest.mark.parametrize("algorithm", ["erm", "forest"])
+def test_a_private_model_holds_only_what_predicting_needs(algorithm: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {}
+    if algorithm == "forest":
+        settings["hparams"] = {"trees": 20, "smallest_leaf": 1}
+    open_model = made(planted(), tmp_path / "open", algorithm, **settings)
+    model = made(planted(), tmp_path / "private", algorithm, private=True, **settings)
+    data = contents(model.to_bytes())
+    assert told(data) == []
+    assert b"typicality" not in data
+    assert open_model.config.fingerprint.encode() not in data
+    assert model.domains == model.config.test_domains == ()
+    again = TrainedModel.from_bytes(model.to_bytes(), "cpu")
+    found = again.predict(again.form.read(planted()))
+    assert found.typicality.isnan().all()
+    if algorithm == "erm":
+        expected = open_model.predict(open_model.form.read(planted()))
+        assert torch.equal(found.probabilities, expected.probabilities)
+        with pytest.raises(ShiftproofError, match="train it again with `private`"):
+            open_model.without_training_data()
+        return
+    # Every leaf of a tree holds 10 of the 60 rows or more, so there are at most 6.
+    for one, most in ((again, 6), (open_model, 60)):
+        (member,) = one.network.algorithm.head.ensemble.members
+        leaves = [tree.get_n_leaves() for tree in member.model[-1].estimators_]
+        assert max(leaves) <= most
+        assert most == 6 or max(leaves) > 6
+
+
+def test_an_estimator_of_the_users_cannot_be_private(tmp_path: Path) -> None:
+    """Nearest neighbours are the training rows."""
+    with pytest.raises(ShiftproofError, match="`private` needs a named `algorithm`"):
+        made(planted(), tmp_path, KNeighborsClassifier(), private=True)
+
+
+def test_a_header_without_typicality_is_refused_unless_private(tmp_path: Path) -> None:
+    model = made(patients(), tmp_path)
+    tensors = safetensors.torch.load(model.to_bytes())
+    left = {name: t for name, t in tensors.items() if not name.startswith("typicality")}
+    data = safetensors.torch.save(left, metadata={HEADER: json.dumps(model.described())})
+    with pytest.raises(CheckpointError, match="not a valid model file"):
+        TrainedModel.from_bytes(data, "cpu")
+
+
+def test_quantiles_are_means_of_ten_rows() -> None:
+    x = np.random.default_rng(0).normal(size=(101, 2)) ** 3
+    found = SmoothRanks(n_quantiles=11).fit(x).quantiles_
+    ordered = np.sort(x, axis=0)
+    np.testing.assert_allclose(found[0], ordered[:10].mean(axis=0))
+    np.testing.assert_allclose(found[-1], ordered[-10:].mean(axis=0))
+    np.testing.assert_allclose(found[5], ordered[46:56].mean(axis=0))  # around the 51st
+    # What many rows share stays as it is.
+    shared = np.repeat([[0.1], [0.7]], 50, axis=0)
+    assert set(SmoothRanks(n_quantiles=11).fit(shared).quantiles_[:, 0]) >= {0.1, 0.7}
+
+
+# --- held-out domains -------------------------------------------------------------------------
 
 
 def test_categories_of_a_held_out_domain_are_not_in_the_model(tmp_path: Path) -> None:

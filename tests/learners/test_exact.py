@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import skops.io
@@ -144,3 +146,17 @@ def test_as_a_module_it_is_saved_and_loaded_with_its_state():
     other.load_training_state(algorithm.training_state())
     assert (other.predict(x) == logits).all()
     assert logits.exp().sum(dim=1).numpy() == pytest.approx(np.ones(len(x)), abs=1e-5)
+
+
+@pytest.mark.parametrize("candidate", SMALL, ids=lambda c: c.name)
+@pytest.mark.parametrize("column", [0, -1])
+def test_a_column_without_a_value_in_training_does_not_stop_it(candidate, column):
+    """scikit-learn's histograms cannot bin one; at the next site it may have values."""
+    samples = hospitals()
+    x = samples.x.copy()
+    x[:, column] = np.nan
+    train = replace(samples, x=x)
+    judged = judge(candidate, train, seed=0)
+    assert np.isfinite(judged.scores.log_loss)
+    predicted = candidate.fit(train, judged.variant, seed=0).predict_proba(samples.x)
+    assert np.isfinite(predicted).all()

@@ -102,7 +102,10 @@ def one(**changed):
         (gzip.compress(b"\xff\n"), "is not a readable file of runs"),
         (gzip.compress(b"[]\n"), "line 1, is not a run of a sweep"),
         (one(config=5), "line 1, has settings that are not an object"),
-        (one(records=[{"step": 1, "accuracy": {"a/in": "x"}}]), "accuracy that is not a number"),
+        (
+            one(records=[{"step": 1, "accuracy": {"a/in": "x"}}]),
+            "accuracy of step 1 is not a number",
+        ),
         (one(status="fine"), "unknown status 'fine'"),
         (one(test_domains=["c"]), "holds out 'c'"),
     ],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue, UnknownName
 from shiftproof.core.space import resolve
@@ -164,20 +164,45 @@ def test_an_interrupted_extraction_goes_on(folder, count_passes, monkeypatch, ho
     )
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "other rows", "junk"])
+DAMAGED = {
+    "other rows": lambda x: x[:3],
+    "another width": lambda x: x[:, :7],
+    "one dimension": lambda x: x[:, 0],
+    "integers": lambda x: x.long(),
+    "doubles": lambda x: x.double(),
+    "another number": lambda x: x + 1e-3,
+    "unchecked": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "junk", *DAMAGED])
 def test_a_damaged_file_is_computed_again(folder, home, count_passes, damage):
     first = frozen(load(folder))
     path = min((home / "features").rglob("*.safetensors"))
     data = path.read_bytes()
-    if damage == "other rows":
-        from safetensors.torch import save_file
-
-        save_file({"features": load_file(path)["features"][:3].clone()}, path)
+    if damage in DAMAGED:
+        save_file({"features": DAMAGED[damage](load_file(path)["features"]).contiguous()}, path)
     else:
         path.write_bytes({"cut": data[:-9], "empty": b"", "junk": b"x" * 99}[damage])
     again = frozen(load(folder))
     assert len(count_passes) == 4
     assert all(torch.equal(a.x, b.x) for a, b in zip(first.domains, again.domains, strict=True))
+
+
+def test_a_picture_replaced_with_the_same_size_and_time_is_noticed(folder, count_passes):
+    """By the index, since replacing it changes its time of change, and by the hash when read."""
+    dataset = load(folder)
+    first = frozen(dataset)
+    path = min(folder.rglob("*.png"))
+    status, size = path.stat(), path.stat().st_size
+    Image.new("RGB", (36, 40), (9, 9, 9)).save(path)
+    path.write_bytes(path.read_bytes().ljust(size, b" "))  # a PNG may be followed by anything
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (size, status.st_mtime_ns)
+    with pytest.raises(DataError, match=r"has changed since the images were read; load them again"):
+        dataset.domains[0].stored(np.arange(len(dataset.domains[0])))
+    again = frozen(load(folder))
+    assert not all(torch.equal(a.x, b.x) for a, b in zip(first.domains, again.domains, strict=True))
 
 
 def test_a_run_on_features_says_where_they_come_from(folder, tmp_path):

@@ -1,6 +1,7 @@
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from filelock import FileLock
 from shiftproof.core.errors import CheckpointError, DataError, RunConflict
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.training import loop
 from shiftproof.training.checkpoint import load_state
 from shiftproof.training.config import configure
 from shiftproof.training.interrupt import stop_on_signal
@@ -294,10 +296,38 @@ def test_bf16_trains_close_to_fp32_and_resumes(dataset, tmp_path):
     assert straight.final["loss"] == pytest.approx(full.final["loss"], rel=0.1)
 
 
-def test_sigterm_stops_as_sigint_does(dataset, tmp_path):
-    result = train(make_config(dataset), dataset, tmp_path, StopAfter(5, signal.SIGTERM))
-    assert (result.status, result.step) == ("stopped", 5)
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_sigterm_and_a_closed_terminal_stop_as_sigint_does(dataset, tmp_path, number):
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        result = train(make_config(dataset), dataset, tmp_path, StopAfter(5, number))
+        assert (result.status, result.step) == ("stopped", 5)
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
+
+
+def test_under_nohup_a_closed_terminal_does_not_stop_a_run(dataset, tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        result = train(make_config(dataset), dataset, tmp_path, StopAfter(5, signal.SIGHUP))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert result.status == "finished"
+
+
+def test_the_first_checkpoints_of_a_process_come_early(monkeypatch):
+    """So a run advances even if each of its processes is killed after a second."""
+    now = [0.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    clock = loop._Clock(SimpleNamespace(seconds=0.0), 5.0)
+    written = []
+    while now[0] < 25:
+        now[0] += 0.125
+        if clock.checkpoint_due():
+            with clock.checkpointing():
+                written.append(now[0])
+    assert written == [0.5, 1.5, 3.5, 7.5, 12.5, 17.5, 22.5]
 
 
 def test_a_second_signal_acts_at_once():

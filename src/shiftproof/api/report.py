@@ -14,7 +14,6 @@ from shiftproof.api.held_out_runs import held_out_runs
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.files import read_json, write_atomically
 from shiftproof.learners.scores import checked_metric
-from shiftproof.reporting.diagnosis import read_diagnosis
 from shiftproof.reporting.formats import (
     accuracies_as_csv,
     accuracy_records,
@@ -25,6 +24,7 @@ from shiftproof.reporting.formats import (
     tables_as_text,
 )
 from shiftproof.reporting.page import Source, results_page, tables_html
+from shiftproof.reporting.page.shifts import page_diagnosis
 from shiftproof.reporting.run_notes import run_notes
 from shiftproof.reporting.sweep_tables import sweep_tables
 from shiftproof.reporting.table import Table
@@ -117,7 +117,7 @@ class Report:
             [str(path) for path in self.paths],
             command,
             [read_json(path) for path in settings if path.is_file()],
-            [read_diagnosis(p) for f in folders for p in sorted(f.rglob("diagnosis.json"))],
+            [page_diagnosis(p) for f in folders for p in sorted(f.rglob("diagnosis.json"))],
             notes=self.notes,
             held_out=held_out_runs(self.runs, self.metric),
         )

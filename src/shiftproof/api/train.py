@@ -111,6 +111,7 @@ def train(
     precision: str = "fp32",
     average: str = "none",
     augment_validation: bool = False,
+    private: bool = False,
     workers: int | None = None,
     checkpoint_seconds: float = 5.0,
     tensorboard: bool = False,
@@ -153,6 +154,8 @@ def train(
         average: which weights to score: the last (`none`), averaged (`ema`, `swad`), or the best
             on the held-out parts of the training domains (`best`).
         augment_validation: evaluate the training domains on random views, as DomainBed does.
+        private: keep all that tells of single training samples, and all that predictions do not
+            need, out of the model's file; it then cannot mark inputs unlike the training data.
         workers: threads that read images ahead; by default one a core, at most eight.
         checkpoint_seconds: shortest time between checkpoints.
         tensorboard: write the records for TensorBoard, into the folder.
@@ -193,6 +196,7 @@ def train(
         precision=precision,
         average=average,
         augment_validation=augment_validation,
+        private=private,
     )
     folder = folder or Path("runs", _name(config))
     observers = [observer, TensorBoard(folder)] if tensorboard else [observer]

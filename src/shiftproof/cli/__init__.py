@@ -33,6 +33,7 @@ from shiftproof.cli import (
 from shiftproof.cli.groups import CommandGroup
 from shiftproof.cli.messages import in_options, running
 from shiftproof.core.errors import ShiftproofError
+from shiftproof.core.text import printable
 
 OUT_OF_MEMORY = "not enough memory; use a smaller `batch_size` or a smaller network"
 
@@ -86,7 +87,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
     # Pillow warns about damaged images that it can still read; we report those that it cannot.
     warnings.filterwarnings("ignore", module="PIL")
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {printable(str(message))}\n"
     running.set(None)
     try:
         app(prog_name="shiftproof")
@@ -117,5 +118,5 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    print(f"error: {' '.join(in_options(message).split())}", file=sys.stderr)
+    print(f"error: {printable(' '.join(in_options(message).split()))}", file=sys.stderr)
     sys.exit(2)

@@ -49,6 +49,15 @@ def train(
     evaluate: options.Evaluate = "train-out,test-in,test-out,extra",
     average: options.Average = "none",
     augment_validation: options.AugmentValidation = False,
+    private: Annotated[
+        bool,
+        option(
+            "Training",
+            "Keep all that tells of single samples, and all that predicting does not need, out of"
+            " the model's file.",
+            "--private",
+        ),
+    ] = False,
     checkpoint_seconds: Annotated[
         float, option("Training", "Shortest time between checkpoints.")
     ] = 5.0,
@@ -117,6 +126,7 @@ def train(
         "precision": precision,
         "average": average,
         "augment_validation": augment_validation,
+        "private": private,
         "workers": workers,
         "checkpoint_seconds": checkpoint_seconds,
         "tensorboard": tensorboard,

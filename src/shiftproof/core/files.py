@@ -73,7 +73,7 @@ def read_json(path: Path, required: Collection[str] = (), remedy: str = "") -> d
     """
     try:
         value = json.loads(path.read_bytes())
-    except (ValueError, FileNotFoundError):
+    except (ValueError, FileNotFoundError, RecursionError):  # the last: nested without end
         value = None
     if not isinstance(value, dict) or not set(required) <= value.keys():
         keys = f" with {', '.join(required)}" if required else ""
@@ -111,5 +111,29 @@ def locked_folder(folder: Path, busy: str) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise RunConflict(f"{folder} is a file; `out` must be a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / "lock", RunConflict(busy)):
+    with locked(folder / "lock", RunConflict(busy)), _locked_itself(folder, RunConflict(busy)):
         yield
+
+
+@contextlib.contextmanager
+def _locked_itself(folder: Path, busy: Exception) -> Iterator[None]:
+    """Lock the folder by its handle too: someone may have deleted the lock file of a process.
+
+    Where the system cannot lock a folder, the lock file must do.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise busy from None
+        except OSError:  # a file system without such locks
+            pass
+        yield
+    finally:
+        os.close(handle)

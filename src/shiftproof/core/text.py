@@ -30,6 +30,22 @@ def quoted(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
+def printable(text: str) -> str:
+    """Return text in which what cannot be printed, and could steer a terminal, is spelled out.
+
+    >>> printable("λ > 1"), printable("red\\x1b[31m")
+    ('λ > 1', 'red\\\\x1b[31m')
+    """
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def reason_of(error: BaseException, most: int = 200) -> str:
+    """Return the message of another library's error as a part of one line."""
+    return printable(" ".join(str(error).split()))[:most] or type(error).__name__
+
+
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Return the first ``most`` names in quotes, and how many more there are.
 

@@ -102,7 +102,7 @@ class TableForm(InputForm):
     def read(self, raw: Any, progress: Progress = silent, table: str = "the table") -> Tensor:
         """Return rows, a data frame or an array, as the model takes them."""
         cells = self.cells(raw, table)
-        return cells.float() if self.raw else self.columns.apply(cells)
+        return self.columns.pooled(cells).float() if self.raw else self.columns.apply(cells)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fitted columns as JSON values."""
@@ -184,10 +184,10 @@ def form_of(
 ) -> InputForm:
     """Return the form of a dataset's inputs, with its preparation fitted to training samples.
 
-    It holds nothing of other samples, unless `raw`: such models take the codes of all values.
+    It holds nothing of other samples.
     """
     if isinstance(fitted, FittedColumns):
-        return TableForm(fitted if raw else fitted.without_unused_values(), raw)
+        return TableForm(fitted, raw)
     if fitted is not None:
         raise InvalidValue(
             f"the preparation of {dataset.name} ({type(fitted).__name__}) cannot be saved with a"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.text import listed
+from shiftproof.core.text import listed, reason_of
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.tables.preprocessing import FittedColumns, Scaled
 from shiftproof.inference.export_exact import ALONE
@@ -152,5 +152,5 @@ def _example_rows(model: TrainedModel, made: EstimatorModel) -> np.ndarray:
 
 
 def _refusal(name: str, error: Exception) -> InvalidValue:
-    reason = " ".join(str(error).split())[:200]
+    reason = reason_of(error)
     return InvalidValue(f"{name} cannot be exported by skl2onnx: {reason}")

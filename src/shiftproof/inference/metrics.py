@@ -23,10 +23,11 @@ class DomainMetrics:
     """The metrics on one domain.
 
     `accuracy` has the standard error √(a(1−a)/n).  `risk` is the mean of −log p(label) over the
-    samples of known classes, `far` the share of samples unlike the training domains, `unknown`
-    the number of samples whose class the model does not know, which count as wrong, and
-    `confusion` [label][predicted] the counts of the others.  `scores` are those of the samples of
-    known classes (see `shiftproof.learners.scores`), and `outputs` what they are computed from.
+    samples of known classes, `far` the share of samples unlike the training domains (None for a
+    private model), `unknown` the number of samples whose class the model does not know, which count
+    as wrong, and `confusion` [label][predicted] the counts of the others.  `scores` are those of
+    the samples of known classes (see `shiftproof.learners.scores`), and `outputs` what they are
+    computed from.
     """
 
     domain: str
@@ -35,7 +36,7 @@ class DomainMetrics:
     accuracy: float
     standard_error: float
     risk: float | None
-    far: float
+    far: float | None
     unknown: int
     confusion: list[list[int]]
     scores: dict[str, float | None]
@@ -112,7 +113,7 @@ def _metrics(
         accuracy,
         math.sqrt(accuracy * (1 - accuracy) / n),
         float(-own.clamp(min=1e-300).log().mean()) if known.any() else None,
-        float(predictions.far.double().mean()),
+        None if model.typicality is None else float(predictions.far.double().mean()),
         int((~known).sum()),
         torch.bincount(pairs, minlength=classes**2).view(classes, classes).tolist(),
         scores(outputs.probabilities, outputs.labels) if known.any() else {},

@@ -23,6 +23,7 @@ from torch import Tensor
 import shiftproof
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.files import write_atomically
+from shiftproof.core.text import reason_of
 from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
@@ -47,6 +48,7 @@ from shiftproof.training.load_run import (
     weights_in_place,
     without_starting_weights,
 )
+from shiftproof.training.rows import ready_for
 from shiftproof.training.trainer import build_algorithm
 
 MODEL = "model.safetensors"
@@ -80,7 +82,8 @@ class TrainedModel:
 
     `task` is that of the algorithm, `domains` are the training domains, and `columns` names
     the columns of a table that held the label, the domain and the images.  It predicts in fp32,
-    whatever the precision in training.
+    whatever the precision in training.  A model without a `typicality` cannot say which inputs are
+    unlike the training data: their typicality is NaN.
     """
 
     config: RunConfig
@@ -89,7 +92,7 @@ class TrainedModel:
     domains: tuple[str, ...]
     form: InputForm
     network: Predictor
-    typicality: Typicality
+    typicality: Typicality | None
     columns: Mapping[str, str] = field(default_factory=dict)
     device: str = "cpu"
     adaptation: Record | None = None
@@ -131,11 +134,13 @@ class TrainedModel:
         for x, _ in read_in_order(subset, reading_threads(workers)):
             seen, logits = _seen(self.network, x.to(self.device), self.form)
             probabilities.append(self._updated(class_probabilities(logits), seen))
-            p_values.append(self.typicality.p_value(seen))
+            unknown = torch.full((len(seen),), torch.nan, dtype=torch.float64)
+            p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
             done += len(x)
             progress("predicting", done, len(inputs))
         p_value, found = torch.cat(p_values), torch.cat(probabilities)
-        plain = Predictions(found, p_value, self.typicality.is_far(p_value))
+        far = self.typicality.is_far(p_value) if self.typicality else p_value < 0
+        plain = Predictions(found, p_value, far)
         if how == "none":
             return plain
         names = np.array([NEW_SITE] * len(found) if sites is None else list(sites), dtype=object)
@@ -194,12 +199,13 @@ class TrainedModel:
 
     def to_bytes(self) -> bytes:
         """Return the content of the model's file."""
-        parts = {"network": self.network.weights(), "typicality": self.typicality.tensors()}
+        described = self.typicality.tensors() if self.typicality else {}
+        parts = {"network": self.network.weights(), "typicality": described}
         tensors = {
             f"{part}.{name}": value for part, own in parts.items() for name, value in own.items()
         }
-        described = json.dumps(self.described(), ensure_ascii=False)
-        return safetensors.torch.save(tensors, metadata={HEADER: described})
+        header = json.dumps(self.described(), ensure_ascii=False)
+        return safetensors.torch.save(tensors, metadata={HEADER: header})
 
     @classmethod
     def from_bytes(
@@ -225,8 +231,9 @@ class TrainedModel:
                 raise ValueError(
                     f"inputs of shape {form.input_shape} for a network of {task.input_shape}"
                 )
-            typicality = Typicality.from_tensors(under("typicality.", tensors))
-            if isinstance(form, TableForm):
+            stored = under("typicality.", tensors)
+            typicality = Typicality.from_tensors(stored) if stored or not config.private else None
+            if typicality and isinstance(form, TableForm):
                 typicality.require_width(len(form.columns.feature_names))
             stem = None
             if config.frozen:
@@ -245,16 +252,30 @@ class TrainedModel:
                 described["columns"],
                 built.device,
                 Record.from_json(described["adaptation"]) if "adaptation" in described else None,
-                _update(described, typicality.means.shape[1]),
+                _update(described, form),
             )
         except (
             *(SafetensorError, ArithmeticError, AttributeError, LookupError),
             *(RuntimeError, TypeError, ValueError),
         ) as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = reason_of(error)
             raise CheckpointError(
                 f"{where} is not a valid model file ({reason}); train again"
             ) from error
+
+    def without_training_data(self) -> TrainedModel:
+        """Return the model with only what a prediction needs, if it holds no single rows.
+
+        Left out are the typicality, what held-out domains said about adaptation, the names of the
+        domains, and the hash of the data.
+        """
+        if not self.config.private:
+            raise InvalidValue(
+                "this model was not trained to be private, and may hold values of single training"
+                " samples; train it again with `private`"
+            )
+        config = replace(self.config, fingerprint="", test_domains=())
+        return replace(self, config=config, domains=(), typicality=None, adaptation=None)
 
     def save(self, folder: Path) -> Path:
         """Write the model into a folder; return the file."""
@@ -299,9 +320,8 @@ def trained_model(
         raise DataError(f"the run in {folder} was trained on other data than this {dataset.name}")
     state = read_checkpoint(folder)
     fitted = fitted_preparation(config, dataset, state)
-    raw = ALGORITHMS.get(config.algorithm).exact
-    form = form_of(dataset, fitted, raw=raw)
-    dataset = dataset if raw else dataset.prepared(fitted)
+    form = form_of(dataset, fitted, raw=ALGORITHMS.get(config.algorithm).exact)
+    dataset = ready_for(config.algorithm, dataset, fitted)
     task = config.task(dataset)
     unweighted = without_starting_weights(config, config.device)
     trained = build_algorithm(unweighted, task)
@@ -311,11 +331,13 @@ def trained_model(
     network.load(weights)
     held_out = HeldOut.from_state(state["algorithm"]["modules"])
     splits = config.training_splits(dataset)
-    typicality = _typicality(network, dataset, splits, form, config.device, progress)
+    typicality = None
+    if not config.private:
+        typicality = _typicality(network, dataset, splits, form, config.device, progress)
     if isinstance(dataset, FrozenFeatures):
         form = dataset.source
         network = Predictor(network.algorithm, dataset.network().to(config.device))
-    return TrainedModel(
+    model = TrainedModel(
         config,
         task,
         dataset.classes,
@@ -327,6 +349,7 @@ def trained_model(
         config.device,
         None if held_out is None else record_of(held_out),
     )
+    return model.without_training_data() if config.private else model
 
 
 def _typicality(
@@ -394,11 +417,12 @@ def _header(data: bytes) -> dict[str, Any]:
     return described
 
 
-def _update(described: Mapping[str, Any], width: int) -> Update | None:
-    """Return the update of a model to a new site, for features of this width."""
+def _update(described: Mapping[str, Any], form: InputForm) -> Update | None:
+    """Return the update of a model to a new site; only columns of tables are in one."""
     if "update" not in described:
         return None
     found = Update.from_json(described["update"])
+    width = len(form.columns.feature_names) if isinstance(form, TableForm) else 0
     if (found.columns >= width).any():
         raise ValueError(f"the update of the model needs more than its {width} features")
     return found

@@ -24,7 +24,7 @@ _CONFIG = {
     if name not in _OF_THIS_MACHINE
 }
 # Settings that have a default may be absent (see `RunConfig.to_json`).
-_MAY_BE_ABSENT = ("average", "frozen", "augment_validation", "init_seed")
+_MAY_BE_ABSENT = ("average", "frozen", "augment_validation", "init_seed", "private")
 _FORM: dict[str, dict[str, Any]] = {
     "table": {
         "kind": str,

@@ -47,8 +47,19 @@ class BoostingCandidate(Candidate):
         return max(self.variants) * outputs * tree
 
     def fit(self, train: Samples, variant: int, seed: int) -> Any:
-        """Return the trees."""
-        return self._model(train, variant, seed).fit(_filled(train.x), train.y)
+        """Return the trees, without the bins of numbers: only training needs them.
+
+        Between them lie the values of all training rows.
+        """
+        model = self._model(train, variant, seed).fit(_filled(train.x), train.y)
+        bins = model._bin_mapper
+        bins.bin_thresholds_ = [
+            thresholds if categorical else thresholds[:0]
+            for thresholds, categorical in zip(
+                bins.bin_thresholds_, bins.is_categorical_, strict=True
+            )
+        ]
+        return model
 
     def _model(self, train: Samples, trees: int, seed: int) -> Any:
         from sklearn.ensemble import (  # type: ignore[import-untyped]

@@ -12,6 +12,7 @@ runs no code, and only the types of `TRUSTED` are allowed.
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -19,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from shiftproof.core.errors import CheckpointError
+from shiftproof.core.errors import CheckpointError, ShiftproofError
+from shiftproof.core.gzip_lines import ALWAYS_ALLOWED, MOST_TIMES
+from shiftproof.core.text import reason_of
 from shiftproof.learners.calibration import tempered
 from shiftproof.learners.packed_forest import pack, unpack
 from shiftproof.learners.threads import threads_for
@@ -30,6 +33,7 @@ TRUSTED = (
     "functools.partial",
     "numpy.dtype",
     "shiftproof.learners.estimator.EstimatorModel",
+    "shiftproof.learners.ranks.SmoothRanks",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
@@ -73,16 +77,31 @@ def loaded(data: bytes) -> Any:
     )
 
     try:
+        _require_size(data)
         return skops.io.loads(data, trusted=list(TRUSTED))
     except (UntrustedTypesFoundException, UnsupportedTypeException) as error:
         raise CheckpointError(f"the model holds types that are not trusted: {error}") from error
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+    except CheckpointError:
+        raise
+    except Exception as error:  # rebuilding damaged objects raises errors of any kind
         raise unreadable(error) from error
+
+
+def _require_size(data: bytes) -> None:
+    """Refuse an archive that unpacks to far more than it holds (a zip bomb)."""
+    with zipfile.ZipFile(io.BytesIO(data)) as pack:
+        size = sum(member.file_size for member in pack.infolist())
+    if size > max(ALWAYS_ALLOWED, MOST_TIMES * len(data)):
+        raise CheckpointError(
+            f"the model unpacks to {size / 2**20:,.0f} MiB, {size / len(data):,.0f} times its size:"
+            " it may be a zip bomb"
+        )
 
 
 def unreadable(error: Exception) -> CheckpointError:
     """Return the error of a damaged model."""
-    return CheckpointError(f"the model cannot be read ({error}); train again")
+    reason = reason_of(error)
+    return CheckpointError(f"the model cannot be read ({reason}); train again")
 
 
 @dataclass(frozen=True)
@@ -127,9 +146,14 @@ class Ensemble:
         with threads_for(len(x) * SECONDS_A_ROW):
             for member in self.members:
                 if member.weight > 0:
-                    predicted = member.model.predict_proba(x)
-                    known = np.asarray(member.model.classes_, dtype=int)
-                    total[:, known] += member.weight * tempered(predicted, member.temperature)
+                    try:
+                        predicted = member.model.predict_proba(x)
+                        known = np.asarray(member.model.classes_, dtype=int)
+                        total[:, known] += member.weight * tempered(predicted, member.temperature)
+                    except (ShiftproofError, MemoryError):
+                        raise
+                    except Exception as error:  # a damaged model may fail in any way
+                        raise unreadable(error) from error
         return tempered(total, self.temperature) if self.temperature != 1 else total
 
     def described(self) -> list[dict[str, Any]]:
@@ -165,5 +189,5 @@ class Ensemble:
                 for member in value["members"]
             )
             return cls(members, int(value["classes"]), float(value["temperature"]))
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise unreadable(error) from error

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Choice, Int, hparam
+from shiftproof.data.tables.preprocessing import FEWEST_ROWS
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.candidate import Candidate, Size, in_all_classes
 from shiftproof.learners.encoding import encoder
@@ -54,8 +55,10 @@ class ForestCandidate(Candidate):
         )
         from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
+        # The thresholds around a leaf of a single row tell the values of that row.
+        leaf = max(variant, FEWEST_ROWS) if train.private else variant
         kind = ExtraTreesClassifier if self.extra else RandomForestClassifier
-        model = kind(self.trees, min_samples_leaf=variant, random_state=seed, n_jobs=-1)
+        model = kind(self.trees, min_samples_leaf=leaf, random_state=seed, n_jobs=-1)
         pipeline = Pipeline([("encoder", encoder(train)), ("model", model)])
         pipeline.fit(train.x, train.y)
         model.n_jobs = None  # threads would add up the trees in any order: other last digits

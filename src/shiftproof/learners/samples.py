@@ -16,7 +16,8 @@ class Samples:
     ``x`` [n, d] float64: numbers as they are, categories as codes 0, 1, …, missing values as NaN.
     ``y`` [n] are classes 0 … ``classes`` − 1, ``domain`` [n] numbers the domains.  ``categorical``
     [d] says which columns hold codes.  ``class_names`` [classes] and, for a table whose columns
-    have names, ``columns`` [d] say what the numbers stand for.
+    have names, ``columns`` [d] say what the numbers stand for.  A model of ``private`` samples must
+    not hold what tells of single rows.
     """
 
     x: np.ndarray
@@ -26,6 +27,7 @@ class Samples:
     categorical: np.ndarray
     class_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
+    private: bool = False
 
     def __len__(self) -> int:
         return len(self.y)

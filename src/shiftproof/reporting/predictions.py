@@ -16,6 +16,7 @@ from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.metrics import DomainMetrics
 from shiftproof.inference.model import NEW_SITE, Predictions
 from shiftproof.learners.scores import EXPECTED
+from shiftproof.reporting.renderers.csv_lines import csv_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -56,19 +57,27 @@ def predictions_frame(
         if predictions.adapted:
             sites = samples.domains or [NEW_SITE] * len(samples)
             columns[ADAPTED] = [predictions.adapted[site].corrected for site in sites]
-        columns[TYPICALITY] = predictions.typicality.numpy()
-        columns[FAR] = predictions.far.numpy()
+        if not predictions.typicality.isnan().any():  # a private model cannot tell
+            columns[TYPICALITY] = predictions.typicality.numpy()
+            columns[FAR] = predictions.far.numpy()
         frames.append(pd.DataFrame(columns))
     return pd.concat(frames, ignore_index=True)
 
 
 def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
     """Return a table as the content of a file that ends in `suffix`: .parquet, or CSV."""
+    from pandas.api.types import is_numeric_dtype  # type: ignore[import-untyped]
+
     if suffix == ".parquet":
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
         return buffer.getvalue()
-    text: str = frame.to_csv(index=False, float_format="%.7g")
+    shown = frame.rename(columns=lambda name: csv_text(str(name)))
+    for name in shown.columns[[not is_numeric_dtype(dtype) for dtype in shown.dtypes]]:
+        shown[name] = shown[name].map(
+            lambda cell: csv_text(cell) if isinstance(cell, str) else cell
+        )
+    text: str = shown.to_csv(index=False, float_format="%.7g")
     return text.encode()
 
 
@@ -77,9 +86,11 @@ def predictions_summary(frame: pd.DataFrame) -> str:
     counts = frame[PREDICTED].value_counts()
     most = ", ".join(f"{name}: {count}" for name, count in counts.head(5).items())
     more = f" and {len(counts) - 5} other classes" if len(counts) > 5 else ""
-    far = int(frame[FAR].sum())
+    far = int(frame[FAR].sum()) if FAR in frame else 0
     warning = "none is far from every training domain"
-    if far:
+    if FAR not in frame:
+        warning = "the model is private and cannot tell which are far from every training domain"
+    elif far:
         warning = (
             f"{far} ({far / len(frame):.1%}) far from every training domain: what is predicted"
             " there is a guess"
@@ -100,7 +111,7 @@ def assessment_table(outcomes: Sequence[DomainMetrics]) -> Table:
             str(outcome.samples),
             f"{outcome.accuracy:.1%} ± {outcome.standard_error:.1%}",
             "–" if outcome.risk is None else f"{outcome.risk:.3f}",
-            f"{outcome.far:.1%}",
+            "–" if outcome.far is None else f"{outcome.far:.1%}",
         )
     if len(outcomes) > 1:
         mean = sum(outcome.accuracy for outcome in outcomes) / len(outcomes)

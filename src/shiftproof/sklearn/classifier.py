@@ -28,7 +28,14 @@ from shiftproof.sklearn.inputs import KINDS, Kind, as_numpy, dataset_of, recogni
 from shiftproof.sklearn.messages import Reporter, value_errors
 from shiftproof.sklearn.names import Names
 from shiftproof.sklearn.run import train_model
-from shiftproof.sklearn.stored import read_algorithm, read_fitted, stored_algorithm, write_fitted
+from shiftproof.sklearn.stored import (
+    damaged_estimator,
+    read_algorithm,
+    read_fitted,
+    require_classes,
+    stored_algorithm,
+    write_fitted,
+)
 from shiftproof.training.config import default_algorithm
 
 # The name of the single domain if no domains are given.
@@ -221,11 +228,14 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Load what `save` wrote onto a device; no code in the files is run."""
         with value_errors():
             model, described = read_fitted(Path(folder), device)
-            params = {**described["params"], "device": device}
-            estimator = cls(**{**params, "algorithm": read_algorithm(params["algorithm"])})
-            estimator.classes_ = Names.from_json(described["classes"], "y").values
-            domains = described["domains"]
-            estimator.domains_ = domains and Names.from_json(domains, "sample_domain").values
+            with damaged_estimator(Path(folder)):
+                params = {**described["params"], "device": device}
+                estimator = cls(**{**params, "algorithm": read_algorithm(params["algorithm"])})
+                names = Names.from_json(described["classes"], "y")
+                require_classes(names.texts, model)
+                estimator.classes_ = names.values
+                domains = described["domains"]
+                estimator.domains_ = domains and Names.from_json(domains, "sample_domain").values
         estimator.model_ = model
         estimator._kind = described["kind"]
         estimator.history_ = described["history"]

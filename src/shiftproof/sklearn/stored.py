@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone  # type: ignore[import-untyped]
 
-from shiftproof.core.errors import CheckpointError, InvalidValue
+from shiftproof.core.errors import CheckpointError, InvalidValue, ShiftproofError
 from shiftproof.core.files import write_atomically
+from shiftproof.core.json_types import conform
+from shiftproof.core.text import reason_of
 from shiftproof.inference.model import TrainedModel
 from shiftproof.learners.ensemble import dumped, loaded
+from shiftproof.sklearn.inputs import Kind
 
 ESTIMATOR = "estimator.json"
 FORMAT = 1
 KEYS = frozenset(
     ["params", "classes", "domains", "kind", "n_features_in", "feature_names_in", "history"]
 )
+_TYPES: dict[str, Any] = {
+    "params": Mapping[str, Any],
+    "classes": Mapping[str, Any],
+    "kind": Kind,
+    "n_features_in": int | None,
+    "history": tuple[Mapping[str, Any], ...],
+}
 
 
 def write_fitted(folder: Path, model: TrainedModel, described: dict[str, Any]) -> None:
@@ -41,13 +53,36 @@ def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]
     try:
         described = json.loads(path.read_bytes())
         known = described["format"] == FORMAT
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged; save the estimator again") from error
     if not known:
         raise CheckpointError(f"{path} is of another version; upgrade shiftproof to read it")
     if absent := KEYS - described.keys():
         raise CheckpointError(f"{path} is damaged: it lacks {min(absent)}; save it again")
+    with damaged_estimator(folder):
+        for name, kind in _TYPES.items():
+            conform(described[name], kind, name)
     return TrainedModel.load(folder, device), described
+
+
+@contextlib.contextmanager
+def damaged_estimator(folder: Path) -> Iterator[None]:
+    """Turn errors about the values in an estimator's file into one line."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, ShiftproofError):
+            raise
+        reason = reason_of(error)
+        raise CheckpointError(
+            f"{folder / ESTIMATOR} is damaged ({reason}); save the estimator again"
+        ) from error
+
+
+def require_classes(names: Sequence[str], model: TrainedModel) -> None:
+    """Require the classes of the model, or raise `ValueError`."""
+    if sorted(names) != sorted(model.classes):
+        raise ValueError("its classes are not those of the model")
 
 
 def stored_algorithm(algorithm: Any) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
+from shiftproof.sweeps.read_worker import read_outcomes
 from shiftproof.sweeps.results import RunOutcome, checked
 from shiftproof.sweeps.run_archive import read_archive
 from shiftproof.sweeps.standalone_runs import find_standalone_runs, standalone_outcomes
@@ -43,7 +44,7 @@ def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
                 f"{path} holds no sweep: no job.json or config.json of a run (Shiftproof) and no"
                 " results.jsonl (DomainBed) anywhere in it"
             )
-        found += [read_run_folder(job.parent).outcome() for job in jobs]
+        found += read_outcomes([job.parent for job in jobs])
         foreign += logs
         standalone += own
     # Both are judged or named by what distinguishes them from each other, so all at once.

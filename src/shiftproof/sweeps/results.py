@@ -94,7 +94,7 @@ class RunOutcome:
     hparams_seed: int
     trial_seed: int
     status: str
-    evaluations: tuple[Evaluation, ...]
+    evaluations: Sequence[Evaluation]
     folder: Path | None = None
     origin: Origin = field(default_factory=Origin, compare=False)
     standalone: bool = False

@@ -17,6 +17,7 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.files import write_atomically
 from shiftproof.core.gzip_lines import gzip_lines
 from shiftproof.sweeps.results import STATUSES, RunOutcome
+from shiftproof.sweeps.run_schema import check_run
 from shiftproof.sweeps.stored_run import JOB_NAMES, VARIANT, StoredRun
 
 
@@ -60,9 +61,9 @@ def _outcome(value: Any, where: str, path: Path) -> RunOutcome:
         raise DataError(f"{where} has settings that are not an object ({config!r})")
     seconds, environment = value.get("seconds"), value.get("environment") or {}
     try:
-        shares = [share for record in records for share in record.get("accuracy", {}).values()]
-        if not all(isinstance(share, int | float) for share in shares):
-            raise DataError(f"{where} has an accuracy that is not a number")
+        job = {name: value[name] for name in (*JOB_NAMES, VARIANT) if name in value}
+        ended = {"seconds": seconds, "environment": environment}
+        check_run(where.removesuffix(","), job, config, ended, records)
         run = StoredRun(path, value["status"], value, config, records, seconds, environment)
         return run.outcome()
     except (KeyError, TypeError, AttributeError, ValueError) as error:

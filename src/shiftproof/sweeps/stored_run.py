@@ -12,6 +12,7 @@ from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json
+from shiftproof.sweeps.packed import PackedEvaluations
 from shiftproof.sweeps.results import (
     STATUSES,
     Evaluation,
@@ -20,6 +21,7 @@ from shiftproof.sweeps.results import (
     RunOutcome,
     positions as positions_of,
 )
+from shiftproof.sweeps.run_schema import check_run
 from shiftproof.training.records import Record
 from shiftproof.training.run_folder import RunFolder
 
@@ -65,7 +67,7 @@ class StoredRun:
             hparams_seed=int(self.job["hparams_seed"]),
             trial_seed=int(self.job["trial_seed"]),
             status=self.status,
-            evaluations=tuple(evaluation_of(record, domains) for record in self.records),
+            evaluations=PackedEvaluations(evaluation_of(r, domains) for r in self.records),
             folder=self.path,
             origin=Origin(self.config, self.seconds, self.environment, self.failure),
             standalone=standalone,
@@ -81,12 +83,14 @@ def read_run_folder(folder: Path) -> StoredRun:
     ended = run.done() or {}
     failed = _read(folder / "failed.json")
     status = "running" if failed is None else "failed"
+    records = run.records.read() if config else []
+    check_run(folder, job, config, ended, records)
     return StoredRun(
         folder,
         ended["status"] if ended.get("status") in STATUSES else status,
         job,
         config,
-        run.records.read() if config else [],
+        records,
         ended.get("seconds"),
         ended.get("environment") or {},
         str((failed or {}).get("reason", "")),

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError
 from shiftproof.core.files import write_atomically
+from shiftproof.core.text import reason_of
 
 State = dict[str, Any]
 
@@ -35,9 +36,15 @@ def load_state(path: Path) -> State | None:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             tree = json.loads((file.metadata() or {})["tree"])
         state: State = _unpack(tree, tensors)
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        if not isinstance(state, dict):
+            raise TypeError("its state is not a dictionary")
+    except (
+        *(SafetensorError, OSError, AttributeError, LookupError, TypeError, ValueError),
+        RecursionError,
+    ) as error:
+        reason = reason_of(error)
         raise CheckpointError(
-            f"{path} is not a readable checkpoint ({error}); delete it to start over"
+            f"{path} is not a readable checkpoint ({reason}); delete it to start over"
         ) from error
     return state
 

@@ -48,7 +48,8 @@ class RunConfig:
 
     `frozen` names the network that computed the features, if `backbone` is trained on features
     (see `training.features`).  With `augment_validation`, the training domains are evaluated on
-    random views, as in the original protocol.
+    random views, as in the original protocol.  A `private` run keeps what tells of single training
+    samples out of its model (see `TrainedModel.without_training_data`).
 
     If `weights` is a file, `hparams` holds the hash of its content; `weights_file` is its
     path on this machine and not part of the run: not compared, not written, and not in the id.
@@ -73,6 +74,7 @@ class RunConfig:
     frozen: Mapping[str, str] = field(default_factory=dict)
     augment_validation: bool = False
     init_seed: int | None = None
+    private: bool = False
     weights_file: str = field(default="", compare=False)
     estimator: Any = field(default=None, compare=False, repr=False)
 
@@ -88,7 +90,8 @@ class RunConfig:
         Settings that were added later are left out where unused, so older runs keep their ids.
         """
         of_this_machine = {"weights_file", "estimator"}
-        unused = {"average": "none", "frozen": {}, "augment_validation": False, "init_seed": None}
+        unused: dict[str, Any] = {"average": "none", "frozen": {}, "augment_validation": False}
+        unused |= {"init_seed": None, "private": False}
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in dataclasses.asdict(replace(self, estimator=None)).items()
@@ -177,6 +180,7 @@ def configure(
     average: str = "none",
     augment_validation: bool = False,
     init_seed: int | None = None,
+    private: bool = False,
     fewest_training_domains: int = 2,
 ) -> RunConfig:
     """Return the configuration of a run, with all names and values checked and defaults filled in.
@@ -198,6 +202,11 @@ def configure(
         if hparams:
             raise InvalidValue(
                 "`hparams` are those of a named algorithm; set the estimator's own parameters"
+            )
+        if private:
+            raise InvalidValue(
+                "an estimator of your own may store training samples in its model; `private` needs"
+                " a named `algorithm`"
             )
         algorithm, hparams = ESTIMATOR, identified(estimator)
     elif algorithm == ESTIMATOR:
@@ -277,6 +286,7 @@ def configure(
         frozen=dict(dataset.frozen),
         augment_validation=augment_validation,
         init_seed=init_seed,
+        private=private,
         weights_file=weights_file,
         estimator=estimator,
     )

@@ -18,7 +18,7 @@ import numpy as np
 import safetensors.torch
 import torch
 from filelock import FileLock
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
@@ -38,6 +38,8 @@ from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_t
 
 # Samples in a file: an interrupted extraction repeats at most this many.
 SHARD = 2048
+# In the header of such a file: a hash of its shape and numbers.
+CHECKSUM = "sha256"
 
 
 def freeze(
@@ -108,7 +110,7 @@ def freeze(
                 parts.append(part)
                 advance(len(part))
             features = torch.cat(parts)
-            write_atomically(path, safetensors.torch.save({"features": features}))
+            write_atomically(path, _shard(features))
         else:
             advance(len(index))
         return features
@@ -189,12 +191,27 @@ def _key(frozen: dict[str, str], domain: Domain) -> str:
     return hashlib.sha256(described.encode()).hexdigest()[:24]
 
 
+def _shard(features: Tensor) -> bytes:
+    """Return the file of features [n, k] float32, with their checksum."""
+    return safetensors.torch.save({"features": features}, metadata={CHECKSUM: _checksum(features)})
+
+
 def _read(path: Path, rows: int) -> Tensor | None:
-    """Return a shard, or None if it is missing or incomplete."""
+    """Return the features [rows, k] of a file, or None if it is missing, damaged or another's."""
     if not path.exists():
         return None
     try:
-        features = safetensors.torch.load(path.read_bytes()).get("features")
-    except SafetensorError:
+        with safe_open(path, framework="pt") as file:
+            features: Tensor = file.get_tensor("features")
+            expected = (file.metadata() or {}).get(CHECKSUM)
+    except (SafetensorError, OSError):
         return None
-    return features if features is not None and len(features) == rows else None
+    if features.dtype != torch.float32 or features.ndim != 2 or len(features) != rows:
+        return None
+    return features if _checksum(features) == expected else None
+
+
+def _checksum(features: Tensor) -> str:
+    described = hashlib.sha256(repr(tuple(features.shape)).encode())
+    described.update(features.contiguous().numpy().data)
+    return described.hexdigest()

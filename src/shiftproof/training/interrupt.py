@@ -1,4 +1,4 @@
-"""Stop after the current step on SIGINT or SIGTERM, so that the checkpoint is complete."""
+"""Stop after the current step on a signal, so that the checkpoint is complete."""
 
 from __future__ import annotations
 
@@ -9,18 +9,28 @@ from contextlib import contextmanager
 from types import FrameType
 
 
+def stopping_signals() -> list[signal.Signals]:
+    """Return the signals that ask a process to stop."""
+    found = [signal.SIGINT, signal.SIGTERM]
+    hang_up: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on Windows
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        found.append(hang_up)
+    return found
+
+
 @contextmanager
 def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Catch the first SIGINT or SIGTERM; yields a function that tells whether one came.
+    """Catch the first signal that asks to stop; yields a function that tells whether one came.
 
-    A second signal has its usual effect.  Outside the main thread, where Python handles no signals,
-    nothing is caught.
+    These are SIGINT (Ctrl-C), SIGTERM, and SIGHUP (the terminal was closed), which `nohup` makes
+    processes ignore.  A second signal has its usual effect.  Outside the main thread, where Python
+    handles no signals, nothing is caught.
     """
     came = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield came.is_set
         return
-    watched = (signal.SIGINT, signal.SIGTERM)
+    watched = stopping_signals()
     previous = {number: signal.getsignal(number) for number in watched}
 
     def restore() -> None:

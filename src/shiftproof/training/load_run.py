@@ -9,6 +9,7 @@ from pathlib import Path
 
 from shiftproof.core.errors import CheckpointError, DataError
 from shiftproof.core.files import read_json
+from shiftproof.core.text import reason_of
 from shiftproof.data import DomainDataset
 from shiftproof.data.preparation import FittedPreparation
 from shiftproof.learners.algorithms import Algorithm
@@ -86,7 +87,7 @@ def weights_in_place(
 
 def unfit_checkpoint(folder: Path, error: Exception) -> CheckpointError:
     """Return the error of a checkpoint that cannot be loaded, in one line."""
-    reason = " ".join(str(error).split())[:200]
+    reason = reason_of(error)
     return CheckpointError(
         f"the checkpoint in {folder} does not fit this version ({reason}); {START_OVER}"
     )

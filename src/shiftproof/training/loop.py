@@ -33,6 +33,8 @@ from shiftproof.training.trainer import Trainer
 CHECK_EVERY = 100
 # Checkpoints take at most this share of the time.
 CHECKPOINT_SHARE = 0.02
+# Seconds until the first checkpoint of a process.
+FIRST_CHECKPOINT = 0.5
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def train(
     """Train as `config` says, in `folder`; called again, resume.
 
     A run that was killed and resumed ends with the same records and weights as one that was not.
-    The first SIGINT or SIGTERM stops it after the current step with a checkpoint.
+    The first SIGINT, SIGTERM or SIGHUP stops it after the current step with a checkpoint.
 
     With `keeps_outputs` the outputs on the test domains are written too (`training.outputs`).
     `workers` threads read image files ahead; by default one a core, at most eight.  The result
@@ -197,12 +199,17 @@ def _stoppable(
 
 
 class _Clock:
-    """Count the seconds of a trainer, and decide when to write a checkpoint."""
+    """Count the seconds of a trainer, and decide when to write a checkpoint.
+
+    The first one of a process comes early and the next ones after twice as long each, up to
+    `checkpoint_seconds`: so a run advances even if its processes are killed soon, again and again.
+    """
 
     def __init__(self, trainer: Trainer, checkpoint_seconds: float) -> None:
         self._trainer = trainer
         self._last = self._last_checkpoint = time.perf_counter()
-        self._interval = self._shortest = checkpoint_seconds
+        self._shortest = checkpoint_seconds
+        self._wait = self._interval = min(checkpoint_seconds, FIRST_CHECKPOINT)
 
     def read(self) -> float:
         now = time.perf_counter()
@@ -219,4 +226,5 @@ class _Clock:
         yield
         self._last_checkpoint = time.perf_counter()
         took = self._last_checkpoint - started
-        self._interval = max(self._shortest, took / CHECKPOINT_SHARE)
+        self._wait = min(2 * self._wait, self._shortest)
+        self._interval = max(self._wait, took / CHECKPOINT_SHARE)

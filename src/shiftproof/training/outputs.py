@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shiftproof.core.errors import CheckpointError
 from shiftproof.training.checkpoint import load_state, save_state
 
 HELD_OUT = "held_out.safetensors"
@@ -52,9 +53,23 @@ def save_outputs(folder: Path, outputs: Mapping[str, Outputs]) -> None:
 def load_outputs(folder: Path) -> dict[str, Outputs]:
     """Return the outputs of each domain; none if the run kept none."""
     stored = load_state(folder / HELD_OUT) or {}
-    return {
-        domain: Outputs(
-            own["probabilities"].double().numpy(), own["labels"].numpy(), own["rows"].numpy()
-        )
-        for domain, own in stored.items()
-    }
+    try:
+        return {domain: _outputs(own) for domain, own in stored.items()}
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{folder / HELD_OUT} is damaged ({error}); delete the run to start over"
+        ) from error
+
+
+def _outputs(stored: Mapping[str, Tensor]) -> Outputs:
+    """Return outputs as `save_outputs` wrote them; any others are a `ValueError`."""
+    probabilities, labels, rows = (stored[name] for name in Outputs._fields)
+    if probabilities.ndim != 2 or not labels.shape == rows.shape == probabilities.shape[:1]:
+        raise ValueError("probabilities, labels and rows do not fit each other")
+    if labels.dtype != torch.int64 or rows.dtype != torch.int64:
+        raise ValueError("labels and rows must be whole numbers")
+    if len(labels) and not (labels.min() >= 0 and labels.max() < probabilities.shape[1]):
+        raise ValueError("a label is not one of the classes")
+    if not (probabilities.isfinite().all() and (probabilities >= 0).all()):
+        raise ValueError("a probability is not a number in [0, 1]")
+    return Outputs(probabilities.double().numpy(), labels.numpy(), rows.numpy())

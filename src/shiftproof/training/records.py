@@ -39,7 +39,7 @@ class Records:
                 break
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 record = None
             if not isinstance(record, dict) or "step" not in record:
                 raise RunConflict(

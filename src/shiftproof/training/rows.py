@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.domain import as_numbers
-from shiftproof.data.tables.preprocessing import Column, Columns
+from shiftproof.data.preparation import FittedPreparation
+from shiftproof.data.tables.preprocessing import Column, Columns, FittedColumns
+from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.samples import Samples
 
 
+def ready_for(
+    algorithm: str, dataset: DomainDataset, fitted: FittedPreparation | None
+) -> DomainDataset:
+    """Return the dataset as an algorithm takes it.
+
+    For a network it is prepared.  Algorithms that are fitted at once take raw rows, in which only
+    rare values are pooled (see `FittedColumns.pooled`).
+    """
+    if not ALGORITHMS.get(algorithm).exact:
+        return dataset.prepared(fitted)
+    if not isinstance(fitted, FittedColumns):
+        return dataset
+
+    def pool(domain: Domain) -> Domain:
+        return replace(domain, x=fitted.pooled(domain.stored(np.arange(len(domain)))))
+
+    return replace(
+        dataset.with_domains(pool),
+        preparation=fitted.columns,
+        identity=dataset.fingerprint,
+        notes=(*dataset.notes, *fitted.notes),
+    )
+
+
 def samples_of(
-    dataset: DomainDataset, domains: Sequence[Domain], trained_on: Sequence[np.ndarray]
+    dataset: DomainDataset,
+    domains: Sequence[Domain],
+    trained_on: Sequence[np.ndarray],
+    *,
+    private: bool = False,
 ) -> Samples:
     """Return the samples of some domains that a run trains on, one row each.
 
@@ -37,4 +68,5 @@ def samples_of(
         categorical,
         dataset.classes,
         columns if named else (),
+        private,
     )

@@ -34,7 +34,7 @@ from shiftproof.training.load_run import fitted_preparation
 from shiftproof.training.looks import held_out_sets
 from shiftproof.training.outputs import Outputs, outputs_of
 from shiftproof.training.records import Record
-from shiftproof.training.rows import samples_of
+from shiftproof.training.rows import ready_for, samples_of
 
 TEST_PARTS = ("test-in", "test-out")
 
@@ -62,16 +62,14 @@ class Trainer:
         self.splits = config.splits(self.dataset)
         splits = config.training_splits(self.dataset)
         self.preparation = fitted_preparation(config, self.dataset, saved)
-        if not ALGORITHMS.get(config.algorithm).exact:  # which takes raw rows
-            self.dataset = self.dataset.prepared(self.preparation)
-        self.dataset = self.dataset.in_memory()
+        self.dataset = ready_for(config.algorithm, self.dataset, self.preparation).in_memory()
         self.algorithm = build_algorithm(config, config.task(self.dataset))
         self.average = AVERAGES[config.average](self.algorithm)
         dataset = self.dataset.to(torch.device(config.device))
         domains = [domain for domain in dataset.domains if domain.name in splits]
         trained_on = [split.in_ for split in splits.values()]
         if isinstance(self.algorithm, Exact):
-            self.samples = samples_of(self.dataset, domains, trained_on)
+            self.samples = samples_of(self.dataset, domains, trained_on, private=config.private)
         else:
             size = self.algorithm.hparams.batch_size
             seed = stream_seed(config.seed, "sampler")

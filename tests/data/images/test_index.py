@@ -376,13 +376,13 @@ def test_another_version_is_rebuilt(
 ) -> None:
     path = picture(tmp_path / "a.png")
     scan([path])
-    monkeypatch.setattr(image_index, "TABLE", "images_2")
+    monkeypatch.setattr(image_index, "TABLE", "images_3")
     scan([path])
     scan([path])
     assert len(decoded) == 2
     with connect(index) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        assert tables.fetchall() == [("images_2",)]
+        assert tables.fetchall() == [("images_3",)]
     assert not (index.parent / f"{INDEX}.damaged").exists()
 
 
@@ -393,11 +393,11 @@ def test_a_version_that_takes_over_during_a_scan(tmp_path: Path, index: Path) ->
     def take_over(what: str, done: int, total: int) -> None:
         if done == 2:
             with connect(index) as connection:
-                connection.execute(f"ALTER TABLE {image_index.TABLE} RENAME TO images_2")
+                connection.execute(f"ALTER TABLE {image_index.TABLE} RENAME TO images_3")
 
     assert all(record.readable for record in scan(paths, take_over))
     with connect(index) as connection:
-        assert connection.execute("SELECT count(*) FROM images_2").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM images_3").fetchone() == (0,)
 
 
 def blocked_by_a_file(index: Path) -> None:

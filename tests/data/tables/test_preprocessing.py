@@ -9,7 +9,7 @@ from scipy import stats
 from shiftproof.core.errors import DataError
 from shiftproof.data.tables.cell_types import kind_of, text_of
 from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.data.tables.preprocessing import Column, Columns, FittedColumns
+from shiftproof.data.tables.preprocessing import FEWEST_ROWS, Column, Columns, FittedColumns
 
 NUMBERS = Columns((Column("a", "number"), Column("b", "number")))
 
@@ -62,9 +62,39 @@ def test_categories_are_one_hot_over_those_trained_on():
     columns = Columns((Column("ward", "category", ("e", "n", "s")),))
     x = columns.encode(frame)
     np.testing.assert_array_equal(x[:, 0], [1, 2, np.nan, 0, np.nan, 1])
-    fitted = columns.fit(x[:3])  # "e" is not among them
+    fitted = columns.fit(x[:3].repeat(FEWEST_ROWS, 1))  # "e" is not among them
     assert fitted.feature_names == ("ward=n", "ward=s")
     assert fitted.apply(x).tolist() == [[1, 0], [0, 1], [0, 0], [0, 0], [0, 0], [1, 0]]
+
+
+def test_values_that_few_training_samples_share_are_pooled():
+    """Ten rows are enough, nine are not; a rare value is then as unknown as any other."""
+    columns = Columns(
+        (Column("ward", "category", ("e", "n", "s", "w")), Column("age", "number"),
+         Column("bed", "category", ("a", "b")), Column("dose", "number"))
+    )  # fmt: skip
+    ward = np.repeat([0.0, 1, 2, np.nan], [10, 9, 12, 4])
+    dose = np.where(np.arange(35) < 9, np.arange(35), np.nan)
+    x = np.stack([ward, np.arange(35.0), np.arange(35) % 2 * (np.arange(35) < 18), dose], axis=1)
+    x[x[:, 2] == 0, 2] = np.nan  # nine of bed "b", all others missing: one value
+    x[0, 2] = 0.0  # and one of bed "a"
+    fitted = columns.fit(torch.from_numpy(x))
+    assert fitted.feature_names == ("ward=e", "ward=s", "age")
+    assert [column.values for column in fitted.columns.columns] == [
+        ("e", "", "s", ""), (), ("", ""), (),
+    ]  # fmt: skip
+    assert fitted.notes == (
+        "left out, with fewer than 10 values among the training samples: 'dose'",
+        "left out, with no value that 10 rows share among the training samples: 'bed'",
+        "pooled, because fewer than 10 training samples share each: values of 'ward' 1",
+    )
+    rows = cells([0, 5, 1, 3], [1, 6, 0, 4], [3, 7, np.nan, np.nan], [np.nan, 8, -1, 5])
+    assert fitted.apply(rows)[:, :2].tolist() == [[1, 0], [0, 0], [0, 0], [0, 0]]
+    # For a model that takes raw rows: unknown is -1, and missing stays missing.
+    np.testing.assert_array_equal(
+        fitted.pooled(rows),
+        [[0, 5, -1, np.nan], [-1, 6, -1, np.nan], [-1, 7, np.nan, np.nan], [np.nan, 8, -1, np.nan]],
+    )
 
 
 def test_a_new_table_may_have_unknown_categories_and_other_columns_but_lack_none():
@@ -74,7 +104,7 @@ def test_a_new_table_may_have_unknown_categories_and_other_columns_but_lack_none
     x = columns.encode(new)
     np.testing.assert_array_equal(x, [[0, 7], [-1, np.nan]])
     fitted = Columns(columns.columns, missing_indicators=True).fit(
-        cells([0, 1], [1, 2], [np.nan, 3])
+        cells([0, 1], [1, 2], [np.nan, 3]).repeat(FEWEST_ROWS, 1)
     )
     # Unknown is not missing.
     assert fitted.apply(x)[:, :3].tolist() == [[1, 0, 0], [0, 0, 0]]

@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.text import reason_of
 
 # A picture with more pixels is refused, so that it cannot fill the memory (Pillow warns at 89.5M).
 MOST_PIXELS = 89_000_000
@@ -37,7 +38,7 @@ def decode(data: bytes, where: Path | str) -> Image.Image:
     except DataError:
         raise
     except Exception as error:  # Pillow's plugins raise errors of any kind on damaged bytes
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        reason = reason_of(error, 120)
         if reason.startswith("cannot identify image file"):
             reason = "unknown format"
         raise DataError(f"{where}: not a readable image ({reason})") from error

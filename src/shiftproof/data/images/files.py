@@ -91,12 +91,18 @@ class ImageFiles(LazyInputs):
         return DecodedImages(self)
 
     def picture(self, position: int) -> Image.Image:
-        """Return one image, neither resized nor augmented."""
-        path = self.records[position].path
+        """Return one image, neither resized nor augmented.
+
+        A run and its features are named after the content of the files, so it must be the same.
+        """
+        record = self.records[position]
+        path = record.path
         try:
             data = path.read_bytes()
         except OSError as error:
             raise DataError(f"{path} can no longer be read ({error.strerror})") from error
+        if hashlib.sha256(data).hexdigest() != record.sha256:
+            raise DataError(f"{path} has changed since the images were read; load them again")
         return decode(data, path)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.text import counted, listed
+from shiftproof.core.text import counted, listed, printable
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.images.walk import images_below, is_image_name, subfolders, visible
@@ -48,7 +48,9 @@ def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
                 if path.is_dir():
                     _refuse_deeper_images(folder, path)
                 elif _is_image(path):
-                    samples.append(LabelledPath(path, label.name, domain.name))
+                    samples.append(
+                        LabelledPath(path, printable(label.name), printable(domain.name))
+                    )
                 else:
                     others[_suffix(path)] += 1
             if len(samples) == before:

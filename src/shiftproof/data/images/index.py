@@ -2,8 +2,9 @@
 
 Whether an image can be read shows only when it is decoded, which takes minutes to hours for a large
 set.  So the result is stored in one SQLite file in Shiftproof's cache folder and used as long as
-the file keeps its size and modification time.  The index is only a cache: if it cannot be written,
-every file is read again.
+the file keeps its size and times: a file that is replaced gets a new time of change, which no
+program can set, even if it has the size and modification time of the old one.  The index is only a
+cache: if it cannot be written, every file is read again.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ MOST_BYTES = 2**30
 BATCH = 256
 # Stored in the file, to tell our index from another program's database.
 APPLICATION = int.from_bytes(b"Shft", "big")
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # The version is in the table's name, so that a process of another version, which may run at the
 # same time, finds no table rather than one whose columns have another meaning.
 TABLE = f"images_{SCHEMA_VERSION}"
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
-COLUMNS = "path BLOB PRIMARY KEY, size, mtime_ns, sha256, width, height, thumbnail"
+COLUMNS = "path BLOB PRIMARY KEY, size, mtime_ns, ctime_ns, sha256, width, height, thumbnail"
 SECONDS_TO_WAIT_FOR_OTHERS = 30.0
 
 
@@ -105,6 +106,7 @@ class _Version(NamedTuple):
     path: bytes  # as the system spells it; a name need not be valid text
     size: int
     mtime_ns: int
+    ctime_ns: int
 
 
 def _scan_batch(
@@ -138,7 +140,8 @@ def _version(path: Path) -> _Version | None:
 
 
 def _version_of(path: Path, status: os.stat_result) -> _Version:
-    return _Version(os.fsencode(path.absolute()), status.st_size, status.st_mtime_ns)
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return _Version(os.fsencode(path.absolute()), status.st_size, *times)
 
 
 def _read(path: Path) -> tuple[ImageRecord, _Version | None]:
@@ -210,7 +213,7 @@ class _Index:
         with self._ignoring_failures():
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(
-                f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (*version, record.sha256, record.width, record.height, record.thumbnail)
                     for version, record in records.items()

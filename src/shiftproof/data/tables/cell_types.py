@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.text import counted, quoted
+from shiftproof.core.text import counted, printable, quoted
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -37,7 +37,8 @@ SeenKind = Literal["number", "category", "date", "empty", "other"]
 def text_of(value: object) -> str | None:
     """Return a cell as text, or None if it stands for a missing value.
 
-    Runs of white space become one space, and equal numbers get the same text.
+    Runs of white space become one space, equal numbers get the same text, and characters that
+    cannot be printed are spelled out: the text may be a name on a screen.
 
     >>> [text_of(value) for value in (1.0, "1.0", " north  wing", "007", True, "?")]
     ['1', '1', 'north wing', '007', 'True', None]
@@ -51,7 +52,7 @@ def text_of(value: object) -> str | None:
             return None
         number = float(value)
         return str(int(number)) if abs(number) < 1e16 and number.is_integer() else str(value)
-    text = " ".join(str(value).split())
+    text = printable(" ".join(str(value).split()))
     if text.lower() in MISSING:
         return None
     if len(text) > 300 or not _NUMBER.fullmatch(text) or _ZERO_PADDED.fullmatch(text):
@@ -150,7 +151,7 @@ def _holds_numbers(dtype: Any) -> bool:
 
 def named(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     """Return the frame with a distinct one-line name for each column."""
-    names = [" ".join(str(name).split()) for name in frame.columns]
+    names = [printable(" ".join(str(name).split())) for name in frame.columns]
     names = [name or f"unnamed {position}" for position, name in enumerate(names, 1)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

@@ -81,8 +81,7 @@ def _stray_words(series: pd.Series, codes: np.ndarray, found: list[str], name: s
     return [
         f"column {quoted(name)} is taken as {len(found)} categories because"
         f" {counted(int(astray.sum()), 'value')} of {there} cannot be read as a number, the first"
-        f" {quoted(found[codes[row]])} in row {row + 1}; leave such cells empty to use it as"
-        " numbers"
+        f" in row {row + 1}; leave such cells empty to use it as numbers"
     ]
 
 

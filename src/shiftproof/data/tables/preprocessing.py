@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 # The code of a category that is not among the column's values.
 _UNKNOWN = -1.0
+# What fewer rows share tells of single rows, and a model's file must not: rarer category values are
+# pooled, and columns with fewer values are left out.
+FEWEST_ROWS = 10
 # Standardised values are clipped to ± this many standard deviations, so that float32 networks stay
 # finite.
 FARTHEST = 1e6
@@ -155,13 +158,18 @@ class Columns(Preparation):
 
         A column of numbers gets the median, mean and standard deviation of its values that are not
         missing, so its scale does not depend on how many are missing.  A category keeps the values
-        that occur.  A column without two distinct values among these samples is left out.
+        that at least `FEWEST_ROWS` samples share; all others, and those of other samples, are
+        pooled with whatever is unknown later.  A column without two distinct values among these
+        samples is left out, and so is one with too few values.
         """
         cells = self._cells(x)
         if np.isinf(cells).any():
             raise DataError("infinite values among the training samples; replace them")
         parts: list[Part] = []
-        without: dict[str, list[str]] = {"no value": [], "only one value": []}
+        few = f"fewer than {FEWEST_ROWS} values"
+        shared = f"no value that {FEWEST_ROWS} rows share"
+        without: dict[str, list[str]] = {"no value": [], "only one value": [], few: [], shared: []}
+        pooled: dict[str, int] = {}
         for position, column in enumerate(self.columns):
             cell = cells[:, position].astype(np.float64)
             there = cell[~np.isnan(cell)]
@@ -170,10 +178,19 @@ class Columns(Preparation):
             elif (there == there[0]).all():
                 without["only one value"].append(column.name)
             elif column.kind == "number":
-                parts.append(Scaled(position, *_statistics(there)))
+                if len(there) < FEWEST_ROWS <= len(cells):
+                    without[few].append(column.name)
+                else:
+                    parts.append(Scaled(position, *_statistics(there)))
             else:
-                seen = np.unique(there[there != _UNKNOWN]).astype(int)
-                parts.append(OneHot(position, tuple(seen.tolist())))
+                seen, counts = np.unique(there[there != _UNKNOWN], return_counts=True)
+                common = seen[counts >= FEWEST_ROWS].astype(int)
+                if len(common) == 0:
+                    without[shared].append(column.name)
+                else:
+                    parts.append(OneHot(position, tuple(common.tolist())))
+                    if rare := len(seen) - len(common):
+                        pooled[column.name] = rare
             if self.missing_indicators and 0 < len(there) < len(cell):
                 parts.append(IsMissing(position))
         if not parts:
@@ -186,7 +203,32 @@ class Columns(Preparation):
             for what, names in without.items()
             if names
         ]
-        return FittedColumns(self, tuple(parts), tuple(notes))
+        if pooled:
+            counts_of = ", ".join(f"{quoted(name)} {rare}" for name, rare in pooled.items())
+            notes.append(
+                f"pooled, because fewer than {FEWEST_ROWS} training samples share each: values of"
+                f" {counts_of}"
+            )
+        return FittedColumns(self._only_used(parts), tuple(parts), tuple(notes))
+
+    def _only_used(self, parts: Sequence[Part]) -> Columns:
+        """Return the same, without the category values that no feature is made of.
+
+        They are those of few training samples or of held-out ones only, and encode like any other
+        unknown value.  Each leaves an empty text, which no cell has, so that codes stay.
+        """
+        used = {part.column: set(part.codes) for part in parts if isinstance(part, OneHot)}
+        columns = tuple(
+            replace(
+                column,
+                values=tuple(
+                    value if code in used.get(position, ()) else ""
+                    for code, value in enumerate(column.values)
+                ),
+            )
+            for position, column in enumerate(self.columns)
+        )
+        return replace(self, columns=columns)
 
     def from_json(self, value: Mapping[str, Any]) -> FittedColumns:
         """Rebuild fitted columns."""
@@ -239,24 +281,23 @@ class FittedColumns(FittedPreparation):
             start += made.shape[1]
         return torch.from_numpy(ready)
 
-    def without_unused_values(self) -> FittedColumns:
-        """Return the same, without the category values that no feature is made of.
+    def pooled(self, x: Tensor) -> Tensor:
+        """Return cells [n, columns] for a model that takes them raw, of the same type.
 
-        They occur in no training sample, only in held-out ones, and encode to zeros like any other
-        unknown value.  Each leaves an empty text, which no cell has, so that codes stay.
+        Category values that no feature is made of become the unknown one, and columns of numbers
+        that are left out become missing: what such a model learns, it learns from the others.
         """
-        used = {part.column: set(part.codes) for part in self.parts if isinstance(part, OneHot)}
-        columns = tuple(
-            replace(
-                column,
-                values=tuple(
-                    value if code in used.get(position, ()) else ""
-                    for code, value in enumerate(column.values)
-                ),
-            )
-            for position, column in enumerate(self.columns.columns)
-        )
-        return replace(self, columns=replace(self.columns, columns=columns))
+        cells = self.columns._cells(x).copy()
+        used = {part.column: part for part in self.parts if not isinstance(part, IsMissing)}
+        for position, column in enumerate(self.columns.columns):
+            part, own = used.get(position), cells[:, position]
+            if column.kind == "number":
+                if part is None:
+                    own[:] = np.nan
+            else:
+                codes = part.codes if isinstance(part, OneHot) else ()
+                own[~np.isnan(own) & ~np.isin(own, codes)] = _UNKNOWN
+        return torch.from_numpy(cells)
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` rebuilds the fitted columns."""

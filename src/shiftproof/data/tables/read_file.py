@@ -14,7 +14,7 @@ import numpy as np
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.gzip_lines import gzip_lines
-from shiftproof.core.text import counted
+from shiftproof.core.text import counted, reason_of
 from shiftproof.data.tables.cell_types import (
     INFINITE,
     MISSING,
@@ -79,7 +79,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
             ignore_metadata=True, integer_object_nulls=True
         )
     except (pa.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())[:120]
+        reason = reason_of(error, 120)
         raise DataError(f"{path} is not readable Parquet ({reason})") from error
     return named(frame, path.name)
 

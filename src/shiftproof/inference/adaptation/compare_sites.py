@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student  # type: ignore[import-untyped]
 
+from shiftproof.core.errors import DataError
 from shiftproof.data.input_forms import Inputs, TableForm
 from shiftproof.data.tables.preprocessing import OneHot, Scaled
 from shiftproof.inference.adaptation.adapt import Adapted, adapted
@@ -61,6 +62,8 @@ class Comparison:
 
 def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
     """Return a new site, whose rows have no labels, beside the training domains."""
+    if model.typicality is None:
+        raise DataError("a private model holds nothing of its training domains to compare with")
     predictions = model.predict(inputs)
     seen = representations(model, inputs).double()
     mean = seen.mean(dim=0)

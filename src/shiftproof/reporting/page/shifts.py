@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from shiftproof.reporting.diagnosis import KINDS
+from shiftproof.core.errors import DataError
+from shiftproof.reporting.diagnosis import KINDS, read_diagnosis
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.comparable import best_first, shown_domains
 from shiftproof.reporting.page.values import Block, DotPlot, Fact, Mark
@@ -34,6 +36,19 @@ def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
         Block("table", _classes(diagnosis), "Which classes move", folded=True),
     ]
     return blocks
+
+
+def page_diagnosis(path: Path) -> dict[str, Any]:
+    """Return a stored diagnosis that a page can show; a damaged one is an error."""
+    found = read_diagnosis(path)
+    try:
+        diagnosis_blocks(found)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path} is damaged ({type(error).__name__}: {error}); save the diagnosis again, or"
+            " remove the file"
+        ) from error
+    return found
 
 
 def output_shift_table(results: SelectionResults) -> Table | None:

@@ -19,7 +19,7 @@ from shiftproof.core.types import Batch
 from shiftproof.data import DomainDataset
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.inference.predictor import Predictor
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models.risk import class_probabilities
 from shiftproof.sweeps.combine.soup import Soup, Weights, refresh_statistics
 from shiftproof.training.config import RunConfig
@@ -35,6 +35,7 @@ from shiftproof.training.load_run import (
     weights_in_place,
     without_starting_weights,
 )
+from shiftproof.training.rows import ready_for
 from shiftproof.training.trainer import build_algorithm
 
 CHOOSING, REPORTING = "train-out", "test-in"
@@ -57,9 +58,8 @@ class Scorer:
         prepared_by: RunConfig | None = None,
     ) -> None:
         self._config = config
-        if not ALGORITHMS.get(config.algorithm).exact:  # which takes raw rows
-            fitted = fitted_preparation(prepared_by or config, dataset, read_checkpoint(folder))
-            dataset = dataset.prepared(fitted)
+        fitted = fitted_preparation(prepared_by or config, dataset, read_checkpoint(folder))
+        dataset = ready_for(config.algorithm, dataset, fitted)
         self._dataset = dataset.in_memory().to(torch.device(config.device))
         self._task = config.task(dataset)
         kinds = (REPORTING, *([CHOOSING] if config.holdout else []))

@@ -22,6 +22,7 @@ from shiftproof.sweeps.domainbed.attempts import (
 )
 from shiftproof.sweeps.domainbed.log_file import LogFile, Record, accuracies, read_log_file
 from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES, DATASET_NAMES, algorithm_title
+from shiftproof.sweeps.packed import PackedEvaluations
 from shiftproof.sweeps.results import Evaluation, Mark, Origin, RunKey, RunOutcome
 
 LEFT_OUT = "another attempt in the same log was left out; `as_domainbed` pools the attempts"
@@ -137,7 +138,7 @@ def _outcome(file: LogFile, attempts: Sequence[Attempt], spelled: Collection[str
         hparams_seed=identity.hparams_seed,
         trial_seed=identity.trial_seed,
         status="finished",
-        evaluations=tuple(_evaluation(record, len(domains)) for record in records),
+        evaluations=PackedEvaluations(_evaluation(record, len(domains)) for record in records),
         folder=file.folder,
         origin=Origin(config),
         marks=tuple(marks),

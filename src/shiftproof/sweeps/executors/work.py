@@ -14,6 +14,7 @@ from shiftproof.core.errors import RunConflict, ShiftproofError
 from shiftproof.sweeps.executors.base import Event
 from shiftproof.sweeps.jobs import Job
 from shiftproof.training.config import RunConfig
+from shiftproof.training.interrupt import stopping_signals
 from shiftproof.training.loop import RunResult
 from shiftproof.training.observers import Observer
 
@@ -37,12 +38,12 @@ def outcome(job: Job, work: Callable[[], RunResult]) -> Event:
 
 @contextlib.contextmanager
 def without_signals() -> Iterator[None]:
-    """Ignore SIGINT and SIGTERM, except that a run, which handles them, stops.
+    """Ignore what asks to stop (`stopping_signals`), except that a run, which handles them, stops.
 
     The driver decides when a process ends.  (Not SIG_IGN: Python complains about a signal that
     arrives while its handler is removed.)
     """
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = stopping_signals()
     before = [signal.signal(number, lambda number, frame: None) for number in numbers]
     try:
         yield

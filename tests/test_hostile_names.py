@@ -1,0 +1,136 @@
+"""Names of classes, domains and columns that try to steer what shows them.
+
+Terminals take escapes for commands, pages take tags, LaTeX takes macros, and spreadsheets compute
+cells that begin with an equals sign.
+"""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shiftproof import ShiftproofError, diagnose, report, train_each
+from shiftproof.reporting.renderers.csv_lines import csv_text
+
+TAG = "<img src=x onerror=alert(1)>"
+ESCAPE = "\x1b]0;title\x07\x1b[31m"
+FORMULA = '=HYPERLINK("http://x","y")'
+MACRO = r"\input{secret}^^A"
+OLD = Path(__file__).parent / "golden" / "v0.1"
+
+
+class Tags(html.parser.HTMLParser):
+    """The tags that a browser would find with an attribute of the attacker's."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if any(name == "onerror" or value == "x" for name, value in attributes):
+            self.found.append(tag)
+
+
+def assert_neutral(text: str, kind: str) -> None:
+    odd = {sign for sign in text if not sign.isprintable() and sign not in "\n\t"}
+    assert odd == set(), kind
+    if kind == "html":
+        assert Tags(text).found == []
+    if kind == "markdown":  # a backslash makes a sign of it
+        assert not re.search(r"(?<!\\)<img", text)
+    if kind == "latex":
+        assert r"\input" not in text
+        assert "^^A" not in text
+    if kind == "csv":
+        cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+        assert not [cell for cell in cells if cell.startswith(("=", "@", "+H", "-H"))]
+        assert any(cell == csv_text(FORMULA) for cell in cells)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs on a table in which every name is hostile, and the predictions of one of them."""
+    root = tmp_path_factory.mktemp("runs")
+    rng = np.random.default_rng(0)
+    names = [TAG, ESCAPE + "b", FORMULA, MACRO]
+    frame = pd.DataFrame(
+        {
+            "where": np.repeat(names, 40),
+            FORMULA: rng.normal(size=160),
+            TAG: rng.choice([ESCAPE + "x", MACRO], 160),
+            ESCAPE + "c": rng.normal(size=160),
+            "what": rng.choice([FORMULA, TAG + ESCAPE], 160),
+        }
+    )
+    frame.to_csv(root / "hostile.csv", index=False)
+    train_each(frame, "linear", label="what", domain="where", out=root / "each")
+    found = diagnose(frame, label="what", domain="where")
+    (root / "diagnosis.txt").write_text(str(found))
+    (root / "diagnosis.html").write_text(found._repr_html_())
+    return root
+
+
+def test_a_report_in_every_format(trained: Path) -> None:
+    found = report(trained / "each")
+    for kind in ("text", "markdown", "latex", "csv", "html"):
+        assert_neutral(found.render(kind), kind)
+
+
+def test_a_diagnosis(trained: Path) -> None:
+    assert_neutral((trained / "diagnosis.txt").read_text(), "text")
+    assert_neutral((trained / "diagnosis.html").read_text(), "html")
+
+
+def test_predictions(trained: Path, shiftproof: Any) -> None:
+    run = min(path.parent for path in trained.glob("each/*/model.safetensors"))
+    data = trained / "hostile.csv"
+    out = trained / "p.csv"
+    code, _, err = shiftproof("predict", run, data, "--keep", "what", "--out", out, "--quiet")
+    assert code == 0, err
+    assert_neutral(err, "text")
+    assert_neutral(out.read_text(), "csv")
+    code, shown, err = shiftproof("evaluate", run, data, "--label", "what", "--domain", "where")
+    assert code == 0, err
+    assert_neutral(shown + err, "text")
+
+
+@pytest.mark.parametrize("name", [ESCAPE, "a\nb", "\ud800"])
+def test_a_run_whose_names_steer_a_terminal_is_refused(tmp_path: Path, name: str) -> None:
+    """The file of a stranger, who did not use our tables."""
+    shutil.copytree(OLD / "sweep", tmp_path / "sweep")
+    path = min((tmp_path / "sweep").rglob("job.json"))
+    job = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**job, "dataset": name}))
+    with pytest.raises(ShiftproofError, match="holds a damaged run") as refused:
+        report(tmp_path / "sweep")
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("name", [TAG, FORMULA, MACRO])
+def test_a_run_with_other_hostile_names_is_shown_harmlessly(tmp_path: Path, name: str) -> None:
+    shutil.copytree(OLD / "sweep", tmp_path / "sweep")
+    for path in (tmp_path / "sweep").rglob("*.json"):
+        value = json.loads(path.read_bytes())
+        value["dataset"], value["variant"] = name, f"{name} {value.get('algorithm')}"
+        domains = [name if d == "north" else d for d in value.get("domains", [])]
+        tests = [name if d == "north" else d for d in value.get("test_domains", [])]
+        value |= {"domains": domains, "test_domains": tests}
+        path.write_text(json.dumps(value))
+    for path in (tmp_path / "sweep").rglob("records.jsonl"):
+        spelled = json.dumps(name)[1:-1]
+        path.write_text(path.read_text().replace("north", spelled))
+    found = report(tmp_path / "sweep")
+    for kind in ("text", "markdown", "latex", "html"):
+        assert_neutral(found.render(kind), kind)
+    assert not [line for line in found.to_csv().splitlines() if line.startswith("=")]
