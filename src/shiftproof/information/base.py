@@ -49,6 +49,8 @@ SYMBOLS = {
     "joint": "I(X,Y;D)",
     "within_label": "I(X;D|Y)",
 }
+# Classifiers that see nothing answer with the shares, up to rounding.
+ROUNDING = 1e-9
 INDEPENDENT = "the samples of each domain are independent draws from it"
 
 
@@ -181,9 +183,9 @@ class Estimator(ABC):
         z = float(ndtri(0.5 + self.level / 2))
         half = z * float(np.hypot(error, part.correction))
         low, high = value - half, value + half
-        if low <= 0:
+        if low <= ROUNDING:
             high = max(high, _largest_unseen(value, z, sample))
-        interval = (max(low, 0.0), min(high, most))
+        interval = (low if low > ROUNDING else 0.0, min(high, most))
         return Estimate(
             symbol=SYMBOLS[name],
             value=value,

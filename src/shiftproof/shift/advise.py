@@ -115,8 +115,8 @@ def _no_concept(states: Mapping[str, State]) -> tuple[Choice, Choice | None]:
         return Choice("erm", why), None
     measured = OFFICE if states["label"] == "found" else ROTATED
     doubt = {
-        "hint": "There is only a hint of concept shift, which gradient matching addresses.",
-        "unclear": "Concept shift, which gradient matching addresses, could not be told from it.",
+        "small": "There is only a hint of concept shift, which gradient matching addresses.",
+        "overlap": "Concept shift, which gradient matching addresses, could not be told from it.",
         "untold": "There is no sign of concept shift, which gradient matching addresses, but the"
         " samples are too few to exclude it.",
     }.get(
@@ -126,7 +126,7 @@ def _no_concept(states: Mapping[str, State]) -> tuple[Choice, Choice | None]:
         f"Inputs differ, and a model that fits all domains may well need nothing else. {doubt}"
         f" {measured}"
     )
-    gradients = "auto" if states["concept"] == "hint" else "0"
+    gradients = "auto" if states["concept"] == "small" else "0"
     beside = (
         f"Worth a comparison: matching {'gradients and ' * (gradients == 'auto')}representations"
         + {
@@ -150,7 +150,7 @@ def _remarks(diagnosis: Diagnosis, choice: Choice, states: Mapping[str, State]) 
     remarks = []
     if choice.algorithm == "idm":
         remarks.append(SELECTION)
-    if states["concept"] == "unclear" and diagnosis.model is None:
+    if states["concept"] == "overlap" and diagnosis.model is None:
         remarks.append(
             "The classifiers miss less in the representation of a trained run (`run`), or in the"
             " features of a pretrained network (`backbone`, `weights`), than in pixels."

@@ -1,0 +1,45 @@
+"""Functions of the features that show more than differences of means.
+
+Domains can differ in spread, in correlation or in tails while all means agree.  Squares show
+spreads, products and squares of random projections show correlations, the norm shows a gain that
+all columns share, and normal scores keep heavy tails from hiding the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri  # type: ignore[import-untyped]
+from scipy.stats import rankdata  # type: ignore[import-untyped]
+
+from shiftproof.information.experts import SQUARED, with_squares
+from shiftproof.information.sample import Floats
+
+# Random projections of more than `SQUARED` columns whose squares are used.
+PROJECTIONS = 32
+
+
+def normal_scores(x: Floats) -> Floats:
+    """Return each column's ranks as quantiles of the normal distribution; ties share theirs.
+
+    An increasing function of each column, so nothing is lost, and no value is an outlier.
+    """
+    ranks = rankdata(x, axis=0)
+    scores = ndtri((ranks - 0.5) / len(x))
+    spread = scores.std(axis=0)
+    return np.asarray((scores - scores.mean(axis=0)) / np.where(spread > 0, spread, 1))
+
+
+def second_order(z: Floats) -> Floats:
+    """Return z [n, k] with functions of second order, standardised.
+
+    Up to `SQUARED` columns these are all squares and products.  Of more, they are the squares,
+    the norm, and the squares of `PROJECTIONS` random projections.
+    """
+    if z.shape[1] <= SQUARED:
+        return with_squares(z)
+    axes = np.random.default_rng(0).standard_normal((z.shape[1], PROJECTIONS))
+    squares = z**2
+    more = np.concatenate([squares, squares.sum(axis=1, keepdims=True), (z @ axes) ** 2], axis=1)
+    spread = more.std(axis=0)
+    varies = spread > 1e-9
+    return np.concatenate([z, (more - more.mean(axis=0))[:, varies] / spread[varies]], axis=1)
