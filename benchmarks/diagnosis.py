@@ -42,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = asked.out.read_text().splitlines() if asked.out.exists() else []
     records = [json.loads(line) for line in lines]
     known = {record["name"] for record in records}
-    wanted = [lambda seed=seed: family(seed) for seed in range(asked.first, asked.first + asked.count)]
+    wanted = [
+        lambda seed=seed: family(seed) for seed in range(asked.first, asked.first + asked.count)
+    ]
     for make in (*REPORTED, *wanted):
         one = make()
         if one.name in known:
@@ -141,8 +143,8 @@ def page(records: Sequence[dict[str, Any]]) -> str:
         "# Diagnoses of families whose shifts are known",
         "",
         "By `python -m benchmarks.diagnosis` (families and truth: `benchmarks/families.py`;"
-        " records: `diagnosis.jsonl`). The families vary the kind of shift, 2–50 columns, 300–10,000"
-        " rows, 2–8 domains, tails and missing cells. True amounts come from the true densities."
+        " records: `diagnosis.jsonl`). The families vary the kind of shift, 2–50 columns,"
+        " 300–10,000 rows, 2–8 domains, tails and missing cells. True amounts come from the true densities."
         f" A shift is worth minding from {WORTH:.0%} of what there could be; a true amount within a"
         " factor of two of that may be named or not. The seeds reported here were not looked at"
         " while the method was changed.",
@@ -161,8 +163,9 @@ def page(records: Sequence[dict[str, Any]]) -> str:
         "| kind | right |",
         "|---|---|",
     ]
-    good, every = Counter(r["kind"] for r in families if right(r)), Counter(
-        r["kind"] for r in families
+    good, every = (
+        Counter(r["kind"] for r in families if right(r)),
+        Counter(r["kind"] for r in families),
     )
     lines += [f"| {kind} | {good[kind]} of {count} |" for kind, count in every.items()]
     return "\n".join(lines) + "\n"

@@ -96,9 +96,7 @@ class Family:
         filled = np.where(np.isnan(x), 0.0, x)
         u = self._u(filled, d, shift)
         if self.missing is None:
-            return np.asarray(
-                law.logpdf(u).sum(axis=1) - np.linalg.slogdet(self.roots[d])[1]
-            )
+            return np.asarray(law.logpdf(u).sum(axis=1) - np.linalg.slogdet(self.roots[d])[1])
         logs = law.logpdf(u) - np.log(np.abs(np.diag(self.roots[d])))
         gone = np.clip(self.missing[d], 1e-12, 1 - 1e-12)
         return np.asarray(np.where(np.isnan(x), np.log(gone), logs + np.log(1 - gone)).sum(axis=1))

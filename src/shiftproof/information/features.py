@@ -33,13 +33,16 @@ def second_order(z: Floats) -> Floats:
     """Return z [n, k] with functions of second order, standardised.
 
     Up to `SQUARED` columns these are all squares and products.  Of more, they are the squares,
-    the norm, and the squares of `PROJECTIONS` random projections.
+    three norms (the sum of absolute values, that of squares, the largest value), and the squares
+    of `PROJECTIONS` random projections.
     """
     if z.shape[1] <= SQUARED:
         return with_squares(z)
     axes = np.random.default_rng(0).standard_normal((z.shape[1], PROJECTIONS))
     squares = z**2
-    more = np.concatenate([squares, squares.sum(axis=1, keepdims=True), (z @ axes) ** 2], axis=1)
+    size = np.abs(z)
+    norms = np.stack([size.sum(axis=1), squares.sum(axis=1), size.max(axis=1)], axis=1)
+    more = np.concatenate([squares, norms, (z @ axes) ** 2], axis=1)
     spread = more.std(axis=0)
     varies = spread > 1e-9
     return np.concatenate([z, (more - more.mean(axis=0))[:, varies] / spread[varies]], axis=1)

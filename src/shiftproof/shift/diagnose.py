@@ -20,7 +20,8 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.base import Progress, silent
 from shiftproof.information import Counts, Estimate, Shift, estimator_for
 from shiftproof.information.contingency import contingency
-from shiftproof.information.sample import Floats, Sample, as_table, checked
+from shiftproof.information.sample import Floats, Sample, as_table, checked, varying
+from shiftproof.shift.drops import ColumnTrial, Drop, column_trials, drops_of
 from shiftproof.shift.localize import (
     MovedClass,
     MovedFeature,
@@ -83,7 +84,8 @@ class Diagnosis:
     """What shifts.
 
     `counts` [domains][classes] are the samples measured; `left_out` more were not, being too
-    many.  `features` begin with the one that moves most; pairs and classes keep their given order.
+    many.  `drops` are the points that held-out domains lose, `trials` what they gain without a
+    column.  `features` begin with the one that moves most; pairs and classes keep their order.
     """
 
     domains: tuple[str, ...]
@@ -97,6 +99,8 @@ class Diagnosis:
     pairs: tuple[Pair, ...]
     features: tuple[MovedFeature, ...]
     moved_classes: tuple[MovedClass, ...]
+    drops: tuple[Drop, ...] = ()
+    trials: tuple[ColumnTrial, ...] = ()
     model: ModelShift | None = None
 
     @property
@@ -160,7 +164,7 @@ def diagnose(
     if sample.x.shape[1] == 0:
         raise DataError(f"none of the {len(names)} features varies: there is nothing to measure")
 
-    steps, done = FOLDS * (2 if model else 1) + 1, itertools.count()
+    steps, done = FOLDS * (2 if model else 1) + 2, itertools.count()
 
     def tick() -> None:
         progress("measuring shifts", next(done), steps)
@@ -170,6 +174,12 @@ def diagnose(
     measure = _Measure(settings, tick)
     shift, found = measure(table, labels, codes)
     matched = match(table, codes, seed)
+    tick()
+    drops = drops_of(sample, found, there, labelled, level=level)
+    moving = moved_features(matched, names, there)
+    left = [names[column] for column in varying(table)]
+    moved = [left.index(each.name) for each in moving if each.p_value <= 1 - level]
+    trials = column_trials(sample, moved, left, level=level)
     tick()
     return Diagnosis(
         domains=there,
@@ -181,8 +191,10 @@ def diagnose(
         domain_entropy=float(entr(sample.shares).sum()),
         prediction=_prediction(sample, found),
         pairs=pairs_of(sample, found, matched, there),
-        features=moved_features(matched, names, there),
+        features=moving,
         moved_classes=moved_classes(sample, found, labelled),
+        drops=drops,
+        trials=trials,
         model=_model_shift(model.take(kept), labels, codes, measure) if model else None,
     )
 

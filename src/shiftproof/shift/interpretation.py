@@ -155,7 +155,9 @@ def _label(diagnosis: Diagnosis) -> Finding:
             " there is to know about the label."
         )
     else:
-        text = _not_found("that the proportions of the labels differ", state, estimate, share, at_most)
+        text = _not_found(
+            "that the proportions of the labels differ", state, estimate, share, at_most
+        )
     return Finding("label", estimate.symbol, state, share, at_most, text)
 
 

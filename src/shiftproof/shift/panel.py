@@ -5,6 +5,7 @@
 | linear | the features: differences of means |
 | squares | their squares and products, the norm, squared projections: spreads and correlations |
 | Gaussian | a mean and a covariance for each domain and class: the exact rule for Gaussians |
+| marginals | the histogram of each column by domain and class: spreads, tails and gaps |
 | trees | steps and interactions, from `GROWN_FROM` rows |
 | network | the rest (`network`) |
 
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, ndtr  # type: ignore[import-untyped]
+from scipy.special import ndtr  # type: ignore[import-untyped]
 from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
 from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
@@ -27,26 +28,25 @@ from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyp
 from shiftproof.information.experts import COMPONENTS, principal_components
 from shiftproof.information.features import normal_scores, second_order
 from shiftproof.information.sample import Floats, Ints
+from shiftproof.shift.densities import Task, gaussian, marginals
 
 GROWN_FROM = 2_000
-# Trees see so many columns, and Gaussians so many: the leading components of more.
-GROWN, GAUSSIAN = 32, 64
+# Trees see so many columns, and densities so many: the leading components of more.
+GROWN, LEADING = 32, 64
 # Trees see so many quantiles of a column.
 LEVELS = 64
-# The most pairs of domain and class that Gaussians are fitted to.
-MOST_CELLS = 100
 # The variance of the log odds that a logistic regression expects before it has seen data.
 ODDS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """What the classifiers see of features [n, k]; `columns` is k after leading components."""
+    """What the classifiers see of features [n, k]."""
 
     raw: Floats
     scores: Floats
     squares: Floats
-    gaussian: Floats
+    leading: Floats
     grown: Floats
 
     @classmethod
@@ -62,27 +62,10 @@ class Views:
             np.asarray(x, dtype=np.float64),
             scores,
             second_order(scores),
-            scores[:, :GAUSSIAN],
+            scores[:, :LEADING],
             # Few distinct values: scikit-learn is slow at finding bins for weighted rows.
             np.floor(LEVELS * ndtr(scores[:, :GROWN])),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """A target with `classes` values for n rows with weights; `group` is what may be known."""
-
-    target: Ints
-    classes: int
-    weights: Floats
-    group: Ints
-    groups: int
-
-    @property
-    def prior(self) -> Floats:
-        """Return the weighted shares of the target."""
-        shares = np.bincount(self.target, self.weights, minlength=self.classes)
-        return np.asarray(np.maximum(shares / shares.sum(), 1e-12))
 
 
 # Fit on the rows `train`, return log q at the rows `where`: [·, classes], or by group
@@ -93,7 +76,8 @@ Predictor = Callable[[Task, Ints, Ints], Floats]
 def pooled(views: Views) -> list[Predictor]:
     """Return the classifiers that ignore the group."""
     found = [_logistic(views.raw), _logistic(views.squares)]
-    found.append(lambda task, train, where: gaussian(views.gaussian, task, train, where)[0])
+    found.append(lambda task, train, where: gaussian(views.leading, task, train, where)[0])
+    found.append(lambda task, train, where: marginals(views.leading, task, train, where)[0])
     if len(views.raw) >= GROWN_FROM:
         found.append(_trees(views.grown))
     return found
@@ -102,58 +86,11 @@ def pooled(views: Views) -> list[Predictor]:
 def by_group(views: Views) -> list[Predictor]:
     """Return the classifiers that know the group of a row, asked for every group."""
     found = [_each(_logistic(views.raw)), _each(_logistic(views.squares)), _shares]
-    found.append(lambda task, train, where: gaussian(views.gaussian, task, train, where)[1])
+    found.append(lambda task, train, where: gaussian(views.leading, task, train, where)[1])
+    found.append(lambda task, train, where: marginals(views.leading, task, train, where)[1])
     if len(views.raw) >= GROWN_FROM:
         found.append(_trees_by_group(views.grown))
     return found
-
-
-def gaussian(z: Floats, task: Task, train: Ints, where: Ints) -> tuple[Floats, Floats]:
-    """Return log q(t|x) and log q(t|x,g) by one Gaussian for each pair of group and value.
-
-    A covariance is that of its pair's rows and of all pairs together, the latter counted as k
-    rows: Bayes' estimate for a prior worth k rows.
-    """
-    prior = np.log(task.prior)
-    shape = (len(where), task.groups, task.classes)
-    flat = np.broadcast_to(prior, shape)
-    if task.groups * task.classes > MOST_CELLS:
-        return flat[:, 0], flat
-    cell = task.group[train] * task.classes + task.target[train]
-    x, weights = z[train], task.weights[train]
-    sizes = np.bincount(cell, minlength=task.groups * task.classes)
-    seen = np.flatnonzero(sizes > 1)
-    k = x.shape[1]
-    centred = np.empty_like(x)
-    means = {}
-    for c in seen:
-        own = cell == c
-        means[c] = x[own].mean(axis=0)
-        centred[own] = x[own] - means[c]
-    kept = np.isin(cell, seen)
-    common = centred[kept].T @ centred[kept] / max(kept.sum() - len(seen), 1)
-    common[np.diag_indices(k)] += 1e-3
-    logs = np.full((len(where), task.groups * task.classes), -np.inf)
-    there = z[where]
-    for c in seen:
-        own = centred[cell == c]
-        covariance = (own.T @ own + k * common) / (len(own) + k)
-        root = np.linalg.cholesky(covariance)
-        white = np.linalg.solve(root, (there - means[c]).T)
-        log_weight = np.log(weights[cell == c].sum())
-        logs[:, c] = log_weight - (white**2).sum(axis=0) / 2 - np.log(np.diag(root)).sum()
-    logs = logs.reshape(shape)
-    all_groups = logsumexp(logs, axis=1)
-    return _sure(all_groups, prior, len(train)), _sure(logs, prior, len(train))
-
-
-def _sure(logs: Floats, prior: Floats, rows: int) -> Floats:
-    """Return normalised log probabilities, mixed with the prior at the weight of one row."""
-    top = logs.max(axis=-1, keepdims=True)
-    known = np.isfinite(top)
-    logs = np.where(known, logs - np.where(known, top, 0), prior)
-    q = np.exp(logs - logsumexp(logs, axis=-1, keepdims=True))
-    return np.asarray(np.log((rows * q + np.exp(prior)) / (rows + 1)))
 
 
 def _fitted(build: Callable[[], Any], x: Floats, task: Task, train: Ints, there: Floats) -> Floats:

@@ -31,8 +31,9 @@ from shiftproof.information.base import Estimator, Parts
 from shiftproof.information.classifiers import mixture
 from shiftproof.information.no_shift import exact_p_values
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
+from shiftproof.shift.densities import Task
 from shiftproof.shift.network import fit_network
-from shiftproof.shift.panel import Task, Views, by_group, pooled
+from shiftproof.shift.panel import Views, by_group, pooled
 
 FOLDS = 5
 
@@ -42,12 +43,14 @@ class Posteriors:
     """Log probabilities by classifiers that have not seen the sample, in the order of a Sample.
 
     `domain` [n, D] is log q(d|x), `label` [n, D, C] is log q(y|x,d) for every d, and
-    `mixed_label` [n, C] is log q(y|x).
+    `mixed_label` [n, C] is log q(y|x); `panel` [c, n, C] are the answers of the single classifiers
+    of `panel.pooled` that it was combined from.
     """
 
     domain: Floats
     label: Floats
     mixed_label: Floats
+    panel: Floats
 
     def domain_given_label(self, y: Ints) -> Floats:
         """Return log q(d|x,y) ∝ q(d|x) q(y|x,d) at the labels y [n]: [n, D]."""
@@ -81,12 +84,14 @@ def posteriors(sample: Sample, *, seed: int, tick: Callable[[], None] = lambda: 
             answers.known,
         )
         tick()
-    every = np.concatenate([told, np.broadcast_to(label[:, :, None], (len(label), *told.shape[1:]))])
+    every = np.concatenate(
+        [told, np.broadcast_to(label[:, :, None], (len(label), *told.shape[1:]))]
+    )
     q_domain = combine(domain, of_domain, fold)
     q_label = combine(every, of_label, fold)
     mixed = mixture(q_domain[:, None], q_label)
     q_mixed = combine(np.concatenate([label, mixed[None]]), of_label, fold)
-    return Posteriors(q_domain, q_label, q_mixed)
+    return Posteriors(q_domain, q_label, q_mixed, label[:-1])
 
 
 def combine(logs: Floats, task: Task, fold: Ints) -> Floats:
@@ -128,7 +133,7 @@ class Combined(Estimator):
 
     found: Posteriors
 
-    method = "cross-fitted classifiers (linear, quadratic, Gaussian, trees, network)"
+    method = "cross-fitted classifiers (linear, quadratic, densities, trees, network)"
 
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """State what the numbers rest on."""
@@ -153,4 +158,3 @@ class Combined(Estimator):
             phi = self.functions(sample.x)
             p_values = exact_p_values(phi, sample, self.permutations, self.seed)
         return Parts(covariate, concept, covariate + concept, p_values)
-
