@@ -92,6 +92,23 @@ def kinds_of(found: Sequence[Finding]) -> tuple[str, ...]:
     return tuple(kind for kind in ("covariate", "label", "concept") if kind in there)
 
 
+def summary(finding: Finding) -> str:
+    """Return a finding in a few words."""
+    of = {
+        "covariate": "of the domain is told by the inputs",
+        "label": "of the label is told by the domain",
+        "concept": "of the label's remaining uncertainty",
+        "within_label": "of the domain is told by inputs of one class",
+    }[finding.shift]
+    return {
+        "found": f"found: {percent(finding.share)} {of}",
+        "small": f"too small to mind: {percent(finding.share)} {of}",
+        "none": f"none: more than {percent(finding.at_most)} would have shown",
+        "untold": f"cannot be told: too few samples (up to {percent(finding.at_most)})",
+        "overlap": "cannot be told: the domains hardly overlap",
+    }[finding.state]
+
+
 def model_reading(diagnosis: Diagnosis, model: ModelShift) -> str:
     """Say what a model's representation keeps of the shifts, and whether its risks differ."""
     x, r = diagnosis.shift, model.shift
