@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 
 import shiftproof
 from benchmarks.families import Family, family
@@ -83,7 +83,7 @@ def record_of(one: Family) -> dict[str, Any]:
         "truth": {name: round(value, 5) for name, value in true.items()},
         "said": list(kinds_of(report.advice.findings)),
         "true": list(true_kinds(true)),
-        "states": {found.shift: found.state for found in report.advice.findings},
+        "states": {each.shift: each.state for each in report.advice.findings},
         "estimates": {
             name: [round(v, 5) for v in (estimate.value, *estimate.interval)]
             for name in AMOUNTS
@@ -144,7 +144,8 @@ def page(records: Sequence[dict[str, Any]]) -> str:
         "",
         "By `python -m benchmarks.diagnosis` (families and truth: `benchmarks/families.py`;"
         " records: `diagnosis.jsonl`). The families vary the kind of shift, 2–50 columns,"
-        " 300–10,000 rows, 2–8 domains, tails and missing cells. True amounts come from the true densities."
+        " 300–10,000 rows, 2–8 domains, tails and missing cells. True amounts come from the true"
+        " densities."
         f" A shift is worth minding from {WORTH:.0%} of what there could be; a true amount within a"
         " factor of two of that may be named or not. The seeds reported here were not looked at"
         " while the method was changed.",

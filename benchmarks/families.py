@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
-from scipy.linalg import expm
-from scipy.special import log_expit, logsumexp
+from scipy import stats  # type: ignore[import-untyped]
+from scipy.linalg import expm  # type: ignore[import-untyped]
+from scipy.special import log_expit, logsumexp  # type: ignore[import-untyped]
 
 Array = np.ndarray
 KINDS = (
@@ -74,7 +74,7 @@ class Family:
     @property
     def columns(self) -> int:
         """Return how many columns there are."""
-        return self.means.shape[1]
+        return int(self.means.shape[1])
 
     def score(self, x: Array, d: int) -> Array:
         """Return the log odds of label 1 at x in domain d."""

@@ -224,8 +224,8 @@ def _amounts(diagnosis: Diagnosis, width: int) -> Iterator[str]:
     """Yield the table of amounts: of the inputs and, beside them, of a model's representation."""
     level = f"{100 * diagnosis.level:g}%"
     yield (
-        f"How much shifts (nats; lower bounds as these classifiers see it, with {level} intervals of"
-        " what they see)"
+        "How much shifts (nats; lower bounds, as these classifiers see it, with intervals of what"
+        " they see; p: the chance of such data without a shift)"
     )
     header = ["", "inputs", "", level, "p"]
     shifts: list[Shift] = [diagnosis.shift]

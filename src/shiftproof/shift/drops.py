@@ -1,9 +1,10 @@
 """How many points of accuracy and AUROC a domain loses if it is not trained on, and why.
 
-For each domain t, one model is trained without t and one with it (both predict rows that they were
-not trained on).  What t loses by being held out is split as in DISDE (Cai, Namkoong and Yadlowsky,
-2023), by where the inputs of t lie.  With p/q the density of an input in the other domains over
-that in t, which the posterior of the domain gives,
+For each domain t, one model is trained without t, and one with it that is told the domain, as at a
+site that has contributed data (both predict rows that they were not trained on).  What t loses by
+being held out is split as in DISDE (Cai, Namkoong and Yadlowsky, 2023), by where the inputs of t
+lie.  With p/q the density of an input in the other domains over that in t, which the posterior of
+the domain gives,
 
     p/q = (1 − q(t|x)) / ((m − 1) q(t|x)),
 
@@ -129,8 +130,7 @@ def _drop(
     )
     alone = np.stack([predict(task, others, here) for predict in pooled(views)])
     without = log_softmax(log_prior + np.tensordot(a, alone - log_prior, axes=1), axis=-1)
-    inside = log_prior + np.tensordot(a, found.panel[:, here] - log_prior, axes=1)
-    inside = log_softmax(inside, axis=-1)
+    inside = found.home[here]
     shares = np.bincount(y, minlength=task.classes) / len(y)
     others_shares = np.bincount(sample.y[others], sample.weights[others], minlength=task.classes)
     others_shares = others_shares / others_shares.sum()

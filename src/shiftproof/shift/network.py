@@ -8,6 +8,7 @@ domain with few rows borrows from the others.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,11 +26,12 @@ MOST_EPOCHS, PATIENCE = 40, 4
 JUDGED = 7
 
 
-class Answers:
+class Answers(NamedTuple):
     """Log probabilities of some rows: domain [n, D], label [n, C], of each domain [n, D, C]."""
 
-    def __init__(self, domain: Floats, label: Floats, known: Floats) -> None:
-        self.domain, self.label, self.known = domain, label, known
+    domain: Floats
+    label: Floats
+    known: Floats
 
 
 class _Network(nn.Module):
@@ -85,12 +87,12 @@ def _trained(x: Floats, sample: Sample, train: Ints, where: Ints) -> Answers:
         for rows in _batches(fitted):
             domain, label, h = network(inputs[rows])
             known = network.of_domain(label.detach(), h, d[rows])
-            risks = sum(
-                F.cross_entropy(logits, target, reduction="none")
-                for logits, target in ((domain, d[rows]), (label, y[rows]), (known, y[rows]))
-            )
+            tasks = ((domain, d[rows]), (label, y[rows]), (known, y[rows]))
+            risks = torch.stack(
+                [F.cross_entropy(logits, target, reduction="none") for logits, target in tasks]
+            ).sum(dim=0)
             optimizer.zero_grad()
-            (risks * weights[rows]).mean().backward()  # type: ignore[union-attr]
+            (risks * weights[rows]).mean().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         network.eval()
         with torch.no_grad():
@@ -111,8 +113,7 @@ def _trained(x: Floats, sample: Sample, train: Ints, where: Ints) -> Answers:
                 best = [min(pair) for pair in zip(losses, best, strict=True)]
         if waited == PATIENCE:
             break
-    domain, label, known = (F.log_softmax(each.double(), dim=-1).numpy() for each in answers)
-    return Answers(domain, label, known)
+    return Answers(*(F.log_softmax(each.double(), dim=-1).numpy() for each in answers))
 
 
 def _batches(rows: Tensor) -> Iterator[Tensor]:

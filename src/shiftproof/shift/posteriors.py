@@ -43,14 +43,16 @@ class Posteriors:
     """Log probabilities by classifiers that have not seen the sample, in the order of a Sample.
 
     `domain` [n, D] is log q(d|x), `label` [n, D, C] is log q(y|x,d) for every d, and
-    `mixed_label` [n, C] is log q(y|x); `panel` [c, n, C] are the answers of the single classifiers
-    of `panel.pooled` that it was combined from.
+    `mixed_label` [n, C] is log q(y|x).  Without the network, which takes long to fit again,
+    `panel` [c, n, C] are the answers of the classifiers of `panel.pooled`, and `home` [n, C] is
+    log q(y|x,d) at each sample's own domain.
     """
 
     domain: Floats
     label: Floats
     mixed_label: Floats
     panel: Floats
+    home: Floats
 
     def domain_given_label(self, y: Ints) -> Floats:
         """Return log q(d|x,y) ∝ q(d|x) q(y|x,d) at the labels y [n]: [n, D]."""
@@ -84,14 +86,15 @@ def posteriors(sample: Sample, *, seed: int, tick: Callable[[], None] = lambda: 
             answers.known,
         )
         tick()
-    every = np.concatenate(
-        [told, np.broadcast_to(label[:, :, None], (len(label), *told.shape[1:]))]
-    )
+    shape = (len(label), *told.shape[1:])
+    without = np.broadcast_to(label[:, :, None], shape)
     q_domain = combine(domain, of_domain, fold)
-    q_label = combine(every, of_label, fold)
+    q_label = combine(np.concatenate([told, without]), of_label, fold)
+    by_panel = combine(np.concatenate([told[:-1], without[:-1]]), of_label, fold)
     mixed = mixture(q_domain[:, None], q_label)
     q_mixed = combine(np.concatenate([label, mixed[None]]), of_label, fold)
-    return Posteriors(q_domain, q_label, q_mixed, label[:-1])
+    home = by_panel[np.arange(n), sample.d]
+    return Posteriors(q_domain, q_label, q_mixed, label[:-1], home)
 
 
 def combine(logs: Floats, task: Task, fold: Ints) -> Floats:
