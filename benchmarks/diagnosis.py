@@ -22,7 +22,10 @@ import pandas as pd  # type: ignore[import-untyped]
 import shiftproof
 from benchmarks.families import Family, family
 from benchmarks.reported import REPORTED
+from shiftproof.shift.advise import advise
+from shiftproof.shift.diagnose import diagnose
 from shiftproof.shift.interpretation import WORTH, kinds_of
+from shiftproof.shift.samples import collect, every_sample
 
 AMOUNTS = {
     "covariate": "domain_entropy",
@@ -68,7 +71,13 @@ def record_of(one: Family) -> dict[str, Any]:
     true = one.truth()
     x, y, d = one.draw(one.rows, 0)
     began, worked = time.perf_counter(), time.process_time()
-    report = shiftproof.diagnose(frame_of(x, y, d), label="label", domain="domain")
+    dataset = shiftproof.load(frame_of(x, y, d), label="label", domain="domain")
+    table = collect(dataset, every_sample(dataset, dataset.domain_names))
+    found = diagnose(
+        table.x, table.y, table.d, domains=table.domains, classes=table.classes,
+        features=table.features, seed=0, permutations=1, drops=False,
+    )  # fmt: skip
+    advice = advise(found)
     seconds = {"wall": time.perf_counter() - began, "cpu": time.process_time() - worked}
     return {
         "name": one.name,
@@ -81,15 +90,15 @@ def record_of(one: Family) -> dict[str, Any]:
         "gaps": one.missing is not None,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "truth": {name: round(value, 5) for name, value in true.items()},
-        "said": list(kinds_of(report.advice.findings)),
+        "said": list(kinds_of(advice.findings)),
         "true": list(true_kinds(true)),
-        "states": {each.shift: each.state for each in report.advice.findings},
+        "states": {each.shift: each.state for each in advice.findings},
         "estimates": {
             name: [round(v, 5) for v in (estimate.value, *estimate.interval)]
             for name in AMOUNTS
-            for estimate in [getattr(report.shifts, name)]
+            for estimate in [getattr(found.shift, name)]
         },
-        "advice": report.advice.choice.algorithm,
+        "advice": (advice.beside or advice.choice).algorithm,
     }
 
 

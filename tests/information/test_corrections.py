@@ -22,9 +22,8 @@ def test_the_millers_correction_leaves_no_bias():
     d = np.repeat([0, 1, 2], 30)
     plain, corrected = [], []
     for _ in range(400):
-        sample = checked(
-            rng.normal(size=90), rng.permutation(np.repeat(np.arange(5), 18)), d, False
-        )
+        values = rng.permutation(np.repeat(np.arange(5), 18))
+        sample = checked(rng.normal(size=90), values, d, False)
         ratio = information(sample.y, sample)
         value, _ = stratified_mean(ratio.values, sample)
         plain.append(value)

@@ -25,7 +25,7 @@ SYMBOLS = {
 
 
 def shift(reach=0.004, **there):
-    """Return estimates of what is there, and of zero for the rest; ``reach`` is their half width."""
+    """Return estimates of what is there, and of zero for the rest; `reach` is half a width."""
     estimates = {}
     for name, symbol in SYMBOLS.items():
         value = there.get(name, 0.0)

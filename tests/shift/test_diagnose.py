@@ -218,7 +218,7 @@ def test_covariate_shift_that_linear_classifiers_miss_is_not_called_concept_shif
     x = np.concatenate([signs + rng.normal(0, 0.1, signs.shape), rng.normal(size=(600, 11))], 1)
     found = diagnose(x, y, d, domains=NAMES[:2], classes=CLASSES, seed=0)
     truth = np.log(2) - entr([0.1, 0.9]).sum()
-    low, high = found.shift.covariate.interval
+    low, _ = found.shift.covariate.interval
     assert truth - 0.12 < low < truth
     assert found.shift.concept.interval[0] == 0
     assert states(found)["concept"] != "found"

@@ -18,7 +18,7 @@ def measured(x, y, d):
     return drops_of(sample, posteriors(sample, seed=0), DOMAINS, CLASSES, level=0.95)
 
 
-def domains(kind, n=200, seed=0):
+def domains(kind, n=120, seed=0):
     """Three domains; the last differs in the meaning of the input, in shares, or in place."""
     rng = np.random.default_rng(seed)
     d = np.repeat([0, 1, 2], n)

@@ -134,13 +134,15 @@ def diagnose(
     permutations: int = PERMUTATIONS,
     most: int = MOST_SAMPLES,
     model: ModelView | None = None,
+    drops: bool = True,
     progress: Progress = silent,
 ) -> Diagnosis:
     """Measure all shifts of features x [n, k], labels y [n] and domains d [n].
 
     Labels and domains are positions in `classes` and `domains`; those without a sample are
     left out.  Features without names are called by their position.  Of more than `most` samples
-    so many are measured, chosen by `seed` (see `localize.stratified`).
+    so many are measured, chosen by `seed` (see `localize.stratified`).  Without `drops`, held-out
+    domains are not predicted, which takes time.
     """
     table, labels, codes = as_table(x), np.asarray(y), np.asarray(d)
     names = tuple(features or (f"feature {i}" for i in range(table.shape[1])))
@@ -175,11 +177,9 @@ def diagnose(
     shift, found = measure(table, labels, codes)
     matched = match(table, codes, seed)
     tick()
-    drops = drops_of(sample, found, there, labelled, level=level)
     moving = moved_features(matched, names, there)
     left = [names[column] for column in varying(table)]
     moved = [left.index(each.name) for each in moving if each.p_value <= 1 - level]
-    trials = column_trials(sample, moved, left, level=level)
     tick()
     return Diagnosis(
         domains=there,
@@ -193,8 +193,8 @@ def diagnose(
         pairs=pairs_of(sample, found, matched, there),
         features=moving,
         moved_classes=moved_classes(sample, found, labelled),
-        drops=drops,
-        trials=trials,
+        drops=drops_of(sample, found, there, labelled, level=level) if drops else (),
+        trials=column_trials(sample, moved, left, level=level) if drops else (),
         model=_model_shift(model.take(kept), labels, codes, measure) if model else None,
     )
 
