@@ -12,7 +12,8 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     lines = asked.out.read_text().splitlines() if asked.out.exists() else []
     records = [json.loads(line) for line in lines]
-    known = {record["name"] for record in records}
-    wanted = [
-        lambda seed=seed: family(seed) for seed in range(asked.first, asked.first + asked.count)
-    ]
-    for make in (*REPORTED, *wanted):
-        one = make()
-        if one.name in known:
+    known = {record["made_by"] for record in records}
+    wanted: dict[str, Callable[[], Family]] = {f.__name__: f for f in REPORTED}
+    wanted |= {
+        f"family {seed}": partial(family, seed)
+        for seed in range(asked.first, asked.first + asked.count)
+    }
+    for made_by, make in wanted.items():
+        if made_by in known:
             continue
-        records.append(record_of(one))
+        records.append({"made_by": made_by, **record_of(make())})
         with open(asked.out, "a") as file:
             file.write(json.dumps(records[-1]) + "\n")
         print(line_of(records[-1]), file=sys.stderr, flush=True)
