@@ -39,8 +39,8 @@ TAILS: dict[str, Any] = {
 # Two more densities of mean 0 and variance 1, for domains that differ in their tails alone.
 SHAPES = (stats.norm(), stats.laplace(scale=np.sqrt(0.5)), stats.uniform(-np.sqrt(3), 12**0.5))
 RULES = ("linear", "radial", "product", "wave")
-TRUTH = 30_000
-TRIAL = 6_000
+TRUTH = 20_000
+TRIAL = 3_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,17 +32,26 @@ def normal_scores(x: Floats) -> Floats:
 def second_order(z: Floats) -> Floats:
     """Return z [n, k] with functions of second order, standardised.
 
-    Up to `SQUARED` columns these are all squares and products.  Of more, they are the squares,
-    three norms (the sum of absolute values, that of squares, the largest value), and the squares
-    of `PROJECTIONS` random projections.
+    Up to `SQUARED` columns these are all squares and products.  Of more, they are the squares and
+    the squares of `PROJECTIONS` random projections.  Then come three norms (the sum of absolute
+    values, that of squares, the largest value), and the absolute values: with the squares, they
+    show tails that differ at equal variance (the log ratio of a normal density to Laplace's is
+    linear in both).
     """
-    if z.shape[1] <= SQUARED:
-        return with_squares(z)
-    axes = np.random.default_rng(0).standard_normal((z.shape[1], PROJECTIONS))
-    squares = z**2
     size = np.abs(z)
-    norms = np.stack([size.sum(axis=1), squares.sum(axis=1), size.max(axis=1)], axis=1)
-    more = np.concatenate([squares, norms, (z @ axes) ** 2], axis=1)
-    spread = more.std(axis=0)
+    norms = np.stack([size.sum(axis=1), (z**2).sum(axis=1), size.max(axis=1)], axis=1)
+    if z.shape[1] <= SQUARED:
+        squares = with_squares(z)[:, z.shape[1] :]
+    else:
+        axes = np.random.default_rng(0).standard_normal((z.shape[1], PROJECTIONS))
+        squares = np.concatenate([z**2, (z @ axes) ** 2], axis=1)
+    return np.concatenate(
+        [z, _standardised(np.concatenate([squares, norms, size], axis=1))], axis=1
+    )
+
+
+def _standardised(x: Floats) -> Floats:
+    """Return the columns that vary, with mean 0 and variance 1."""
+    spread = x.std(axis=0)
     varies = spread > 1e-9
-    return np.concatenate([z, (more - more.mean(axis=0))[:, varies] / spread[varies]], axis=1)
+    return np.asarray((x - x.mean(axis=0))[:, varies] / spread[varies])
