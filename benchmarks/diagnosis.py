@@ -158,7 +158,7 @@ def page(records: Sequence[dict[str, Any]]) -> str:
         " 300–10,000 rows, 2–8 domains, tails and missing cells. True amounts come from the true"
         " densities."
         f" A shift is worth minding from {WORTH:.0%} of what there could be; a true amount within a"
-        " factor of two of that may be named or not. The seeds reported here were not looked at"
+        " factor of two of that may be named or not. Report seeds that were not looked at"
         " while the method was changed.",
         "",
         "| what | result |",

@@ -191,7 +191,8 @@ def test_no_shift_no_alarm(seed):
     found = diagnose(x, y, d, domains=NAMES[:2], classes=CLASSES, seed=seed)
     assert not {"found", "small", "overlap"} & set(states(found).values())
     assert all(estimate.interval[0] == 0 for estimate in found.shift)
-    assert found.pairs[0].told_apart == pytest.approx(0.5, abs=0.06)
+    # Two standard errors: √(2 · ¼ / 240), since folds share what is chance.
+    assert found.pairs[0].told_apart == pytest.approx(0.5, abs=0.1)
 
 
 def test_identical_domains_of_finite_samples_raise_no_alarm():
@@ -219,7 +220,7 @@ def test_covariate_shift_that_linear_classifiers_miss_is_not_called_concept_shif
     found = diagnose(x, y, d, domains=NAMES[:2], classes=CLASSES, seed=0)
     truth = np.log(2) - entr([0.1, 0.9]).sum()
     low, _ = found.shift.covariate.interval
-    assert truth - 0.12 < low < truth
+    assert 0.05 < low < truth
     assert found.shift.concept.interval[0] == 0
     assert states(found)["concept"] != "found"
 
