@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--backbone", default="tf_efficientnet_lite0", help="for images")
     parser.add_argument("--weights", default="pretrained", help="of the backbone: a file")
+    parser.add_argument("--skip", nargs="*", default=[], metavar="NAME:ALGORITHM")
     parser.add_argument("--out", type=Path, default=Path("results/tables.jsonl"))
     asked = parser.parse_args(arguments)
     images = {"freeze": True, "backbone": asked.backbone, "weights": asked.weights}
@@ -46,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for spec in asked.data:
             for algorithm in ALGORITHMS:
                 name = Path(spec.split(":")[0]).name.split(".")[0]
-                if (name, algorithm, seed) not in {_key(each) for each in done}:
+                skipped = f"{name}:{algorithm}" in asked.skip
+                if not skipped and (name, algorithm, seed) not in {_key(each) for each in done}:
                     done.append(_run(spec, name, algorithm, seed, images))
                     with open(asked.out, "a") as file:
                         file.write(json.dumps(done[-1]) + "\n")
@@ -98,7 +100,7 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
         f" (at most {MOST_HELD_OUT}, chosen at random once),"
         " then over seeds. Settings of all learners come from held-out training domains."
         " *Hindsight* is the best of the single learners on this table, chosen by the test domains:"
-        " no user could.",
+        " no user could. Means are over tables on which all were run.",
         "",
         "| table | seeds | " + " | ".join(ALGORITHMS) + " | hindsight | best − hindsight |",
         "|---|--:|" + "--:|" * (len(ALGORITHMS) + 2),
@@ -110,17 +112,20 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
         sign, scale = (-1, 1.0) if metric == "log_loss" else (1, 100.0)
         for table in tables:
             own = {a: _mean(outcomes, table, a, metric) for a in ALGORITHMS}
-            if any(value is None for value in own.values()):
-                continue
             values = {a: scale * v for a, v in own.items() if v is not None}
+            if "best" not in values or len(values) < 3:
+                continue
             for algorithm, value in values.items():
-                means.setdefault(metric, {}).setdefault(algorithm, []).append(value)
-            hindsight = max((values[a] for a in SINGLE), key=lambda value: sign * value)
+                if len(values) == len(ALGORITHMS):
+                    means.setdefault(metric, {}).setdefault(algorithm, []).append(value)
+            single = [value for algorithm, value in values.items() if algorithm != "best"]
+            hindsight = max(single, key=lambda value: sign * value)
             if metric in gaps:
                 gaps[metric].append(values["best"] - hindsight)
             seeds = len({each["seed"] for each in outcomes if each["data"] == table})
             digits = 3 if metric == "log_loss" else 1
-            shown = [f"{v:.{digits}f}" for v in (*values.values(), hindsight)]
+            shown = [f"{values[a]:.{digits}f}" if a in values else "–" for a in ALGORITHMS]
+            shown.append(f"{hindsight:.{digits}f}")
             shown.append(f"{values['best'] - hindsight:+.{digits}f}")
             lines.append(f"| {table}, {metric} | {seeds} | " + " | ".join(shown) + " |")
         if metric in means:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shiftproof.api.load import load as load
     from shiftproof.api.load_model import load_model as load_model
     from shiftproof.api.report import report as report
+    from shiftproof.api.study import study as study
     from shiftproof.api.sweep import sweep as sweep
     from shiftproof.api.train import train as train
     from shiftproof.api.train_each import train_each as train_each
@@ -42,7 +43,10 @@ if TYPE_CHECKING:
     from shiftproof.matching.pdm import pdm as pdm
     from shiftproof.sklearn import ShiftproofClassifier as ShiftproofClassifier
 
-_VERBS = ("diagnose", "expect", "load", "load_model", "report", "sweep", "train", "train_each")
+_VERBS = (
+    *("diagnose", "expect", "load", "load_model", "report", "study", "sweep"),
+    *("train", "train_each"),
+)
 _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
     name: module
     for module, names in {

@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 import shiftproof
-from shiftproof.api.train import default_algorithm, with_budget
+from shiftproof.api.train import with_budget
 from shiftproof.core.errors import InvalidValue
 from shiftproof.learners import best
 from shiftproof.learners.linear import LinearCandidate
@@ -34,11 +34,12 @@ def each(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return shiftproof.train_each(wards(), budget=0.3, out=out, **COLUMNS)
 
 
-def test_rows_get_best_and_images_automatic_strength():
-    assert default_algorithm(shiftproof.load(wards(), **COLUMNS)) == "best"
-    images = np.zeros((4, 1, 8, 8), dtype=np.float32)
-    loaded = shiftproof.load((images, np.arange(4) % 2, np.array(["a", "a", "b", "b"])))
-    assert default_algorithm(loaded) == "idm-auto"
+def test_rows_get_best_and_images_automatic_strength(each, tmp_path):
+    assert each.runs[0].config.algorithm == "best"
+    images = np.random.default_rng(0).random((24, 1, 8, 8)).astype(np.float32)
+    data = (images, np.arange(24) % 2, np.repeat(["a", "b", "c"], 8))
+    run = shiftproof.train(data, test_domains="c", steps=1, out=tmp_path, backbone="mlp")
+    assert run.config.algorithm == "idm-auto"
 
 
 def test_the_budget_is_shared_by_the_runs():

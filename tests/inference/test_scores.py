@@ -8,7 +8,7 @@ from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.inference.calibration_scores import fitted_intercept, fitted_slope
+from shiftproof.inference.calibration_scores import _maximum, fitted_intercept, fitted_slope
 from shiftproof.inference.scores import SCORES, checked_metric, row_losses, scores, worst_scores
 
 
@@ -60,6 +60,13 @@ def test_the_slope_is_that_of_a_logistic_regression() -> None:
     inverse = np.linalg.inv(design.T @ (design * (share * (1 - share))[:, None]))
     gradients = design.T @ (design * ((y - share) ** 2)[:, None])
     assert found.variance == pytest.approx((inverse @ gradients @ inverse)[0, 0], rel=1e-3)
+
+
+def test_a_flat_likelihood_ends_without_a_slope() -> None:
+    # Its curvature is so small that the inverse is infinite: steps would not be numbers.
+    design = np.zeros((4, 2, 2))
+    design[:, 1, 0], design[:, 1, 1] = 1.0, [1e-155, -1e-155, 1e-155, -1e-155]
+    assert _maximum(design, np.zeros((4, 2)), np.array([0, 0, 1, 1]), np.zeros(2)) is None
 
 
 @pytest.mark.parametrize("classes", [2, 4])

@@ -40,7 +40,7 @@ def test_matching_holds_up_where_a_feature_reverses_and_erm_does_not(shifted):
 
 def test_it_is_the_run_that_training_would_be(shifted, quick, tmp_path):
     x, y, domain = shifted
-    estimator = ShiftproofClassifier(**quick | {"random_state": 7}).fit(x, y, domain)
+    estimator = ShiftproofClassifier("idm", **quick | {"random_state": 7}).fit(x, y, domain)
     dataset = from_arrays(x, y, domain, name="X")
     config = configure(
         dataset,
@@ -123,7 +123,7 @@ def test_every_algorithm_fits_in_a_few_steps(easy, quick, name):
 
 def test_what_counts_steps_shrinks_with_them_unless_it_is_given(easy, quick):
     x, label, domain = easy
-    estimator = ShiftproofClassifier(**quick | {"steps": 100}).fit(x, label, domain)
+    estimator = ShiftproofClassifier("idm", **quick | {"steps": 100}).fit(x, label, domain)
     assert estimator.model_.config.hparams["gradient_warmup"] == 30  # 1500 · 100 / 5001
     assert estimator.model_.config.hparams["gradient_weight"] == 1e3
     given = quick["hparams"] | {"gradient_warmup": 7}
@@ -169,7 +169,7 @@ class TestRandomState:
 
 def test_a_second_fit_equals_the_first(easy, quick):
     x, label, domain = easy
-    estimator = ShiftproofClassifier(**quick).fit(x, label, domain)
+    estimator = ShiftproofClassifier("idm", **quick).fit(x, label, domain)
     first = estimator.predict_proba(x)
     estimator.fit(x[:80], 1 - label[:80], domain[:80])
     assert not np.array_equal(estimator.predict_proba(x), first)
@@ -236,7 +236,9 @@ class TestMistakes:
 
         def of(x=x, y=label, domain=domain, **change):
             with pytest.raises(ValueError) as failure:  # noqa: PT011
-                ShiftproofClassifier(**quick | change).fit(x, y, sample_domain=domain)
+                ShiftproofClassifier(**{"algorithm": "idm", **quick, **change}).fit(
+                    x, y, sample_domain=domain
+                )
             text = str(failure.value)
             assert "\n" not in text
             assert "--" not in text
@@ -257,7 +259,7 @@ class TestMistakes:
     def test_domains_of_another_number_of_samples(self, easy, quick):
         x, label, domain = easy
         with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[120, 119\]"):
-            ShiftproofClassifier(**quick).fit(x, label, domain[1:])
+            ShiftproofClassifier("idm", **quick).fit(x, label, domain[1:])
 
     @pytest.mark.parametrize("nothing", [None, np.nan, pd.NA])
     def test_a_sample_without_a_domain(self, message, easy, nothing):
@@ -312,7 +314,7 @@ class TestMistakes:
         x = x.copy()
         x[4, 1] = np.inf
         with pytest.raises(ValueError, match="Input X contains infinity"):
-            ShiftproofClassifier(**quick).fit(x, label, domain)
+            ShiftproofClassifier("idm", **quick).fit(x, label, domain)
 
     def test_a_rate_that_is_too_high(self, message):
         said = message(hparams={"lr": 1e3, "depth": 9, "hidden": 16, "batch_size": 16})
@@ -328,7 +330,7 @@ class TestMistakes:
 
     def test_a_fit_that_failed_leaves_it_not_fitted(self, easy, quick):
         x, label, _ = easy
-        estimator = ShiftproofClassifier(**quick)
+        estimator = ShiftproofClassifier("idm", **quick)
         with pytest.raises(ValueError, match="compares domains"):
             estimator.fit(x, label)
         with pytest.raises(NotFittedError):
@@ -340,7 +342,7 @@ def test_what_one_may_not_expect_is_a_warning_in_pythons_words(easy, quick):
     settings = quick | {"hparams": quick["hparams"] | {"batch_size": 64, "gradient_warmup": 100}}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ShiftproofClassifier(**settings).fit(x, label, domain)
+        ShiftproofClassifier("idm", **settings).fit(x, label, domain)
     said = sorted(str(warning.message) for warning in caught)
     assert said[0].startswith("a part of idm waits for step 100 and never acts in 20 steps")
     assert "lower `gradient_warmup`" in said[0]
@@ -352,7 +354,7 @@ def test_ctrl_c_interrupts(easy, quick, monkeypatch):
     x, label, domain = easy
     monkeypatch.setattr(Reporter, "record", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
-        ShiftproofClassifier(**quick).fit(x, label, domain)
+        ShiftproofClassifier("idm", **quick).fit(x, label, domain)
 
 
 def test_progress_is_printed_if_asked_for(easy, quick, capsys):
@@ -382,7 +384,29 @@ def test_what_is_unlike_anything_seen_is_not_typical(easy, quick):
 
 def test_pickled_it_predicts_the_same(easy, quick):
     x, label, domain = easy
-    estimator = ShiftproofClassifier(**quick).fit(x, label, domain)
+    estimator = ShiftproofClassifier("idm", **quick).fit(x, label, domain)
     again = pickle.loads(pickle.dumps(estimator))
     assert np.array_equal(again.predict_proba(x), estimator.predict_proba(x))
     assert again.get_params() == estimator.get_params()
+
+
+def test_by_default_rows_get_best_with_or_without_domains(easy):
+    x, label, domain = easy
+    for domains in (domain, None):
+        # So little time that the ensemble has one member.
+        estimator = ShiftproofClassifier(hparams={"budget": 1e-9}, device="cpu", random_state=0)
+        estimator.fit(x, label, domains)
+        config = estimator.model_.config
+        assert (config.algorithm, config.holdout) == ("best", 0)
+        assert estimator.algorithm is None
+        assert estimator.score(x, label) > 0.9
+
+
+def test_by_default_images_get_automatic_strength_which_needs_domains():
+    images = np.random.default_rng(0).random((12, 1, 8, 8))
+    labels, domains = np.arange(12) % 2, np.repeat(["a", "b"], 6)
+    small = {"steps": 1, "backbone": "mlp", "device": "cpu", "hparams": {"batch_size": 4}}
+    estimator = ShiftproofClassifier(**small).fit(images, labels, domains)
+    assert estimator.model_.config.algorithm == "idm-auto"
+    with pytest.raises(ValueError, match="idm-auto compares domains"):
+        ShiftproofClassifier(**small).fit(images, labels)

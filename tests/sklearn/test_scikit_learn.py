@@ -18,7 +18,7 @@ def routed():
 
 @pytest.fixture
 def estimator(quick, routed):
-    return ShiftproofClassifier(**quick).set_fit_request(sample_domain=True)
+    return ShiftproofClassifier("idm", **quick).set_fit_request(sample_domain=True)
 
 
 @pytest.mark.parametrize("before", [[], [StandardScaler()]])
@@ -36,7 +36,7 @@ def test_leave_one_domain_out(shifted, quick, estimator, before):
     for name in "ABCD":
         rest = domain != name
         scaled = StandardScaler().fit(x[rest]).transform(x) if before else x
-        model = ShiftproofClassifier(**quick).fit(scaled[rest], y[rest], domain[rest])
+        model = ShiftproofClassifier("idm", **quick).fit(scaled[rest], y[rest], domain[rest])
         expected.append(model.score(scaled[~rest], y[~rest]))
     assert scores.tolist() == expected
 
@@ -74,13 +74,13 @@ def test_in_a_pipeline(shifted, quick, estimator):
     x, y, domain = shifted
     pipeline = make_pipeline(StandardScaler(), estimator).fit(x, y, sample_domain=domain)
     by_hand = StandardScaler().fit(x)
-    expected = ShiftproofClassifier(**quick).fit(by_hand.transform(x), y, domain)
+    expected = ShiftproofClassifier("idm", **quick).fit(by_hand.transform(x), y, domain)
     assert np.array_equal(pipeline.predict_proba(x), expected.predict_proba(by_hand.transform(x)))
 
 
 def test_in_a_pipeline_without_routing(shifted, quick):
     x, y, domain = shifted
-    pipeline = make_pipeline(StandardScaler(), ShiftproofClassifier(**quick))
+    pipeline = make_pipeline(StandardScaler(), ShiftproofClassifier("idm", **quick))
     pipeline.fit(x, y, shiftproofclassifier__sample_domain=domain)
     assert pipeline[-1].domains_.tolist() == list("ABCD")
     with pytest.raises(ValueError, match="idm compares domains"):
@@ -90,4 +90,6 @@ def test_in_a_pipeline_without_routing(shifted, quick):
 def test_domains_that_were_not_asked_for_are_an_error(shifted, quick, routed):
     x, y, domain = shifted
     with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError, match="sample_domain"):
-        cross_val_score(ShiftproofClassifier(**quick), x, y, params={"sample_domain": domain})
+        cross_val_score(
+            ShiftproofClassifier("idm", **quick), x, y, params={"sample_domain": domain}
+        )

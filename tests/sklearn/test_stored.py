@@ -15,7 +15,7 @@ def fitted(easy, quick):
     x, label, domain = easy
     hparams = quick["hparams"] | {"gradient_weight": np.float64(10.0)}
     settings = quick | {"hparams": hparams, "selection": "ema"}
-    return ShiftproofClassifier(**settings).fit(x, np.array(["9", "10"])[label], domain)
+    return ShiftproofClassifier("idm", **settings).fit(x, np.array(["9", "10"])[label], domain)
 
 
 def test_what_is_loaded_is_what_was_saved(fitted, easy, tmp_path):
@@ -62,7 +62,7 @@ def test_names_of_columns_are_kept(easy, quick, tmp_path):
 
 def test_a_generator_is_written_as_the_seed_it_gave(easy, quick, tmp_path):
     x, label, domain = easy
-    estimator = ShiftproofClassifier(**quick | {"random_state": np.random.RandomState(1)})
+    estimator = ShiftproofClassifier("idm", **quick | {"random_state": np.random.RandomState(1)})
     estimator.fit(x, label, domain).save(tmp_path)
     again = ShiftproofClassifier.load(tmp_path, device="cpu")
     assert again.random_state == np.random.RandomState(1).randint(2**31 - 1)

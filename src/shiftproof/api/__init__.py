@@ -18,11 +18,22 @@ if TYPE_CHECKING:
     from shiftproof.api.load import load
     from shiftproof.api.load_model import load_model
     from shiftproof.api.report import report
+    from shiftproof.api.study import study
     from shiftproof.api.sweep import sweep
     from shiftproof.api.train import train
     from shiftproof.api.train_each import train_each
 
-__all__ = ["diagnose", "expect", "load", "load_model", "report", "sweep", "train", "train_each"]
+__all__ = [
+    "diagnose",
+    "expect",
+    "load",
+    "load_model",
+    "report",
+    "study",
+    "sweep",
+    "train",
+    "train_each",
+]
 
 _HOMES = {verb: f"{__name__}.{verb}" for verb in __all__}
 sys.modules[__name__].__class__ = LazyPackage

@@ -17,7 +17,12 @@ from shiftproof.data import DomainDataset
 from shiftproof.inference.model import MODEL, TrainedModel, trained_model
 from shiftproof.inference.scores import mean_scores, scores
 from shiftproof.models.weights import PRETRAINED
-from shiftproof.training.config import DEFAULT_EVALUATION, RunConfig, configure
+from shiftproof.training.config import (
+    DEFAULT_EVALUATION,
+    RunConfig,
+    configure,
+    default_algorithm,
+)
 from shiftproof.training.features import freeze as freeze_backbone
 from shiftproof.training.loop import RunResult, train as run
 from shiftproof.training.observers import CompositeObserver, Observer
@@ -166,7 +171,7 @@ def train(
         loading=loading,
     )
     if algorithm is None:
-        algorithm = default_algorithm(dataset)
+        algorithm = default_algorithm(images=len(dataset.input_shape) > 1)
     config = configure(
         dataset,
         algorithm,
@@ -237,11 +242,6 @@ def prepare(
         backbone = None
     observer.loaded(dataset)
     return dataset, given, backbone
-
-
-def default_algorithm(dataset: DomainDataset) -> str:
-    """Return `best` for rows of numbers, and IDM at automatic strength for images."""
-    return "best" if len(dataset.input_shape) == 1 else "idm-auto"
 
 
 def with_budget(

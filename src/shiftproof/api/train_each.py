@@ -16,7 +16,6 @@ from shiftproof.api.load import Data, LoadOptions, checked_seed
 from shiftproof.api.train import (
     TrainedRun,
     as_folder,
-    default_algorithm,
     folder_of,
     prepare,
     train,
@@ -24,7 +23,7 @@ from shiftproof.api.train import (
 )
 from shiftproof.inference.expected import Expected
 from shiftproof.inference.scores import mean_scores, worst_scores
-from shiftproof.training.config import DEFAULT_EVALUATION
+from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import HeldOutScore, held_out_score
 from shiftproof.training.observers import Observer
 from shiftproof.training.outputs import Outputs
@@ -152,7 +151,7 @@ def train_each(
         loading=loading,
     )
     if algorithm is None:
-        algorithm = default_algorithm(dataset)
+        algorithm = default_algorithm(images=len(dataset.input_shape) > 1)
     hparams = with_budget(hparams, algorithm, budget, len(dataset.domains))
     runs, scores = [], []
     for domain in dataset.domain_names:

@@ -24,6 +24,7 @@ from shiftproof.cli import (
     predict,
     report,
     reproduce,
+    study,
     sweep,
     train,
 )
@@ -45,6 +46,7 @@ app = typer.Typer(
     epilog="Example: [bold]shiftproof demo[/]",
 )
 app.command(epilog=demo.EXAMPLE)(demo.demo)
+app.command(epilog=study.EXAMPLE)(study.study)
 app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
 app.command(epilog=train.EXAMPLE)(train.train)
 app.command(epilog=expect.EXAMPLE)(expect.expect)

@@ -114,6 +114,8 @@ def _maximum(
             inverse = np.linalg.inv(curvature)
         except np.linalg.LinAlgError:
             return None
+        if not np.isfinite(inverse).all():
+            return None  # separated so far that the likelihood is flat to the last digit
         step = inverse @ gradient
         if abs(gradient @ step) < 1e-12 * len(codes):
             own = design[rows, codes] - mean

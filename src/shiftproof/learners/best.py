@@ -8,9 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shiftproof.core.space import hparam
+from shiftproof.learners.algorithms.auto_strength import ALPHA, PERMUTATIONS
 from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms.concept_test import (
+    HeldOut,
+    calibrated,
+    permutation_p,
+    welch_p,
+)
 from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.calibration import fit_temperature
+from shiftproof.learners.calibration import SMALLEST, fit_temperature
 from shiftproof.learners.candidate import Candidate, size_of
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
@@ -27,6 +34,10 @@ LEAST_WEIGHT = 0.01
 TREES = 100
 # What two cores do in a second, in seconds of one: not all that is done can be shared.
 SPEED_OF_TWO_CORES = 1.5
+# Why a candidate was not tried.
+NO_TIME = "for lack of time"
+NO_CONCEPT_SHIFT = "for lack of signs that the meaning of the inputs changes"
+TOO_FEW_DOMAINS = "for lack of a third training domain to judge it by"
 
 
 def portfolio(samples: Samples) -> list[Candidate]:
@@ -48,6 +59,7 @@ def portfolio(samples: Samples) -> list[Candidate]:
         ForestCandidate("forest, large leaves", (5,), TREES),
         ForestCandidate("extra trees", (5,), TREES, extra=True),
         NetworkCandidate(variants=stops(rows)),
+        NetworkCandidate("IDM networks", stops(rows), seeds=2, matched=True),
     ]
 
 
@@ -97,17 +109,41 @@ class Best(Exact):
     def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
         """Return the ensemble."""
         started = time.perf_counter()
-        chosen, left_out = planned(portfolio(samples), samples, self.hparams.budget)
+        chosen, too_long = planned(portfolio(samples), samples, self.hparams.budget)
+        left_out = {candidate.name: NO_TIME for candidate in too_long}
         judged: list[Judged] = []
         for place, candidate in enumerate(chosen):
             progress("judging candidates", place, len(chosen))
-            if judged and time.perf_counter() - started > self.hparams.budget:
-                left_out = [*chosen[place:], *left_out]
-                break
-            judged.append(judge(candidate, samples, seed))
+            late = judged and time.perf_counter() - started > self.hparams.budget
+            if reason := NO_TIME if late else not_called_for(candidate, judged, samples, seed):
+                left_out[candidate.name] = reason
+            else:
+                judged.append(judge(candidate, samples, seed))
         progress("judging candidates", len(chosen), len(chosen))
-        ensemble = combined(judged, samples, seed, progress)
-        return replace(ensemble, left_out=tuple(candidate.name for candidate in left_out))
+        return replace(combined(judged, samples, seed, progress), left_out=left_out)
+
+
+def not_called_for(
+    candidate: Candidate, judged: list[Judged], samples: Samples, seed: int
+) -> str | None:
+    """Return why a candidate need not be tried, if so.
+
+    Matching is tried where outputs do not mean the same in every training domain
+    (`algorithms.concept_test`): those of the best candidate so far, on held-out domains.
+    """
+    if not (isinstance(candidate, NetworkCandidate) and candidate.matched):
+        return None
+    names, domains = np.unique(samples.domain, return_inverse=True)
+    if len(names) < 3:
+        return TOO_FEW_DOMAINS
+    if not judged:
+        return None
+    first = min(judged, key=lambda one: one.scores.log_loss)
+    held_out = HeldOut(np.log(np.maximum(first.predicted, SMALLEST)), samples.y, domains)
+    t = calibrated(held_out).t
+    differ = welch_p(t, held_out) <= ALPHA
+    differ = differ and permutation_p(t, held_out, PERMUTATIONS, seed) <= ALPHA
+    return None if differ else NO_CONCEPT_SHIFT
 
 
 def combined(

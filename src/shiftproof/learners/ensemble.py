@@ -13,6 +13,7 @@ runs no code, and only the types of `TRUSTED` are allowed.
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from shiftproof.core.errors import CheckpointError
 from shiftproof.learners.calibration import tempered
+from shiftproof.learners.packed_forest import pack, unpack
 from shiftproof.learners.threads import threads_for
 
 # What scikit-learn's models hold that skops does not trust by itself.  None of them runs anything
@@ -108,13 +110,13 @@ class Member:
 class Ensemble:
     """Members whose weights sum to 1, for classes 0 … ``classes`` − 1.
 
-    ``left_out`` names candidates that the budget had no time for.
+    ``left_out`` names candidates that were not tried, with the reason.
     """
 
     members: tuple[Member, ...]
     classes: int
     temperature: float = 1.0
-    left_out: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Return class probabilities [n, classes] of raw rows [n, d]."""
@@ -143,7 +145,7 @@ class Ensemble:
                 "classes": self.classes,
                 "temperature": self.temperature,
                 "members": [
-                    {**about, "model": member.model}
+                    {**about, "model": pack(member.model)}
                     for about, member in zip(self.described(), self.members, strict=True)
                     if member.weight > 0
                 ],
@@ -155,7 +157,10 @@ class Ensemble:
         """Rebuild an ensemble; refuse anything that is not made of trusted types."""
         value = loaded(data)
         try:
-            members = tuple(Member(**member) for member in value["members"])
+            members = tuple(
+                Member(**{**member, "model": unpack(member["model"])})
+                for member in value["members"]
+            )
             return cls(members, int(value["classes"]), float(value["temperature"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error

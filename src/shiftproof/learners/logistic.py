@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize  # type: ignore[import-untyped]
-from scipy.special import expit, log_softmax, logsumexp, softmax  # type: ignore[import-untyped]
+from scipy.special import expit, log_softmax  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
 
@@ -116,60 +116,71 @@ def _extrapolated(solved: Sequence[tuple[float, np.ndarray]], alpha: float) -> n
 
 
 class _Problem:
-    """The sum of the objectives of several weightings, in the rotated basis."""
+    """The sum of the objectives of several weightings, in the rotated basis.
+
+    Parameters are [c, weightings, rank + 1], the last of which are the intercepts.  Logits are
+    [c, weightings, n]: sums over classes then run along whole rows of memory.
+    """
 
     def __init__(self, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> None:
         self.binary = classes == 2
         self.y = y
-        self.weights = weights.T  # [n, weightings]
-        self.targets = (y == 1)[:, None] if self.binary else y[:, None] == np.arange(classes)
+        self.weights = weights
+        self.targets = (y == 1)[None] if self.binary else np.arange(classes)[:, None] == y
         pooled = weights.mean(axis=0)
         self.centre = pooled @ x
         rotated, self.basis, variance = _rotate(x - self.centre, pooled)
-        share = pooled @ self.targets
+        share = self.targets @ pooled
         self.curvature = max(float((share * (1 - share)).mean()), 1e-3)
         self.variance = np.append(variance, 1.0)
         self.rows = np.column_stack([rotated, np.ones(len(x))])
-        self.shape = (self.rows.shape[1], len(weights), self.targets.shape[1])
+        self.shape = (len(self.targets), len(weights), self.rows.shape[1])
 
     def solve(self, start: np.ndarray, alpha: float, tolerance: float) -> np.ndarray:
-        """Return the parameters [rank + 1, weightings, c] at the minimum; the last are b."""
-        penalty = np.full(self.shape[0], alpha)
+        """Return the parameters at the minimum."""
+        penalty = np.full(self.shape[2], alpha)
         penalty[-1] = 0  # intercepts are free
         scale = 1 / np.sqrt(self.curvature * self.variance + penalty)
         rows = self.rows * scale
         penalty = penalty * scale**2
 
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            theta = flat.reshape(self.shape[0], -1)
-            logits = (rows @ theta).reshape(len(rows), *self.shape[1:])
+            theta = flat.reshape(-1, self.shape[2])
+            logits = (theta @ rows.T).reshape(*self.shape[:2], len(rows))
             risk, residual = self._risk(logits)
-            shrunk = penalty[:, None] * theta
-            slope = rows.T @ residual.reshape(len(rows), -1) + shrunk
+            shrunk = penalty * theta
+            slope = residual.reshape(-1, len(rows)) @ rows + shrunk
             return risk + float((shrunk * theta).sum()) / 2, slope.ravel()
 
         options = {"gtol": tolerance, "ftol": 0.0, "maxiter": 10_000, "maxfun": 20_000}
-        scaled = start / scale[:, None, None]
-        found = minimize(objective, scaled.ravel(), jac=True, method="L-BFGS-B", options=options)
-        theta: np.ndarray = found.x.reshape(self.shape) * scale[:, None, None]
+        scaled = (start / scale).ravel()
+        found = minimize(objective, scaled, jac=True, method="L-BFGS-B", options=options)
+        theta: np.ndarray = found.x.reshape(self.shape) * scale
         return theta
 
     def _risk(self, logits: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return Σ ω ℓ and its derivative by the logits [n, weightings, c]."""
+        """Return Σ ω ℓ and its derivative by the logits; the logits are overwritten."""
+        targets = self.targets[:, None, :]
         if self.binary:
-            losses = np.logaddexp(0, logits) - self.targets[:, :, None] * logits
+            losses = np.logaddexp(0, logits) - targets * logits
             predicted = expit(logits)
         else:
-            own = np.take_along_axis(logits, self.y[:, None, None], axis=2)
-            losses = logsumexp(logits, axis=2, keepdims=True) - own
-            predicted = softmax(logits, axis=2)
-        weights = self.weights[:, :, None]
-        return float((weights * losses).sum()), weights * (predicted - self.targets[:, None, :])
+            logits -= logits.max(axis=0)
+            own = np.take_along_axis(logits, self.y[None, None, :], axis=0)
+            predicted = np.exp(logits, out=logits)
+            total = predicted.sum(axis=0)
+            losses = np.log(total) - own
+            predicted /= total
+        risk = float((self.weights * losses).sum())
+        predicted -= targets
+        predicted *= self.weights
+        return risk, predicted
 
     def in_columns(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return coefficients [weightings, c, d] and intercepts [weightings, c]."""
-        coefficients = np.einsum("dr,rkc->kcd", self.basis, theta[:-1])
-        return coefficients, theta[-1] - coefficients @ self.centre
+        theta = theta.transpose(1, 0, 2)
+        coefficients = theta[:, :, :-1] @ self.basis.T
+        return coefficients, theta[:, :, -1] - coefficients @ self.centre
 
 
 def _rotate(x: np.ndarray, pooled: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -10,13 +10,16 @@ weights averaged over the steps (Shamir and Zhang, 2013),
 
 which take the place of a falling rate and can be read at any step: so held-out domains choose when
 to stop.  A classifier is the mean of the probabilities over seeds.
+
+Networks may also match their domains as IDM does (`learners.matched`).  Then every batch holds
+equally many rows of each domain.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,12 +29,15 @@ from torch.nn import functional
 
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
 from shiftproof.learners.encoding import encoder
+from shiftproof.learners.matched import MatchedProblems
 from shiftproof.learners.samples import Samples
 
 BATCH = 256
 # Adam's own rate, and AdamW's own decay.
 RATE, DECAY, BETAS = 1e-3, 1e-2, (0.9, 0.999)
 WARMUP = 20
+# Values that are sorted, matched and differentiated, on one core.
+SORTED_A_SECOND = 8e6
 ETA = 3
 
 
@@ -53,12 +59,16 @@ Layers = list[tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class NetworkCandidate(Candidate):
-    """An ensemble of small networks; the variants are numbers of steps."""
+    """An ensemble of small networks; the variants are numbers of steps.
+
+    ``matched`` networks match the gradients and representations of their domains.
+    """
 
     name: str = "networks"
     variants: Sequence[int] = stops(0)
     width: int = 64
     seeds: int = 4
+    matched: bool = False
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Train once and predict ``x`` after each number of steps."""
@@ -70,7 +80,9 @@ class NetworkCandidate(Candidate):
     def seconds(self, size: Size) -> float:
         """Three products forth and six back, in every step."""
         weights = self.width * (size.columns + self.width + size.outputs)
-        return 6 * max(self.variants) * BATCH * self.seeds * weights / OPERATIONS_A_SECOND
+        products = 6 * weights / OPERATIONS_A_SECOND
+        sorting = (self.width + 1) * (size.outputs + 1) / SORTED_A_SECOND if self.matched else 0.0
+        return max(self.variants) * BATCH * self.seeds * (products + sorting)
 
     def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
         """Predict all folds by networks that are trained together.
@@ -92,7 +104,7 @@ class NetworkCandidate(Candidate):
         from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
         ready = encoder(train, ranks=True).fit(train.x)
-        short = NetworkCandidate(self.name, (variant,), self.width, self.seeds)
+        short = replace(self, variants=(variant,))
         (layers,) = short._train(ready.transform(train.x), train, np.ones((1, len(train))), seed)
         return Pipeline([("encoder", ready), ("model", _voting(layers, train.classes))])
 
@@ -108,6 +120,9 @@ class NetworkCandidate(Candidate):
             self.seeds,
             self.variants,
             seed,
+            torch.from_numpy(np.unique(samples.domain, return_inverse=True)[1])
+            if self.matched
+            else None,
         )
 
 
@@ -119,12 +134,14 @@ def train_networks(
     seeds: int,
     stops: Sequence[int],
     seed: int,
+    domain: Tensor | None = None,
 ) -> list[Layers]:
     """Train ``seeds`` networks for each row of ``weights`` [problems, n]; return averages.
 
     x [n, d] and y [n] are the samples; ``sizes`` are those of the layers, from d to the classes.
-    Of each layer, weights [networks, in, out] and biases [networks, 1, out], after each number of
-    steps in ``stops``; networks of one problem stand together.
+    With ``domain`` [n], 0, 1, …, the domains of a problem, of which it uses all rows or none, are
+    matched.  Of each layer, weights [networks, in, out] and biases [networks, 1, out], after each
+    number of steps in ``stops``; networks of one problem stand together.
     """
     generator = torch.Generator().manual_seed(seed)
     networks = len(weights) * seeds
@@ -139,17 +156,26 @@ def train_networks(
     adam = _AdamW(parameters)
     shares = weights.repeat_interleave(seeds, dim=0)
     found: dict[int, Layers] = {}
-    order = torch.empty(0, dtype=torch.long)
+    groups = [torch.arange(len(x))]
+    matching = None
+    if domain is not None:
+        groups = [torch.nonzero(domain == own)[:, 0] for own in range(int(domain.max()) + 1)]
+        used = torch.stack([weights[:, rows].amax(dim=1) > 0 for rows in groups], dim=1)
+        matching = MatchedProblems(used, seeds)
+    size = max(min(BATCH, len(x)) // len(groups), 1)
+    batches = zip(*(_draws(rows, size, generator) for rows in groups), strict=True)
     for step in range(1, max(stops) + 1):
-        if len(order) < min(BATCH, len(x)):
-            order = torch.randperm(len(x), generator=generator)
-        batch, order = order[:BATCH], order[BATCH:]
-        logits = _logits(layers, x[batch])
+        batch = torch.cat(next(batches))
+        hidden, logits = _represented(layers, x[batch])
         labels = y[batch].expand(networks, -1)
         risks = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
         share = shares[:, batch]
         scale = share.sum(dim=1, keepdim=True).clamp(min=1)
-        total = (risks.view(networks, -1) * share / scale).sum()
+        risks = (risks.view(networks, -1) * share / scale).sum(dim=1)
+        total = risks.sum()
+        if matching is not None:
+            means = risks.view(-1, seeds).mean(dim=1)
+            total = total + matching(hidden, logits, y[batch], means)
         adam.step(torch.autograd.grad(total, parameters), RATE * min(1.0, step / WARMUP))
         for average, parameter in zip(averages, parameters, strict=True):
             average.lerp_(parameter.detach(), (ETA + 1) / (step + ETA))
@@ -181,15 +207,35 @@ class _AdamW:
             parameter.mul_(1 - rate * DECAY).addcdiv_(mean, size, value=-rate / first)
 
 
+def _draws(rows: Tensor, size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yield ``size`` of the rows again and again, in random order; fewer rows are repeated."""
+    order = rows[:0]
+    while True:
+        if len(order) < size:
+            passes = -(-size // len(rows))
+            order = torch.cat(
+                [rows[torch.randperm(len(rows), generator=generator)] for _ in range(passes)]
+            )
+        yield order[:size]
+        order = order[size:]
+
+
 def _logits(layers: Layers, x: Tensor) -> Tensor:
     """Return the outputs [networks, n, classes] of all networks for x [n, d]."""
+    return _represented(layers, x)[1]
+
+
+def _represented(layers: Layers, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what the last layer is given [networks, n, width], and its outputs."""
     first, bias = layers[0]
     networks, d, width = first.shape
     hidden = x @ first.transpose(0, 1).reshape(d, networks * width)
     hidden = hidden.view(len(x), networks, width).transpose(0, 1) + bias
-    for weight, bias in layers[1:]:
+    for weight, bias in layers[1:-1]:
         hidden = torch.baddbmm(bias, hidden.relu(), weight)
-    return hidden
+    hidden = hidden.relu()
+    weight, bias = layers[-1]
+    return hidden, torch.baddbmm(bias, hidden, weight)
 
 
 @torch.no_grad()

@@ -120,8 +120,11 @@ def members_table(runs: Sequence[RunResult]) -> Table | None:
     members = [member for record in records for member in record.get("members", ())]
     if len(members) <= len(records):
         return None  # single models
-    left_out = dict.fromkeys(name for record in records for name in record.get("left_out", ()))
-    missing = f" Left out for lack of time: {', '.join(left_out)}." if left_out else ""
+    left_out: dict[str, dict[str, None]] = {}
+    for record in records:
+        for name, reason in record.get("left_out", {}).items():
+            left_out.setdefault(reason, {})[name] = None
+    missing = "".join(f" Not tried, {why}: {', '.join(names)}." for why, names in left_out.items())
     table = Table(
         title="members of the ensemble",
         title_justify="left",

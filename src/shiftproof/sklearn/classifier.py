@@ -29,11 +29,14 @@ from shiftproof.sklearn.messages import Reporter, value_errors
 from shiftproof.sklearn.names import Names
 from shiftproof.sklearn.run import train_model
 from shiftproof.sklearn.stored import read_algorithm, read_fitted, stored_algorithm, write_fitted
+from shiftproof.training.config import default_algorithm
 
 # The name of the single domain if no domains are given.
 ONE_DOMAIN = "all"
-# Algorithms of this family do not compare domains, so they need none.
-WITHOUT_DOMAINS = "baseline"
+# Algorithms of these families do not compare domains, so they need none.
+WITHOUT_DOMAINS = ("baseline", "exact")
+# The kinds of inputs that are rows of columns.
+TABLES = {"table", "frame"}
 
 
 class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -52,6 +55,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     algorithm
         A name that `shiftproof algorithms` lists, or a scikit-learn classifier or pipeline of your
         own.  It gets a data frame's columns by their names, and the labels as texts; it is cloned.
+        By default `best` for tables and `idm-auto` for images, as in `shiftproof.train`.
     backbone
         The network; by default `mlp` for tables, `mnist-cnn` for images up to 64 pixels,
         `resnet18` for larger ones and `resnet50` for image files.  The last two start from
@@ -60,17 +64,18 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     hparams
         Hyper-parameters of the algorithm or the backbone that replace the published defaults.
     steps
-        Number of updates; each takes `batch_size` samples (64 of a table) from every domain.
-        The published defaults are for 5,001 steps.  Those that count steps, such as IDM's warm-up
-        of 1,500, are scaled to the number here (1,500 → 300 in 1,000 steps) unless `hparams` sets
-        them; `model_.config.hparams` holds the values used.
+        Number of updates of a network; each takes `batch_size` samples (64 of a table) from every
+        domain.  The published defaults are for 5,001 steps.  Those that count steps, such as IDM's
+        warm-up of 1,500, are scaled to the number here (1,500 → 300 in 1,000 steps) unless
+        `hparams` sets them; `model_.config.hparams` holds the values used.
     selection
         Which weights to predict with: the `last`; those with the lowest risk on the held-out parts
         of the training domains (`training-domain`); an exponential moving average (`ema`); or
         SWAD's average over the steps where that risk is low (`swad`).
     holdout
         The share of each domain to hold out of training.  It serves to select weights, to fill
-        `history_` and to tell how unusual an input is (`typicality`).  0 trains on all samples.
+        `history_` and to tell how unusual an input is (`typicality`).  0 trains on all samples.  By
+        default 0.2, and 0 for what is fitted at once, such as `best`.
     precision
         `fp32` or `bf16`.
     image_size, augment
@@ -104,13 +109,13 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def __init__(
         self,
-        algorithm: str | BaseEstimator = "idm",
+        algorithm: str | BaseEstimator | None = None,
         *,
         backbone: str | None = None,
         hparams: Mapping[str, object] | None = None,
         steps: int = 1000,
         selection: str = "last",
-        holdout: float = 0.2,
+        holdout: float | None = None,
         precision: str = "fp32",
         image_size: int = 224,
         augment: bool = True,
@@ -134,7 +139,8 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def fit(self, X: Any, y: Any, sample_domain: Any = None) -> Self:
         """Train on samples `X` with labels `y` and their domains `sample_domain`.
 
-        Without domains, only an algorithm that does not compare domains can be trained: `erm`.
+        Without domains, only what does not compare domains can be trained: `best` and all that is
+        fitted at once, which is then judged by random parts of the samples, and `erm`.
         """
         with value_errors():
             targets = validate_data(self, y=as_numpy(y))
@@ -147,10 +153,11 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                     f"`y` has only one class, {classes.texts[0]!r}, in all {len(targets)} samples;"
                     " a classifier needs at least two"
                 )
-            domains, where = self._domains(sample_domain, len(x))
+            algorithm = self._algorithm(kind)
+            domains, where = _domains(algorithm, sample_domain, len(x))
             check_consistent_length(x, where)
             view = {"image_size": self.image_size, "augment": self.augment}
-            name = self.algorithm if isinstance(self.algorithm, str) else title(self.algorithm)
+            name = algorithm if isinstance(algorithm, str) else title(algorithm)
             reporter = Reporter(name, self.steps, verbose=self.verbose)
             dataset = dataset_of(
                 kind,
@@ -161,7 +168,8 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 view=resolve(ImageView, "large-image", view, "option"),
                 progress=reporter.loading,
             )
-            model, history = train_model(self.get_params(deep=False), dataset, reporter)
+            params = {**self.get_params(deep=False), "algorithm": algorithm}
+            model, history = train_model(params, dataset, reporter)
         self._kind = kind
         self.classes_ = classes.values
         self.domains_ = None if sample_domain is None else domains.values
@@ -229,30 +237,15 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        own = None if isinstance(self.algorithm, str) else get_tags(self.algorithm)
-        tags.input_tags.allow_nan = own is None or own.input_tags.allow_nan
+        named = self.algorithm is None or isinstance(self.algorithm, str)
+        tags.input_tags.allow_nan = named or get_tags(self.algorithm).input_tags.allow_nan
         return tags
 
-    def _domains(self, sample_domain: Any, samples: int) -> tuple[Names, np.ndarray]:
-        """Return the domains, and the domain of each sample."""
-        named = isinstance(self.algorithm, str)  # an estimator of the user's needs no domains
-        compares = named and ALGORITHMS.get(self.algorithm).family != WITHOUT_DOMAINS
-        advice = '`algorithm="erm"` does not use domains'
-        if sample_domain is None:
-            if compares:
-                raise DataError(
-                    f"{self.algorithm} compares domains and needs the domain of each sample"
-                    " (hospital, camera, year), as in fit(X, y, sample_domain=hospitals);"
-                    f" without any, {advice}"
-                )
-            return Names.of([ONE_DOMAIN] * samples, "sample_domain")
-        domains, where = Names.of(as_numpy(sample_domain), "sample_domain")
-        if compares and len(domains.texts) == 1:
-            raise DataError(
-                f"{self.algorithm} compares domains, and all {len(where)} samples are from one,"
-                f" {domains.texts[0]!r}; give samples of at least two, or {advice}"
-            )
-        return domains, where
+    def _algorithm(self, kind: Kind) -> str | BaseEstimator:
+        """Return what to train: the parameter, or the default for this kind of inputs."""
+        if self.algorithm is None:
+            return default_algorithm(images=kind not in TABLES)
+        return self.algorithm
 
     def _validated(self, given: Any, *, reset: bool) -> tuple[Kind, Any]:
         """Return the kind of the inputs, and the validated inputs.
@@ -261,12 +254,11 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         kind, x = recognised(given)
         fitted = kind if reset else self._kind
-        tables = {"table", "frame"}
-        if kind != fitted and not {kind, fitted} <= tables:
+        if kind != fitted and not {kind, fitted} <= TABLES:
             raise DataError(
                 f"`X` is {KINDS[kind]}, but the estimator was fitted to {KINDS[fitted]}"
             )
-        if fitted not in tables:
+        if fitted not in TABLES:
             if reset:
                 for name in {"n_features_in_", "feature_names_in_"} & vars(self).keys():
                     delattr(self, name)
@@ -285,3 +277,27 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         with value_errors():
             _, x = self._validated(given, reset=False)
             return self.model_.predict(self.model_.form.read(x))
+
+
+def _domains(
+    algorithm: str | BaseEstimator, sample_domain: Any, samples: int
+) -> tuple[Names, np.ndarray]:
+    """Return the domains, and the domain of each sample."""
+    named = isinstance(algorithm, str)  # an estimator of the user's needs no domains
+    compares = named and ALGORITHMS.get(algorithm).family not in WITHOUT_DOMAINS
+    advice = '`algorithm="erm"` does not use domains'
+    if sample_domain is None:
+        if compares:
+            raise DataError(
+                f"{algorithm} compares domains and needs the domain of each sample"
+                " (hospital, camera, year), as in fit(X, y, sample_domain=hospitals);"
+                f" without any, {advice}"
+            )
+        return Names.of([ONE_DOMAIN] * samples, "sample_domain")
+    domains, where = Names.of(as_numpy(sample_domain), "sample_domain")
+    if compares and len(domains.texts) == 1:
+        raise DataError(
+            f"{algorithm} compares domains, and all {len(where)} samples are from one,"
+            f" {domains.texts[0]!r}; give samples of at least two, or {advice}"
+        )
+    return domains, where

@@ -15,10 +15,11 @@ from shiftproof.core.space import Regime, specs
 from shiftproof.data import DomainDataset
 from shiftproof.inference.model import TrainedModel, trained_model
 from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.learners.estimator import ESTIMATOR
 from shiftproof.sklearn.messages import Reporter
 from shiftproof.sweeps.presets import Preset
 from shiftproof.training.averaging import AVERAGES
-from shiftproof.training.config import RunConfig, configure
+from shiftproof.training.config import RunConfig, configure, default_holdout
 from shiftproof.training.loop import train
 from shiftproof.training.records import Record
 
@@ -61,7 +62,11 @@ def configuration(params: Mapping[str, Any], dataset: DomainDataset) -> RunConfi
         raise InvalidValue(f"`steps` must be a whole number, not {params['steps']!r}")
     steps = int(params["steps"])  # a search may give a NumPy integer, which JSON cannot hold
     average = SELECTIONS[params["selection"]]
-    held_out = min(int(len(domain) * params["holdout"]) for domain in dataset.domains)
+    holdout = params["holdout"]
+    if holdout is None:
+        named = isinstance(params["algorithm"], str)
+        holdout = default_holdout(ALGORITHMS.get(params["algorithm"] if named else ESTIMATOR))
+    held_out = min(int(len(domain) * holdout) for domain in dataset.domains)
     return configure(
         dataset,
         params["algorithm"],
@@ -74,7 +79,7 @@ def configuration(params: Mapping[str, Any], dataset: DomainDataset) -> RunConfi
         eval_every=min(dataset.eval_every, max(FEWEST_STEPS_BETWEEN, steps // EVALUATIONS)),
         # Without held-out samples there is no evaluation; selecting by it is then an error.
         evaluate=["train-out"] if held_out or AVERAGES[average].judges else [],
-        holdout=float(params["holdout"]),
+        holdout=float(holdout),
         seed=_seed(params["random_state"]),
         device=params["device"],
         precision=params["precision"],

@@ -51,15 +51,16 @@ def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]
 
 
 def stored_algorithm(algorithm: Any) -> Any:
-    """Return the parameter `algorithm` as JSON values: its name, or an estimator by skops."""
-    if isinstance(algorithm, str):
+    """Return the parameter `algorithm` as JSON values: its name, none, or an estimator by skops."""
+    if algorithm is None or isinstance(algorithm, str):
         return algorithm
     return {"skops": base64.b64encode(dumped(clone(algorithm))).decode()}
 
 
 def read_algorithm(value: Any) -> Any:
     """Rebuild what `stored_algorithm` returned."""
-    return value if isinstance(value, str) else loaded(base64.b64decode(value["skops"]))
+    named = value is None or isinstance(value, str)
+    return value if named else loaded(base64.b64decode(value["skops"]))
 
 
 def _plain(value: Any) -> Any:

@@ -149,6 +149,16 @@ class RunConfig:
         return resolve(declared, regime, _share(declared, hparams))
 
 
+def default_algorithm(*, images: bool) -> str:
+    """Return what is trained if nothing is named: IDM at automatic strength, or `best` for rows."""
+    return "idm-auto" if images else "best"
+
+
+def default_holdout(learner: type[Algorithm]) -> float:
+    """Return the share of each domain to hold out; what is fitted at once holds out domains."""
+    return 0.0 if learner.exact else 0.2
+
+
 def configure(
     dataset: DomainDataset,
     algorithm: Any,
@@ -194,7 +204,7 @@ def configure(
         raise InvalidValue(NEEDS_ONE)
     learner = ALGORITHMS.get(algorithm)
     if holdout is None:
-        holdout = 0.0 if learner.exact else 0.2
+        holdout = default_holdout(learner)
     if learner.exact:  # one step fits it, and no network is built
         if backbone is not None:
             raise InvalidValue(

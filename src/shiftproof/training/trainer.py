@@ -168,7 +168,7 @@ class Trainer:
             ensemble = self.algorithm.head.ensemble
             record["members"] = ensemble.described()
             if ensemble.left_out:
-                record["left_out"] = list(ensemble.left_out)
+                record["left_out"] = dict(ensemble.left_out)
         return record | self.average.described()
 
     def timings(self) -> dict[str, float]:

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from shiftproof.learners.algorithms.concept_test import (
     HeldOut,
     calibrated,
+    informed,
     permutation_p,
     welch,
     welch_p,
@@ -189,3 +190,27 @@ def test_one_logit_is_read_as_two():
     assert sample.logits.tolist() == [[0, 2], [0, -1]] * 2
     assert sample.labels.tolist() == [1, 0, 0, 0]
     assert sample.domains.tolist() == [0, 0, 1, 1]
+
+
+def answered(z: np.ndarray, y: np.ndarray, d: np.ndarray) -> HeldOut:
+    return HeldOut(np.stack([-z, z], axis=1), y, d)
+
+
+def test_answers_that_ignore_the_class_are_seldom_informed():
+    # Nine in ten answers are the commoner class, whatever the sample: 90% are right by chance.
+    rng = np.random.default_rng(0)
+    called = 0
+    for _ in range(2000):
+        y, d = (rng.random(200) < 0.9).astype(np.int64), np.zeros(200, dtype=np.int64)
+        called += informed(answered(rng.random(200) - 0.1, y, d), 0.05)
+    assert called <= binom.ppf(0.9999, 2000, 0.05)
+
+
+def test_informed_answers_are_so_in_every_domain():
+    rng = np.random.default_rng(0)
+    y, d = rng.integers(0, 2, 400), np.arange(400) % 2
+    right = np.where(rng.random(400) < 0.7, 2 * y - 1, 1 - 2 * y)
+    assert informed(answered(right, y, d), 0.0025)
+    assert not informed(answered(np.where(d == 1, right, 1), y, d), 0.0025)
+    # A domain with a single class does not count.
+    assert informed(answered(np.where(y > d, 1, right), np.where(d == 1, 1, y), d), 0.0025)

@@ -32,7 +32,9 @@ are kept, and the run ends with them.  H − R is the information in nats that t
 label: H is the risk of a guess by the class shares, R the risk of the calibrated outputs.  p is how
 well "it means the same in every domain" agrees with the samples; what the test rejects is not
 ordered by how small its p is.  The weights before matching take part, and those of a look that had
-run away do not.  So matching that gains nothing is undone.
+run away do not; nor do weights whose answers are no better than chance in some domain
+(`concept_test.informed`), for outputs that say nothing mean the same everywhere.  So matching that
+gains nothing is undone.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ from typing import Any
 from shiftproof.learners.algorithms.concept_test import (
     HeldOut,
     calibrated,
+    informed,
     permutation_p,
     welch_p,
 )
@@ -114,7 +117,7 @@ class AutoStrength:
             return Verdict.BACK
         if rejects:
             self.kappa = min(FACTOR * self.kappa, self.most)
-        if score <= self.score:
+        if score <= self.score or not informed(held_out, ALPHA / LOOKS):
             return Verdict.NOTHING
         self.score = score
         return Verdict.BEST

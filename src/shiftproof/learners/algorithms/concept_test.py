@@ -42,7 +42,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 from scipy.special import log_softmax  # type: ignore[import-untyped]
-from scipy.stats import f as f_distribution  # type: ignore[import-untyped]
+from scipy.stats import f as f_distribution, norm as normal  # type: ignore[import-untyped]
 from torch import Tensor
 
 Floats = NDArray[np.float64]
@@ -190,3 +190,26 @@ def permutation_p(t: Floats, held_out: HeldOut, permutations: int, seed: int) ->
         # Rounding differs with the order of the samples.
         at_least += int((found >= observed * (1 - 1e-9)).sum())
     return (1 + at_least) / (1 + permutations)
+
+
+def informed(held_out: HeldOut, level: float) -> bool:
+    """Whether the answers are better than chance in every domain, each tested at a level.
+
+    With r_k the share of the samples of class k that are answered by it, and c classes that occur,
+    the mean of r_k is 1/c for any answers that do not depend on the class.  Its variance is at most
+    Σ_k ¼ / n_k / c².
+    """
+    logits, labels, domains = held_out
+    quantile = float(normal.isf(level))
+    for domain in range(int(domains.max()) + 1):
+        own = domains == domain
+        count = np.bincount(labels[own], minlength=held_out.classes)
+        right = np.bincount(labels[own], logits[own].argmax(axis=1) == labels[own], len(count))
+        there = count > 0
+        if there.sum() < 2:
+            continue  # a domain of one class tells nothing
+        shares = right[there] / count[there]
+        spread = math.sqrt((0.25 / count[there]).sum()) / len(shares)
+        if shares.mean() - 1 / len(shares) <= quantile * spread:
+            return False
+    return True

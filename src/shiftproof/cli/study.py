@@ -1,0 +1,93 @@
+"""`shiftproof study`: one command from the data to a model, a page and what to expect."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shiftproof.cli import options
+from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.train import exit_unless_finished
+
+EXAMPLE = "Example: [bold]shiftproof study patients.csv --label ill --domain hospital[/]"
+
+
+def study(
+    data: options.Data,
+    algorithm: options.AlgorithmName = None,
+    hparam: options.Hparam = None,
+    budget: options.Budget = None,
+    steps: options.Steps = 5001,
+    seed: options.Seed = 0,
+    label: options.LabelColumn = None,
+    domain: options.DomainColumn = None,
+    image: options.ImageColumn = None,
+    drop: options.DropColumns = None,
+    categorical: options.CategoricalColumns = None,
+    image_size: options.ImageSize = None,
+    data_option: options.DataOption = None,
+    workers: options.Workers = None,
+    backbone: options.Backbone = None,
+    weights: options.Weights = None,
+    freeze: options.Freeze = False,
+    device: options.Device = "auto",
+    out: Annotated[
+        Path | None, option("Output", "Folder of the study; default one in runs/.")
+    ] = None,
+    no_open: Annotated[
+        bool, option("Output", "Do not open the page in a browser.", "--no-open")
+    ] = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Say what shifts and what to expect at the next domain, train a model, and write a page.
+
+    Each domain is held out in turn, and then a model is trained on all.  Run the same command again
+    to resume.
+    """
+    if not quiet:
+        typer.echo(f"reading {data}", err=True)  # before the imports, which take seconds
+
+    from rich.console import Console
+
+    from shiftproof import api
+    from shiftproof.cli.progress import ProgressBar
+    from shiftproof.reporting.forest import forest_table
+    from shiftproof.reporting.terminal import leave_one_out_table
+
+    settings: dict[str, Any] = {
+        "hparams": parse_assignments("--hparam", hparam),
+        "budget": budget,
+        "steps": steps,
+        "seed": seed,
+        "out": out,
+        "backbone": backbone,
+        "weights": weights,
+        "freeze": freeze,
+        "device": device,
+        "workers": workers,
+        "label": label,
+        "domain": domain,
+        "image": image,
+        "drop": drop or (),
+        "categorical": categorical or (),
+        "options": parse_assignments("--data-option", data_option),
+        "image_size": image_size,
+    }
+    with ProgressBar(quiet=quiet) as settings["observer"]:
+        found = api.study(data, algorithm, **settings)
+    if found.page is not None and found.final is not None:
+        console = Console()
+        print(found.diagnosis.to_text(console.width))
+        console.print(leave_one_out_table(found.held_out.runs[0].config, found.held_out.scores))
+        console.print(forest_table(found.held_out.expected))
+        print(found.answer)
+        print(f"The page is {found.page}")
+        print(f"The model, trained on all domains, is in {found.final.folder}; use it with")
+        print(f"  shiftproof predict {found.final.folder} NEW.csv")
+        if not no_open and sys.stdout.isatty():
+            webbrowser.open(found.page.resolve().as_uri())
+    exit_unless_finished(found.runs, each=True)

@@ -1,0 +1,82 @@
+"""IDM for many networks that are trained together: each matches the domains it is trained on.
+
+With Rⁱ and Gⁱ the representations and the gradients by the head of the samples of domain i
+(`learners.algorithms.idm`), a network's loss is its risk and
+
+    λ₁ PDM(G¹ … Gᵐ) + λ₂ PDM(R¹ … Rᵐ),
+
+where λ₁ and λ₂ make each penalty as large as the risk in the first batch: a strength that does not
+depend on the scale of either.  Whether it helps is for held-out domains to judge.  PDM treats every
+dimension alike, so networks side by side are matched in one call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from shiftproof.matching.pdm import pdm
+from shiftproof.models.risk import logit_residual
+
+
+@dataclass
+class _Group:
+    """Problems with equally many domains: which problems [p], and their domains [p, k].
+
+    `scales` [p] are the square roots of λ, by what is matched.
+    """
+
+    problems: Tensor
+    domains: Tensor
+    scales: dict[str, Tensor] = field(default_factory=dict)
+
+
+class MatchedProblems:
+    """The penalties of `seeds` networks for each of several problems.
+
+    `used` [problems, domains] says which domains a problem trains on; one that has a single domain
+    matches nothing.
+    """
+
+    def __init__(self, used: Tensor, seeds: int) -> None:
+        self.seeds, self.total = seeds, used.shape[1]
+        counts = used.sum(dim=1)
+        self.groups = []
+        for count in sorted(set(counts.tolist()) - {0, 1}):
+            problems = torch.nonzero(counts == count)[:, 0]
+            domains = torch.nonzero(used[problems])[:, 1].view(len(problems), count)
+            self.groups.append(_Group(problems, domains))
+
+    def __call__(self, hidden: Tensor, logits: Tensor, labels: Tensor, risks: Tensor) -> Tensor:
+        """Return the sum of all networks' penalties in a batch that holds the domains in order.
+
+        hidden [networks, domains · b, k] and logits [networks, domains · b, c], labels
+        [domains · b], and the mean risk of each problem, risks [problems].
+        """
+        residual = logit_residual(logits, labels.expand(len(logits), -1))
+        if residual.shape[-1] == 2:
+            residual = residual[..., 1:]  # that of the first class is its opposite
+        inputs = torch.cat([hidden, torch.ones_like(hidden[..., :1])], dim=-1)
+        gradients = (residual.unsqueeze(-1) * inputs.unsqueeze(-2)).flatten(-2)
+        penalty = hidden.new_zeros(())
+        for group in self.groups:
+            for name, points in (("gradients", gradients), ("representations", hidden)):
+                penalty = penalty + self._matched(group, name, points, risks.detach())
+        return penalty
+
+    def _matched(self, group: _Group, name: str, points: Tensor, risks: Tensor) -> Tensor:
+        split = points.view(
+            -1, self.seeds, self.total, points.shape[1] // self.total, points.shape[2]
+        )
+        own = split.transpose(1, 2)[group.problems[:, None], group.domains]  # [p, k, seeds, b, d]
+        own = own.permute(1, 3, 0, 2, 4)
+        if name not in group.scales:
+            first = torch.stack([pdm(own[:, :, place].flatten(2)) for place in range(own.shape[2])])
+            share = risks[group.problems] / first.detach()
+            group.scales[name] = torch.where(first > 0, share, torch.zeros_like(share)).sqrt()
+        scaled = own * group.scales[name][:, None, None]
+        # PDM is a mean over dimensions, here over those of all networks of the group.
+        penalty: Tensor = pdm(scaled.flatten(2)) * own.shape[2] * self.seeds
+        return penalty

@@ -1,0 +1,119 @@
+"""Forests as a few arrays: stored and read in a hundredth of a second.
+
+scikit-learn's forest is a list of trees, each with some twenty attributes, which take longer to
+store than the trees take to grow.  Of all of them, a prediction needs only where each split sends a
+row and the class shares in each leaf.  The rest (how many samples reached a node, and how mixed
+they were) is not stored.
+
+What is read is checked before it is used: scikit-learn follows children and columns without looking
+whether they exist.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+# In place of a child, in a leaf.
+LEAF = -1
+
+
+def pack(model: Any) -> Any:
+    """Return a copy of a pipeline, with arrays in place of the trees of its forest, if it has one.
+
+    Arrays of all trees are joined: of the nodes `left`, `right`, `feature`, `threshold` and
+    `missing_left`, of the leaves `shares` [leaves, c], and of the trees `nodes` and `depth`.
+    """
+    forest = _last(model)
+    grown = getattr(forest, "estimators_", None)
+    if not isinstance(grown, list) or not all(hasattr(one, "tree_") for one in grown):
+        return model
+    trees = [one.tree_ for one in grown]
+    joined = {
+        "left": np.concatenate([tree.children_left for tree in trees]),
+        "right": np.concatenate([tree.children_right for tree in trees]),
+        "feature": np.concatenate([tree.feature for tree in trees]),
+        "threshold": np.concatenate([tree.threshold for tree in trees]),
+        "missing_left": np.concatenate([tree.missing_go_to_left for tree in trees]),
+        "shares": np.concatenate([t.value[t.children_left == LEAF, 0] for t in trees]),
+        "nodes": np.array([tree.node_count for tree in trees]),
+        "depth": np.array([tree.max_depth for tree in trees]),
+    }
+    small = copy.copy(forest)
+    small.estimators_ = joined
+    return _with_last(model, small)
+
+
+def unpack(model: Any) -> Any:
+    """Return the model that `pack` was given, for predictions; ValueError if it is damaged."""
+    forest = _last(model)
+    joined = getattr(forest, "estimators_", None)
+    if not isinstance(joined, dict):
+        return model
+    from sklearn.tree._tree import NODE_DTYPE, Tree  # type: ignore[import-untyped]
+
+    columns, classes = int(forest.n_features_in_), int(forest.n_classes_)
+    _check(joined, columns, classes)
+    ends = np.cumsum(joined["nodes"])
+    leaf = joined["left"] == LEAF
+    before = np.concatenate([[0], np.cumsum(leaf)])
+    whole = copy.copy(forest)
+    whole.estimators_ = []
+    for start, end, depth in zip(ends - joined["nodes"], ends, joined["depth"], strict=True):
+        nodes = np.zeros(end - start, dtype=NODE_DTYPE)
+        nodes["left_child"] = joined["left"][start:end]
+        nodes["right_child"] = joined["right"][start:end]
+        nodes["feature"] = joined["feature"][start:end]
+        nodes["threshold"] = joined["threshold"][start:end]
+        nodes["missing_go_to_left"] = joined["missing_left"][start:end]
+        values = np.zeros((end - start, 1, classes))
+        values[leaf[start:end], 0] = joined["shares"][before[start] : before[end]]
+        tree = Tree(columns, np.array([classes], dtype=np.intp), 1)
+        tree.__setstate__(
+            {"max_depth": int(depth), "node_count": len(nodes), "nodes": nodes, "values": values}
+        )
+        grown = copy.copy(forest.estimator_)
+        grown.tree_, grown.n_outputs_, grown.n_classes_ = tree, 1, classes
+        grown.n_features_in_, grown.classes_ = columns, forest.classes_
+        whole.estimators_.append(grown)
+    return _with_last(model, whole)
+
+
+def _check(joined: dict[str, Any], columns: int, classes: int) -> None:
+    """Refuse trees in which a row could leave the arrays, or go on for ever."""
+    sizes = np.asarray(joined["nodes"])
+    total, leaf = int(sizes.sum()), joined["left"] == LEAF
+    own = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    size = np.repeat(sizes, sizes)
+    arrays = [joined[k] for k in ("left", "right", "feature", "threshold", "missing_left")]
+    sound = (
+        (sizes > 0).all()
+        and len(joined["depth"]) == len(sizes)
+        and all(array.shape == (total,) for array in arrays)
+        and joined["shares"].shape == (int(leaf.sum()), classes)
+        and (joined["right"][leaf] == LEAF).all()
+        # Children come after their parent, so that every row arrives in a leaf.
+        and all(
+            ((joined[side] > own) & (joined[side] < size))[~leaf].all()
+            for side in ("left", "right")
+        )
+        and ((joined["feature"] >= 0) & (joined["feature"] < columns))[~leaf].all()
+    )
+    if not sound:
+        raise ValueError("the trees of a forest are damaged")
+
+
+def _last(model: Any) -> Any:
+    steps = getattr(model, "steps", None)
+    return steps[-1][1] if steps else model
+
+
+def _with_last(model: Any, last: Any) -> Any:
+    """Return the pipeline with another last step; the given one stays as it is."""
+    if not hasattr(model, "steps"):
+        return last
+    changed = copy.copy(model)
+    changed.steps = [*model.steps[:-1], (model.steps[-1][0], last)]
+    return changed

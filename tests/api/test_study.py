@@ -1,0 +1,103 @@
+"""One call from the data to a model, what to expect of it, and a page."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import shiftproof
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.training.observers import Observer
+
+study_module = importlib.import_module("shiftproof.api.study")
+COLUMNS = {"label": "ill", "domain": "ward"}
+
+
+def wards(n: int = 120, names: str = "abc") -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    ill = rng.integers(0, 2, n)
+    ward = np.array(list(names))[np.arange(n) % len(names)]
+    return pd.DataFrame({"x": rng.normal(size=n) + 2 * ill, "ill": ill, "ward": ward})
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    out = tmp_path_factory.mktemp("study")
+    return shiftproof.study(wards(), "linear", out=out, **COLUMNS)
+
+
+def test_it_is_what_the_single_verbs_give(studied, tmp_path):
+    each = shiftproof.train_each(wards(), "linear", out=tmp_path / "each", **COLUMNS)
+    assert studied.held_out.scores == each.scores
+    final = shiftproof.train(wards(), "linear", out=tmp_path / "all", **COLUMNS)
+    new = studied.final.model.form.read(wards()[["x"]])
+    ours, theirs = (run.model.predict(new).probabilities for run in (studied.final, final))
+    assert (ours == theirs).all()
+    alone = shiftproof.diagnose(wards(), **COLUMNS)
+    assert studied.diagnosis.shifts == alone.shifts
+
+
+def test_the_folder_has_everything(studied):
+    folder = studied.folder
+    assert sorted(path.name for path in (folder / "held-out").iterdir()) == ["a", "b", "c"]
+    assert studied.final.config.test_domains == ()
+    assert shiftproof.load_model(folder / "model").domains == ("a", "b", "c")
+    assert json.loads((folder / "diagnosis.json").read_text())
+    page = studied.page.read_text()
+    assert studied.page == folder / "report.html"
+    assert 'id="shift-h"' in page
+
+
+def test_the_answer_has_the_expected_interval_and_the_commonest_class(studied):
+    expected = studied.held_out.expected.score("accuracy")
+    low, high = expected.interval
+    assert f"At the next ward expect {expected.mean:.0%} right" in studied.answer
+    assert f"between {low:.0%} and {high:.0%}" in studied.answer
+    assert "In all 3 held out in turn" in studied.answer
+
+
+@pytest.fixture
+def undiagnosed(studied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the diagnosis of the other study: it takes seconds, and is not what is tested."""
+    monkeypatch.setattr(study_module, "diagnose", lambda *_, **__: studied.diagnosis)
+
+
+@pytest.mark.usefixtures("undiagnosed")
+def test_it_resumes_after_an_interruption(tmp_path: Path):
+    class Impatient(Observer):
+        runs = 0
+
+        def begin(self, config: Any, step: int) -> None:
+            self.runs += 1
+            if self.runs == 2:
+                signal.raise_signal(signal.SIGINT)
+
+    settings = {"hparams": {"hidden": 4}, "steps": 3, "out": tmp_path, **COLUMNS}
+    stopped = shiftproof.study(wards(), "erm", observer=Impatient(), **settings)
+    assert (stopped.final, stopped.page) == (None, None)
+    assert [run.status for run in stopped.runs] == ["finished", "stopped"]
+    again = shiftproof.study(wards(), "erm", **settings)
+    assert [run.status for run in again.runs] == ["finished"] * 4
+    assert again.page is not None
+
+
+@pytest.mark.usefixtures("undiagnosed")
+def test_a_budget_is_shared_by_all_runs(tmp_path: Path):
+    found = shiftproof.study(wards(), budget=0.4, out=tmp_path, **COLUMNS)
+    assert [run.config.hparams["budget"] for run in found.runs] == pytest.approx([0.1] * 4)
+
+
+def test_mistakes_cost_no_training(tmp_path: Path):
+    with pytest.raises(DataError, match="has 2 domains, and a study holds out each in turn"):
+        shiftproof.study(wards(names="ab"), out=tmp_path / "two", **COLUMNS)
+    with pytest.raises(InvalidValue, match="`budget` must be a time"):
+        shiftproof.study(wards(), budget="soon", out=tmp_path / "soon", **COLUMNS)
+    assert not (tmp_path / "two").exists()
+    assert not (tmp_path / "soon").exists()

@@ -1,0 +1,97 @@
+"""Forests as arrays give the predictions of scikit-learn, and damaged ones are refused."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from shiftproof.core.errors import CheckpointError
+from shiftproof.learners.ensemble import Ensemble, Member, dumped
+from shiftproof.learners.packed_forest import pack, unpack
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 5))
+Y = RNG.integers(0, 3, 400)
+
+
+def grown(kind: Any = RandomForestClassifier, **settings: Any) -> Pipeline:
+    forest = kind(20, random_state=0, **settings)
+    return Pipeline([("scale", StandardScaler()), ("model", forest)]).fit(X, Y)
+
+
+def ensemble(model: Any) -> Ensemble:
+    return Ensemble((Member("forest", "1", 1.0, 0.0, 1.0, None, None, model),), 3)
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+def test_predictions_are_the_same_to_the_last_digit(kind):
+    model = grown(kind)
+    again = Ensemble.from_bytes(ensemble(model).to_bytes()).members[0].model
+    new = RNG.normal(size=(500, 5)) * 3
+    assert (again.predict_proba(new) == model.predict_proba(new)).all()
+    assert again.classes_.tolist() == [0, 1, 2]
+
+
+def test_missing_values_go_where_they_went_in_training():
+    gaps = np.where(RNG.random(X.shape) < 0.3, np.nan, X)
+    model = RandomForestClassifier(20, random_state=0).fit(gaps, Y)
+    assert (unpack(pack(model)).predict_proba(gaps) == model.predict_proba(gaps)).all()
+
+
+def test_packing_leaves_the_model_as_it_was():
+    model = grown()
+    pack(model)
+    assert len(model[-1].estimators_) == 20
+    other = LogisticRegression().fit(X, Y)
+    assert pack(other) is other
+    assert unpack(other) is other
+
+
+def test_counts_of_samples_are_not_stored():
+    again = unpack(pack(grown()))[-1].estimators_[0].tree_
+    assert not again.n_node_samples.any()
+    assert not again.impurity.any()
+
+
+def test_a_packed_forest_is_stored_several_times_as_fast():
+    model = grown()
+
+    def seconds(value: Any) -> float:
+        started = time.process_time()
+        dumped(value)
+        return time.process_time() - started
+
+    assert min(seconds(pack(model)) for _ in range(3)) < min(seconds(model) for _ in range(3)) / 2
+
+
+@pytest.mark.parametrize(
+    ("array", "place", "value"),
+    [
+        ("left", 0, 10**6),
+        ("left", 0, 0),
+        ("right", 0, -7),
+        ("feature", 0, 99),
+        ("feature", 0, -3),
+        ("nodes", 0, 10**6),
+        ("depth", None, np.array([3])),
+        ("shares", None, np.zeros((4, 3))),
+        ("threshold", None, np.zeros(3)),
+    ],
+)
+def test_damaged_trees_are_refused(array, place, value):
+    packed = pack(grown())
+    joined = packed[-1].estimators_
+    if place is None:
+        joined[array] = value
+    else:
+        joined[array] = joined[array].copy()
+        joined[array][place] = value
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        Ensemble.from_bytes(ensemble(packed).to_bytes())
