@@ -18,6 +18,8 @@ from shiftproof.reporting.diagnosis import (
     diagnosis_text,
 )
 from shiftproof.reporting.diagnosis_picture import check_picture, diagnosis_picture
+from shiftproof.reporting.diagnosis_tables import drops_table
+from shiftproof.reporting.page.shifts import diagnosis_blocks
 from shiftproof.shift.advise import advise
 from shiftproof.shift.diagnose import Diagnosis, ModelShift, Prediction
 from shiftproof.shift.drops import ColumnTrial, Drop, Loss, Points
@@ -141,6 +143,17 @@ def test_the_points_that_are_lost_come_largest_first():
     full = text_of(made(("north", "south", "west")))
     assert "north: AUROC loses 9.0 (8.0 to 10.0) points; class 'class 0' loses most" in full
     assert "without 'feature 0': 2.0 (1.0 to 3.0) points in held-out domains" in full
+
+
+def test_the_page_has_the_points_that_are_lost():
+    diagnosis = made(("north", "south", "west"))
+    found = diagnosis_json(diagnosis, advise(diagnosis), About("some data", "3 domains"))
+    table = drops_table(found)
+    assert [row.cells[0].text for row in table.rows][:1] == ["70.0"]
+    assert "9.0 (8.0 to 10.0)" in [cell.text for cell in table.rows[0].cells]
+    assert drops_table({**found, "drops": []}) is None
+    (block,) = [block for block in diagnosis_blocks(found) if block.heading == "Lost if held out"]
+    assert block.kind == "table"
 
 
 def test_what_differs_most_comes_first():
