@@ -11,10 +11,12 @@ import numpy as np
 from scipy.special import ndtri  # type: ignore[import-untyped]
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
-from shiftproof.information.experts import SQUARED, with_squares
+from shiftproof.information.experts import with_squares
 from shiftproof.information.sample import Floats
 
-# Random projections of more than `SQUARED` columns whose squares are used.
+# Up to this many columns, all their products are used (324 functions of 24 columns) …
+PRODUCTS = 24
+# … and of more, the squares of so many random projections.
 PROJECTIONS = 32
 
 
@@ -32,7 +34,7 @@ def normal_scores(x: Floats) -> Floats:
 def second_order(z: Floats) -> Floats:
     """Return z [n, k] with functions of second order, standardised.
 
-    Up to `SQUARED` columns these are all squares and products.  Of more, they are the squares and
+    Up to `PRODUCTS` columns these are all squares and products.  Of more, they are the squares and
     the squares of `PROJECTIONS` random projections.  Then come three norms (the sum of absolute
     values, that of squares, the largest value), and the absolute values: with the squares, they
     show tails that differ at equal variance (the log ratio of a normal density to Laplace's is
@@ -40,7 +42,7 @@ def second_order(z: Floats) -> Floats:
     """
     size = np.abs(z)
     norms = np.stack([size.sum(axis=1), (z**2).sum(axis=1), size.max(axis=1)], axis=1)
-    if z.shape[1] <= SQUARED:
+    if z.shape[1] <= PRODUCTS:
         squares = with_squares(z)[:, z.shape[1] :]
     else:
         axes = np.random.default_rng(0).standard_normal((z.shape[1], PROJECTIONS))

@@ -9,7 +9,7 @@
 | trees | steps and interactions, from `GROWN_FROM` rows |
 | network | the rest (`network`) |
 
-All but the first see normal scores, so that heavy tails hide nothing.
+Densities, trees and the network see normal scores, so that heavy tails hide nothing.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from shiftproof.shift.densities import Task, gaussian, marginals
 GROWN_FROM = 2_000
 # Trees see so many columns, and densities so many: the leading components of more.
 GROWN, LEADING = 32, 64
+# Squares and products are those of values up to so many standard deviations.
+FARTHEST = 4.0
 # Trees see so many quantiles of a column.
 LEVELS = 64
 # The variance of the log odds that a logistic regression expects before it has seen data.
@@ -61,7 +63,8 @@ class Views:
         return cls(
             np.asarray(x, dtype=np.float64),
             scores,
-            second_order(scores),
+            # Not of the scores: these stretch the noise within two clusters over the whole line.
+            second_order(np.clip(x, -FARTHEST, FARTHEST)),
             scores[:, :LEADING],
             # Few distinct values: scikit-learn is slow at finding bins for weighted rows.
             np.floor(LEVELS * ndtr(scores[:, :GROWN])),
