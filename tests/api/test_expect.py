@@ -17,7 +17,7 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.inference.conformal import score_threshold
 from shiftproof.inference.expected import Comparison, Expected, sentences
 from shiftproof.inference.meta_analysis import predictive
-from shiftproof.inference.scores import EXPECTED
+from shiftproof.learners.scores import EXPECTED
 from shiftproof.reporting.forest import WIDTH, bar
 from shiftproof.training.outputs import Outputs
 
@@ -214,3 +214,86 @@ def test_predict_adds_sets(
     assert "sets of 0.9 need 9 held-out domains, and there are 6" in error
     code, _, error = shiftproof(*asked, "--sets", "0.9")
     assert (code, error) == (2, "error: --sets and --expected go together\n")
+
+
+def test_train_says_the_probability_of_falling_short(
+    six: pd.DataFrame, tmp_path: Path, shiftproof: Callable[..., tuple[int, str, str]]
+) -> None:
+    six.to_csv(tmp_path / "six.csv", index=False)
+    same = [tmp_path / "six.csv", "-a", "linear", "--label", "ill", "--domain", "ward", "--quiet"]
+    same += ["--test-domain", "each", "--out", tmp_path / "runs"]
+    same += ["--metric", "auroc", "--at-least", "0.7"]
+    _, text, _ = shiftproof("train", *same)
+    assert "auroc to expect at the next domain" in text
+    assert "probability that the next domain is below 0.7" in " ".join(text.split())
+    stored = json.loads(shiftproof("train", *same, "--json")[1])
+    assert stored["metric"] == "auroc"
+    expected = stored["expected"]["auroc"]
+    assert {"mean", "low", "high", "level", "tau", "domains"} <= set(expected)
+    assert expected["domains"] == 6
+    assert set(stored["expected"]) == {*EXPECTED}
+    again = json.loads(
+        shiftproof("expect", tmp_path / "runs", "--metric", "auroc", "--at-least", "0.7", "--json")[
+            1
+        ]
+    )
+    assert again["at_least"] == stored["at_least"]
+    assert again["expected"] == stored["expected"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--at-least", "0.7"], "--at-least needs --test-domain each"),
+        (["--test-domain", "each", "--at-least", "7"], "--at-least must be between 0 and 1, not 7"),
+        (["--metric", "auc"], "--metric 'auc' is unknown; did you mean 'auroc'?"),
+    ],
+)
+def test_mistakes_with_the_metric_and_the_threshold(
+    options: list[str],
+    message: str,
+    table: Path,
+    shiftproof: Callable[..., tuple[int, str, str]],
+) -> None:
+    asked = ["train", table, "-a", "linear", "--label", "ill", "--domain", "ward", *options]
+    code, _, error = shiftproof(*asked)
+    assert code == 2
+    assert error.startswith(f"error: {message}")
+
+
+def test_best_is_trained_for_the_metric_and_its_runs_show_it(
+    six: pd.DataFrame, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"budget": 1e-3, "out": tmp_path, **COLUMNS}
+    each = shiftproof.train_each(six, "best", metric="auroc", **settings)
+    assert {run.config.hparams["metric"] for run in each.runs} == {"auroc"}
+    assert each.metric == each.expected.metric == shiftproof.expect(each).metric == "auroc"
+    assert each.classes == ("0", "1")
+    page = shiftproof.report(tmp_path).page()
+    assert "Expect auroc" in page
+    assert "Expect log loss" in shiftproof.report(tmp_path, metric="log_loss").page()
+    with pytest.raises(InvalidValue, match="`metric` and `hparams` give metric twice"):
+        shiftproof.train(six, "best", metric="f1", hparams={"metric": "f1"}, **COLUMNS)
+    with pytest.raises(InvalidValue, match="`metric` 'auc' is unknown"):
+        shiftproof.train_each("no-such-file.csv", metric="auc")
+
+
+def test_other_classes_than_the_model_has_are_refused(
+    six: pd.DataFrame, each: Any, tmp_path: Path, shiftproof: Callable[..., tuple[int, str, str]]
+) -> None:
+    """As many classes, but other ones: comparing them would be silent nonsense."""
+    renamed = six[six.ward.isin(["a", "b", "c"])].assign(
+        ill=lambda own: own.ill.map({0: "x", 1: "y"})
+    )
+    other = shiftproof_train_each(renamed, tmp_path / "other")
+    site = tmp_path / "site.csv"
+    six[six.ward == "a"].to_csv(site, index=False)
+    code, _, error = shiftproof(
+        "evaluate", each.runs[0].folder, site, "--expected", other.runs[0].folder.parent
+    )
+    assert code == 2
+    assert "the held-out runs have the classes 'x', 'y', and the model '0', '1'" in error
+
+
+def shiftproof_train_each(frame: pd.DataFrame, out: Path) -> Any:
+    return shiftproof.train_each(frame, "linear", out=out, **COLUMNS)

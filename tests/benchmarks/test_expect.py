@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.expect import main, outcomes
+from benchmarks.expect_simulated import Method, simulate
 from shiftproof.inference.meta_analysis import predictive
 
 
@@ -21,7 +22,9 @@ def table(figures: list[float], variance: float = 0.01) -> dict[str, Any]:
         }
         for i, figure in enumerate(figures)
     ]  # fmt: skip
-    return {"data": "made", "algorithm": "linear", "domains": domains}
+    return {
+        "data": "made", "algorithm": "linear", "classes": 2, "nested": False, "domains": domains,
+    }  # fmt: skip
 
 
 def test_the_last_domain_is_judged_by_the_others() -> None:
@@ -45,5 +48,27 @@ def test_the_page_is_written_from_what_is_kept(tmp_path: Path) -> None:
     kept.write_text(json.dumps(made) + "\n")
     assert main(["--out", str(kept)]) == 0
     page = (tmp_path / "expect.md").read_text()
-    assert "| made, linear | 4 | 100.0%" in page
-    assert "| made, linear | 4 | 90.0% | 90.0% | 1.50 |" in page
+    assert "| made, linear † | 4 | 100.0%" in page
+    assert "| made, linear † | 4 | 2 | no | 90.0% | 90.0% | 1.50 |" in page
+    assert "Simulated" not in page
+
+
+def test_the_other_domains_are_scored_without_the_next_one() -> None:
+    """Where pairs were held out, their scores count, not those of models that saw the next one."""
+    made = table([1.0, 1.2, 0.9, 1.1])
+    nested = [[0.5, figure, 0.01] for figure in (2.0, 2.2, 2.1)]
+    made["domains"][0]["others"] = {str(i): {"auroc": own} for i, own in enumerate(nested)}
+    found = outcomes(made, "auroc")["prediction interval"]
+    low, high = predictive(np.array([2.0, 2.2, 2.1]), np.full(3, 0.01)).interval(0.95, 0.01)
+    assert found[0].width == pytest.approx(1 / (1 + np.exp(-high)) - 1 / (1 + np.exp(-low)))
+    assert found[1].width != pytest.approx(found[0].width)
+
+
+def test_simulated_coverage_of_a_known_interval() -> None:
+    """An interval that holds everything, or nothing; and one of a known coverage."""
+    never = Method(lambda y, v: (0.0, 1.0), lambda y, v, value: False)
+    assert simulate(never, 3, 0.5, 20, 0) == (0.0, 1.0)
+    normal = Method(lambda y, v: (-1.0, 1.0), lambda y, v, value: abs(value) < 0.5)
+    coverage, width = simulate(normal, 3, 0.5, 4000, 0)
+    assert coverage == pytest.approx(0.6827, abs=0.025)
+    assert width == 2

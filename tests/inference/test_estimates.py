@@ -12,8 +12,8 @@ from shiftproof.inference.estimates import (
     estimates,
     scale_of,
 )
-from shiftproof.inference.scores import SCORES
-from tests.inference.test_scores import sample
+from shiftproof.learners.scores import SCORES
+from tests.learners.test_scores import sample
 
 
 def test_delong_by_its_definition() -> None:

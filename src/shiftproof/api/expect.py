@@ -11,6 +11,7 @@ from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.inference.estimates import LEVEL
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected
+from shiftproof.inference.model import stored_classes
 from shiftproof.training.outputs import HELD_OUT, Outputs, load_outputs
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def expect(
     data: Data | LeaveOneOut,
     algorithm: str | BaseEstimator | None = None,
     *,
-    metric: str = DEFAULT_METRIC,
+    metric: str | None = None,
     at_least: float | None = None,
     level: float = LEVEL,
     **training: Any,
@@ -35,23 +36,30 @@ def expect(
     Args:
         data: what `load` takes; or what `train_each` returned; or the folder that its runs are in.
         algorithm: as in `train`.
-        metric: the score to show: accuracy, balanced_accuracy, auroc, average_precision, f1,
-            log_loss, brier, calibration_slope, calibration_intercept or calibration_error.
+        metric: the score to show: accuracy (the default), balanced_accuracy, auroc,
+            average_precision, f1, log_loss, brier, calibration_slope, calibration_intercept or
+            calibration_error.  If models are trained here, `best` optimises it (see `train`).
         at_least: a threshold of `metric`; `probability_worse` then says how probable it is that
             the next domain is worse.
         level: probability of the intervals.
         training: the other keywords are those of `train_each`.
     """
-    Expected({}, metric, level, at_least)  # a wrong setting must not cost a training
+    trained = data.metric if isinstance(data, LeaveOneOut) else DEFAULT_METRIC
+    shown = metric or trained
+    Expected({}, shown, level, at_least)  # a wrong setting must not cost a training
     outputs = {} if isinstance(data, LeaveOneOut) else runs_in(data)
     if (isinstance(data, LeaveOneOut) or outputs) and (algorithm is not None or training):
         raise InvalidValue("`data` has finished runs, which take no `algorithm` and no settings")
-    if not outputs:
-        each = data if isinstance(data, LeaveOneOut) else train_each(data, algorithm, **training)
-        if each.status != "finished":
-            raise DataError(f"not all runs have finished: they {each.status}; call again to resume")
-        outputs = each.outputs
-    return Expected(outputs, metric, level, at_least)
+    if outputs:
+        return Expected(outputs, shown, level, at_least, classes_in(data))
+    each = (
+        data
+        if isinstance(data, LeaveOneOut)
+        else train_each(data, algorithm, metric=metric, **training)
+    )
+    if each.status != "finished":
+        raise DataError(f"not all runs have finished: they {each.status}; call again to resume")
+    return Expected(each.outputs, shown, level, at_least, each.classes)
 
 
 def runs_in(data: Data) -> dict[str, Outputs]:
@@ -60,7 +68,7 @@ def runs_in(data: Data) -> dict[str, Outputs]:
     if not isinstance(data, str | os.PathLike):
         return found
     folder = Path(data).expanduser()
-    for path in sorted(folder.glob(f"*/{HELD_OUT}")):
+    for path in _files(folder):
         for domain, own in load_outputs(path.parent).items():
             if domain in found:
                 raise DataError(
@@ -69,6 +77,20 @@ def runs_in(data: Data) -> dict[str, Outputs]:
                 )
             found[domain] = own
     return found
+
+
+def classes_in(data: Data) -> tuple[str, ...]:
+    """Return the names of the classes of the runs in a folder."""
+    folder = Path(str(data)).expanduser()
+    found = {stored_classes(path.parent): path.parent for path in _files(folder)}
+    if len(found) > 1:
+        first, second, *_ = found.values()
+        raise DataError(f"{first} and {second} have different classes; give the runs of one task")
+    return next(iter(found))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*/{HELD_OUT}"))
 
 
 def finished_runs(folder: Path) -> Path:

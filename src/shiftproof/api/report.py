@@ -10,8 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shiftproof.api.held_out_runs import held_out_runs
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.files import read_json, write_atomically
+from shiftproof.learners.scores import checked_metric
 from shiftproof.reporting.diagnosis import read_diagnosis
 from shiftproof.reporting.formats import (
     accuracies_as_csv,
@@ -54,7 +56,8 @@ class Report:
 
     ``results`` has one entry a selector.  ``baseline`` is the algorithm that the others are
     compared with, and ``paths`` say where the runs were read.  ``notes`` say what was odd about
-    their files, such as several attempts at a run in one log.
+    their files, such as several attempts at a run in one log.  ``metric`` is the score that the
+    page shows first of held-out domains.
     """
 
     runs: tuple[RunOutcome, ...]
@@ -62,6 +65,7 @@ class Report:
     baseline: str = "erm"
     paths: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
+    metric: str | None = None
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
@@ -115,6 +119,7 @@ class Report:
             [read_json(path) for path in settings if path.is_file()],
             [read_diagnosis(p) for f in folders for p in sorted(f.rglob("diagnosis.json"))],
             notes=self.notes,
+            held_out=held_out_runs(self.runs, self.metric),
         )
         return results_page(self.runs, self.results, self.baseline, source)
 
@@ -192,6 +197,7 @@ def report(
     selection: str | Sequence[str] | None = None,
     baseline: str | None = None,
     as_domainbed: bool = False,
+    metric: str | None = None,
 ) -> Report:
     """Read the runs of sweeps, of `train` or of DomainBed, and select among them.
 
@@ -202,7 +208,11 @@ def report(
         baseline: the algorithm to compare with; by default erm.
         as_domainbed: select also among runs that diverged or have not ended, and pool all records
             of a run, of several attempts or folders, as DomainBed's tool does.
+        metric: the score that a page shows first of runs of `train_each`, as in `expect`; by
+            default what they were optimised for, or the accuracy.
     """
+    if metric is not None:
+        checked_metric(metric)
     if not folders:
         raise InvalidValue("`folders` must name at least one folder or file")
     paths = tuple(map(Path, folders))
@@ -228,7 +238,8 @@ def report(
         results = [f for f in results if f.selector.name != LAST_RESORT] or results
     if shows_combined:
         results.append(combined_results(combined, runs))
-    return Report(tuple(runs), tuple(results), baseline or "erm", paths, tuple(run_notes(runs)))
+    notes = tuple(run_notes(runs))
+    return Report(tuple(runs), tuple(results), baseline or "erm", paths, notes, metric)
 
 
 def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:

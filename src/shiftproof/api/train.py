@@ -15,7 +15,7 @@ from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data import DomainDataset
 from shiftproof.inference.model import MODEL, TrainedModel, trained_model
-from shiftproof.inference.scores import mean_scores, scores
+from shiftproof.learners.scores import checked_metric, mean_scores, scores
 from shiftproof.models.weights import PRETRAINED
 from shiftproof.training.config import (
     DEFAULT_EVALUATION,
@@ -96,6 +96,7 @@ def train(
     test_domains: str | Sequence[str] = (),
     hparams: Mapping[str, object] | None = None,
     budget: str | float | None = None,
+    metric: str | None = None,
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -129,6 +130,10 @@ def train(
         hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults.
         budget: time for `best` to try candidates in: seconds, or like 30s, 5m or 1h.  By default
             5m, or 30s for each domain held out if that is more.
+        metric: what `best` optimises: settings are chosen by this score on held-out training
+            domains, and the weights of the ensemble by log loss unless equal ones, or a single
+            member, do better by it there; by default the log loss.  Other algorithms ignore it.
+            It is one of the scores of `expect`.
         steps: number of updates.
         seed: seed of starting weights, batches and noise.
         data_seed: seed of generated data and of the splits; `seed` by default.
@@ -177,7 +182,7 @@ def train(
         algorithm,
         test_domains=names(test_domains),
         backbone=backbone,
-        hparams=with_budget(hparams, algorithm, budget),
+        hparams=with_metric(with_budget(hparams, algorithm, budget), algorithm, metric),
         steps=steps,
         eval_every=eval_every,
         evaluate=names(evaluate),
@@ -261,6 +266,20 @@ def with_budget(
     elif "budget" in hparams:
         raise InvalidValue("`budget` and `hparams` give budget twice")
     return {**hparams, "budget": seconds_of(budget, "budget") / runs}
+
+
+def with_metric(
+    hparams: Mapping[str, object], algorithm: str | BaseEstimator, metric: str | None
+) -> Mapping[str, object]:
+    """Return the hyper-parameters with the score that `best` optimises; others have none."""
+    if metric is None:
+        return hparams
+    checked_metric(metric)
+    if not (isinstance(algorithm, str) and algorithm == "best"):
+        return hparams
+    if "metric" in hparams:
+        raise InvalidValue("`metric` and `hparams` give metric twice")
+    return {**hparams, "metric": metric}
 
 
 def folder_of(out: str | os.PathLike[str] | None) -> Path | None:

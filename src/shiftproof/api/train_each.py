@@ -21,8 +21,9 @@ from shiftproof.api.train import (
     train,
     with_budget,
 )
-from shiftproof.inference.expected import Expected
-from shiftproof.inference.scores import mean_scores, worst_scores
+from shiftproof.inference.expected import DEFAULT_METRIC, Expected
+from shiftproof.inference.model import stored_classes
+from shiftproof.learners.scores import checked_metric, mean_scores, worst_scores
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import HeldOutScore, held_out_score
 from shiftproof.training.observers import Observer
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
 class LeaveOneOut:
     """One run and one score for every domain that was held out.
 
-    An interrupted call has fewer; `status` then is `stopped`, and calling again resumes.
+    An interrupted call has fewer; `status` then is `stopped`, and calling again resumes.  `metric`
+    is the score that `expected` shows first.
     """
 
     runs: tuple[TrainedRun, ...]
     scores: tuple[HeldOutScore, ...]
+    metric: str = DEFAULT_METRIC
 
     @property
     def status(self) -> str:
@@ -67,7 +70,13 @@ class LeaveOneOut:
     @cached_property
     def expected(self) -> Expected:
         """What to expect at the next domain."""
-        return Expected(self.outputs)
+        return Expected(self.outputs, self.metric, classes=self.classes)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes; empty if no run has finished."""
+        finished = [run.folder for run in self.runs if run.status == "finished"]
+        return stored_classes(finished[0]) if finished else ()
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a held-out domain: its accuracies, and how the run ended."""
@@ -79,19 +88,23 @@ class LeaveOneOut:
         ]
         return pd.DataFrame(rows).set_index("domain")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, at_least: float | None = None) -> dict[str, Any]:
         """Return the outcome as JSON values.
 
         `runs` has one entry a held-out domain, with its `metrics`; `mean` is their mean, `worst`
         the lowest of each (the highest of losses), and `expected` what to expect at the next
-        domain.
+        domain.  With `at_least`, it has the probability that the next domain is worse than that.
         """
         of_domains = [own for run in self.runs for own in run.scores.values()]
+        finished = at_least is not None and self.status == "finished"
+        expected = replace(self.expected, at_least=at_least)
         return {
             "runs": [run.to_dict() for run in self.runs],
             "mean": mean_scores(of_domains),
             "worst": worst_scores(of_domains),
-            "expected": self.expected.expected,
+            "metric": self.metric,
+            "expected": expected.expected,
+            **({"at_least": expected.threshold} if finished else {}),
             "seconds": round(sum(run.seconds for run in self.runs), 3),
         }
 
@@ -111,6 +124,7 @@ def train_each(
     *,
     hparams: Mapping[str, object] | None = None,
     budget: str | float | None = None,
+    metric: str | None = None,
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -133,10 +147,13 @@ def train_each(
 ) -> LeaveOneOut:
     """Train one model for every domain, with that domain held out; the data is loaded once.
 
-    The parameters are those of `train`; a `budget` is that of all runs together.  With `out`, each
-    run gets a folder in it, named after the domain held out.
+    The parameters are those of `train`; a `budget` is that of all runs together.  `metric` is also
+    the score that `expected` shows first, by default the accuracy.  With `out`, each run gets a
+    folder in it, named after the domain held out.
     """
     folder = folder_of(out)
+    if metric is not None:
+        checked_metric(metric)  # a wrong setting must not cost a training
     dataset, hparams, backbone = prepare(
         data,
         observer or Observer(),
@@ -160,6 +177,7 @@ def train_each(
             algorithm,
             test_domains=domain,
             hparams=hparams,
+            metric=metric,
             steps=steps,
             seed=seed,
             data_seed=data_seed,
@@ -183,7 +201,7 @@ def train_each(
         scores.append(score if auroc is None else replace(score, auroc=auroc))
         if run.status == "stopped":
             break
-    return LeaveOneOut(tuple(runs), tuple(scores))
+    return LeaveOneOut(tuple(runs), tuple(scores), metric or DEFAULT_METRIC)
 
 
 def _name(domain: str) -> str:

@@ -28,7 +28,7 @@ def evaluate(
     domain: options.DomainColumn = None,
     image: options.ImageColumn = None,
     expected: options.ExpectedRuns = None,
-    metric: options.Metric = "accuracy",
+    metric: options.Metric = None,
     data_option: options.DataOption = None,
     data_seed: options.ModelDataSeed = None,
     workers: options.Workers = None,
@@ -46,12 +46,14 @@ def evaluate(
     from shiftproof.api.expect import finished_runs
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.samples import SampleRequest
-    from shiftproof.inference.expected import compare
+    from shiftproof.inference.expected import check_classes, compare
     from shiftproof.inference.metrics import domain_metrics
     from shiftproof.reporting.predictions import assessment_table, card_table
 
     asked = None if expected is None else api.expect(finished_runs(expected), metric=metric)
     model = api.load_model(run, device)
+    if asked is not None:
+        check_classes(asked.classes, model.classes)
     request = SampleRequest(
         data,
         label=label,

@@ -27,11 +27,8 @@ def expect(
         ),
     ],
     algorithm: options.AlgorithmName = None,
-    metric: options.Metric = "accuracy",
-    at_least: Annotated[
-        float | None,
-        option("Expectation", "Threshold: print the probability that the next domain is worse."),
-    ] = None,
+    metric: options.Metric = None,
+    at_least: options.AtLeast = None,
     level: Annotated[float, option("Expectation", "Probability of the intervals.")] = 0.95,
     hparam: options.Hparam = None,
     budget: options.Budget = None,
@@ -67,7 +64,7 @@ def expect(
     from shiftproof import api
     from shiftproof.api.expect import runs_in
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.inference.expected import Expected, sentences
+    from shiftproof.inference.expected import DEFAULT_METRIC, Expected, sentences
     from shiftproof.reporting.forest import forest_table
 
     given: dict[str, Any] = {
@@ -98,12 +95,13 @@ def expect(
         if value not in (None, {}) and value != default.get(name)
     }
     asked: dict[str, Any] = {"metric": metric, "at_least": at_least, "level": level}
-    Expected({}, **asked)  # a wrong setting must not cost a training
+    # A wrong setting must not cost a training.
+    Expected({}, metric or DEFAULT_METRIC, level, at_least)
     if runs_in(data):
         found = api.expect(data, algorithm, **asked, **training)
     else:
         with ProgressBar(quiet=quiet) as observer:
-            each = api.train_each(data, algorithm, observer=observer, **training)
+            each = api.train_each(data, algorithm, metric=metric, observer=observer, **training)
         exit_unless_finished(each.runs, each=True)
         found = api.expect(each, **asked)
     if as_json:

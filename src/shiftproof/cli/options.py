@@ -153,12 +153,17 @@ ExpectedRuns = Annotated[
     ),
 ]
 Metric = Annotated[
-    str,
+    str | None,
     option(
         "Expectation",
-        "Score to show: accuracy, balanced_accuracy, auroc, average_precision, f1, log_loss,"
-        " brier, calibration_slope, calibration_intercept or calibration_error.",
+        "Score to show: accuracy (default), balanced_accuracy, auroc, average_precision, f1,"
+        " log_loss, brier, calibration_slope, calibration_intercept or calibration_error."
+        " Models of [bold]best[/] that are trained here are optimised for it.",
     ),
+]
+AtLeast = Annotated[
+    float | None,
+    option("Expectation", "Threshold: print the probability that the next domain is worse."),
 ]
 
 # --- what is shown ----------------------------------------------------------------------------

@@ -51,6 +51,13 @@ def report(
     baseline: Annotated[
         str | None, typer.Option(help="Baseline algorithm; default erm, if it is there.")
     ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="Score that html shows first of held-out domains, as in expect; default what the"
+            " models were optimised for, or accuracy."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -76,7 +83,13 @@ def report(
     if format_ == "records" and out is not None:
         print(f"{out}: {write_records(folders, out)} runs")
         return
-    found = read(*folders, selection=split(selection), baseline=baseline, as_domainbed=as_domainbed)
+    found = read(
+        *folders,
+        selection=split(selection),
+        baseline=baseline,
+        as_domainbed=as_domainbed,
+        metric=metric,
+    )
     found = replace(found, notes=tuple(map(in_options, found.notes)))
     if format_ in NO_NOTES:
         for note in found.notes:

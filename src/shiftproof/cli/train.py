@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +37,8 @@ def train(
     ] = None,
     hparam: options.Hparam = None,
     budget: options.Budget = None,
+    metric: options.Metric = None,
+    at_least: options.AtLeast = None,
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
     holdout: options.Holdout = None,
@@ -78,7 +81,7 @@ def train(
 
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.inference.expected import sentences
+    from shiftproof.inference.expected import DEFAULT_METRIC, Expected, sentences
     from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import (
         accuracy_table,
@@ -91,9 +94,15 @@ def train(
     each = EACH in held_out
     if each and held_out != [EACH]:
         raise InvalidValue(f"--test-domain {EACH} stands alone: it holds out every domain in turn")
+    if at_least is not None:
+        if not each:
+            raise InvalidValue(f"--at-least needs --test-domain {EACH}")
+        # A wrong threshold must not cost a training.
+        Expected({}, metric or DEFAULT_METRIC, at_least=at_least)
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
         "budget": budget,
+        "metric": metric,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,
@@ -122,7 +131,7 @@ def train(
     with ProgressBar(quiet=quiet) as settings["observer"]:
         if each:
             table = api.train_each(data, algorithm, **settings)
-            runs, outcome = table.runs, table.to_dict()
+            runs, outcome = table.runs, table.to_dict(at_least)
         else:
             run = api.train(data, algorithm, test_domains=held_out, **settings)
             runs, outcome = (run,), run.to_dict()
@@ -132,8 +141,9 @@ def train(
         pass  # what happened is said below
     elif each:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
-        Console().print(forest_table(table.expected))
-        print(*sentences(table.expected), sep="\n")
+        expected = replace(table.expected, at_least=at_least)
+        Console().print(forest_table(expected))
+        print(*sentences(expected), sep="\n")
         print(f"{len(runs)} runs; they are in {runs[0].folder.parent}")
     else:
         Console().print(accuracy_table(run.config, run.metrics))

@@ -23,8 +23,8 @@ import numpy as np
 from scipy.special import expit, logit, ndtri  # type: ignore[import-untyped]
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
-from shiftproof.inference.calibration_scores import fitted_intercept, fitted_slope
-from shiftproof.inference.scores import EXPECTED, SCORES, row_losses
+from shiftproof.learners.calibration_scores import fitted_intercept, fitted_slope
+from shiftproof.learners.scores import EXPECTED, SCORES, row_losses
 
 LEVEL = 0.95
 GROUPS = 20
@@ -103,6 +103,20 @@ def estimates(
 ) -> dict[str, Estimate | None]:
     """Return all scores of a domain with their intervals, by name."""
     return {name: estimate(name, probabilities, labels, level) for name in EXPECTED}
+
+
+def share_interval(right: np.ndarray, level: float = LEVEL) -> tuple[float, float]:
+    """Return the interval of a share of successes, by its log odds; it holds the share itself.
+
+    >>> low, high = share_interval(np.array([True, False] * 5))
+    >>> round(low, 2), round(high, 2)
+    (0.23, 0.77)
+    """
+    share, variance = _share(right)
+    reach = float(ndtri((1 + level) / 2)) * variance**0.5 / (share * (1 - share))
+    low, high = (float(expit(logit(share) + sign * reach)) for sign in (-1, 1))
+    value = float(right.mean())
+    return min(low, value), max(high, value)
 
 
 def auroc_variance(probabilities: np.ndarray, labels: np.ndarray) -> float:

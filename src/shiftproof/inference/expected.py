@@ -9,7 +9,7 @@ not say by how much.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from shiftproof.inference.estimates import (
     scale_of,
 )
 from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values, predictive
-from shiftproof.inference.scores import EXPECTED, LOSSES, TARGETS, checked_metric, scores
+from shiftproof.learners.scores import EXPECTED, LOSSES, TARGETS, checked_metric, scores
 from shiftproof.training.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -62,6 +62,12 @@ class ExpectedScore:
     def interval(self) -> tuple[float, float]:
         """The interval that holds the next domain with probability `level`."""
         low, high = self.predictive.interval(self.level)
+        return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
+
+    @cached_property
+    def mean_interval(self) -> tuple[float, float]:
+        """The interval that holds the mean over domains with probability `level`."""
+        low, high = self.predictive.mean_interval(self.level)
         return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
 
     def probability_worse(self, threshold: float) -> float:
@@ -120,13 +126,14 @@ class Expected:
     """What to expect at the next domain; `outputs` are the answers on domains held out in turn.
 
     `metric` is the score that `to_frame` and a notebook show, `level` the probability of its
-    intervals, and `at_least` a threshold for it.
+    intervals, and `at_least` a threshold for it.  `classes` are the names of the classes, if known.
     """
 
     outputs: Mapping[str, Outputs]
     metric: str = DEFAULT_METRIC
     level: float = LEVEL
     at_least: float | None = None
+    classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         checked_metric(self.metric)
@@ -169,11 +176,16 @@ class Expected:
         """Probability that the next domain is worse than `at_least`, if that was given."""
         return None if self.at_least is None else self.headline.probability_worse(self.at_least)
 
+    @property
+    def threshold(self) -> dict[str, float | None]:
+        """The threshold, and the probability that the next domain is worse, as JSON values."""
+        return {"value": self.at_least, "worse": self.probability_worse}
+
     def to_dict(self) -> dict[str, Any]:
         """Return as JSON values: `expected` by score, and the report card of each domain."""
         found: dict[str, Any] = {"metric": self.metric, "expected": self.expected}
         if self.at_least is not None:
-            found["at_least"] = {"value": self.at_least, "worse": self.probability_worse}
+            found["at_least"] = self.threshold
         found["domains"] = [
             {
                 "domain": domain,
@@ -291,14 +303,18 @@ class Comparison:
         return {**vars(self), "state": self.state}
 
 
+def check_classes(held_out: Sequence[str], model: Sequence[str]) -> None:
+    """Require that held-out runs and a model have the same classes in the same order."""
+    if tuple(held_out) != tuple(model):
+        raise DataError(
+            f"the held-out runs have the classes {listed(held_out)}, and the model"
+            f" {listed(model)}; give runs of the same task"
+        )
+
+
 def compare(expected: Expected, domain: str, outputs: Outputs) -> Comparison | None:
     """Return how a new domain compares with what was expected; None where it has no score."""
     score = expected.headline
-    if (
-        next(iter(expected.outputs.values())).probabilities.shape[1]
-        != outputs.probabilities.shape[1]
-    ):
-        raise DataError("the held-out runs have another number of classes than the model")
     own = estimate(expected.metric, outputs.probabilities, outputs.labels, expected.level)
     if own is None:
         return None

@@ -14,7 +14,7 @@ from shiftproof.core.text import counted, listed
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.samples import Samples
 from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.scores import scores
+from shiftproof.learners.scores import scores
 from shiftproof.training.outputs import Outputs
 
 
@@ -26,7 +26,7 @@ class DomainMetrics:
     samples of known classes, `far` the share of samples unlike the training domains, `unknown`
     the number of samples whose class the model does not know, which count as wrong, and
     `confusion` [label][predicted] the counts of the others.  `scores` are those of the samples of
-    known classes (see `shiftproof.inference.scores`), and `outputs` what they are computed from.
+    known classes (see `shiftproof.learners.scores`), and `outputs` what they are computed from.
     """
 
     domain: str

@@ -198,6 +198,20 @@ class TrainedModel:
         return TrainedModel.from_bytes, (self.to_bytes(), self.device)
 
 
+def stored_classes(folder: Path) -> tuple[str, ...]:
+    """Return the classes of the model in the folder of a run; the weights are not read."""
+    file = folder / MODEL
+    if not file.is_file():
+        raise DataError(_why_missing(folder))
+    try:
+        with safetensors.safe_open(file, framework="pt") as stored:
+            described = json.loads(stored.metadata()[HEADER])
+        check_header(described)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{file} is not a valid model file ({error}); train again") from error
+    return tuple(described["classes"])
+
+
 def trained_model(
     config: RunConfig,
     dataset: DomainDataset,

@@ -26,7 +26,8 @@ from shiftproof.learners.judging import MOST_FOLDS, Judged, judge
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.network import NetworkCandidate, stops
 from shiftproof.learners.samples import Samples
-from shiftproof.learners.stacking import stacking_weights
+from shiftproof.learners.scores import EXPECTED
+from shiftproof.learners.weighting import LOG_LOSS, metric_weights
 
 # A member that counts less is left out: it would cost its fit and change nothing.
 LEAST_WEIGHT = 0.01
@@ -87,21 +88,26 @@ class Best(Exact):
 
     Every candidate predicts each training domain without having been trained on it.  Those
     predictions choose its settings, calibrate it, and fit the weights of the ensemble
-    (`learners.stacking`).  Then all members are fitted to all training domains.  The test domain is
-    never looked at.
+    (`learners.stacking`; with a `metric` other than the log loss, `learners.weighting`).  Then all
+    members are fitted to all training domains.  The test domain is never looked at.
     """
 
     paper = "Wolpert (1992); van der Laan et al. (2007)"
 
     @dataclass(frozen=True)
     class Hparams(Exact.Hparams):
-        """How much time may be spent."""
+        """How much time may be spent, and what for."""
 
         budget: float = hparam(
             300.0,
             within=(1e-9, 1e9),
             unit="seconds",
             help="try the candidates that take so long together; begin none after it",
+        )
+        metric: str = hparam(
+            LOG_LOSS,
+            choices=EXPECTED,
+            help="score on held-out domains that settings and weights are chosen by",
         )
 
     hparams: Hparams
@@ -118,9 +124,10 @@ class Best(Exact):
             if reason := NO_TIME if late else not_called_for(candidate, judged, samples, seed):
                 left_out[candidate.name] = reason
             else:
-                judged.append(judge(candidate, samples, seed))
+                judged.append(judge(candidate, samples, seed, self.hparams.metric))
         progress("judging candidates", len(chosen), len(chosen))
-        return replace(combined(judged, samples, seed, progress), left_out=left_out)
+        ensemble = combined(judged, samples, seed, progress, self.hparams.metric)
+        return replace(ensemble, left_out=left_out)
 
 
 def not_called_for(
@@ -147,12 +154,15 @@ def not_called_for(
 
 
 def combined(
-    judged: list[Judged], samples: Samples, seed: int, progress: Progress = silent
+    judged: list[Judged],
+    samples: Samples,
+    seed: int,
+    progress: Progress = silent,
+    metric: str = LOG_LOSS,
 ) -> Ensemble:
     """Weigh the candidates, and fit those that count to all samples."""
     predicted = np.stack([one.predicted for one in judged])
-    own = predicted[:, np.arange(len(samples)), samples.y]
-    found = stacking_weights(own, samples.domain, seed)
+    found = metric_weights(predicted, samples, seed, metric)
     weights = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
     weights = weights / weights.sum()
     mixture = np.tensordot(weights, predicted, 1)

@@ -13,6 +13,7 @@ from shiftproof.learners.candidate import Candidate, size_of
 from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.samples import Samples, held_out_folds
 from shiftproof.learners.threads import threads_for
+from shiftproof.learners.weighting import LOG_LOSS, mean_badness
 
 # Models fitted to judge one candidate, at most: with more domains, some are held out together.
 MOST_FOLDS = 5
@@ -77,19 +78,28 @@ class Judged:
         )
 
 
-def judge(candidate: Candidate, samples: Samples, seed: int) -> Judged:
-    """Choose the variant with the lowest log loss over held-out domains, each counted alike."""
+def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_LOSS) -> Judged:
+    """Choose the variant that is best by a score over held-out domains, each counted alike.
+
+    Of variants that are equally good, the one with the lower log loss is chosen: scores such as the
+    accuracy take few values.
+    """
     started = time.perf_counter()
     folds = held_out_folds(samples, MOST_FOLDS, seed)
     weights = samples.balanced()
     best: Judged | None = None
+    least = (np.inf, np.inf)
     with threads_for(candidate.seconds(size_of(samples))):
         held_out = candidate.held_out(samples, folds, seed)
     for variant, predicted in zip(candidate.variants, held_out, strict=True):
         temperature = fit_temperature(predicted, samples.y, weights)
         calibrated = tempered(predicted, temperature)
         scores = held_out_scores(calibrated, samples)
-        if best is None or scores.log_loss < best.scores.log_loss:
+        asked = scores.log_loss
+        if metric != LOG_LOSS:
+            asked = mean_badness(metric, calibrated, samples)
+        if best is None or (asked, scores.log_loss) < least:
+            least = (asked, scores.log_loss)
             seconds = time.perf_counter() - started
             best = Judged(candidate, variant, temperature, calibrated, scores, seconds)
     if best is None:

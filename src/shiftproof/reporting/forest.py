@@ -8,14 +8,14 @@ from rich.text import Text
 from shiftproof.inference.expected import Expected
 
 WIDTH = 33
-NEXT = "next domain"
+MEAN, NEXT = "mean", "next domain"
 
 
 def forest_table(expected: Expected) -> Table:
     """Return each domain's score with its interval, and the prediction interval under them.
 
-    A domain is ├──●──┤, with a star if it is an outlier, and the next domain ━━◆━━ with the mean
-    over domains as ◆.
+    A domain is ├──●──┤, with a star if it is an outlier, the mean over domains ├──◆──┤, and the
+    range of the next domain ━━━━━ under it.
     """
     score = expected.headline
     low, high = score.interval
@@ -38,8 +38,11 @@ def forest_table(expected: Expected) -> Table:
         drawn = bar(own.low, own.value, own.high, left, right, "├─●─┤")
         table.add_row(Text(domain + mark), f"{own.value:.3f}", _range(own.low, own.high), drawn)
     table.add_section()
-    drawn = bar(low, score.mean, high, left, right, "━━◆━━")
-    table.add_row(NEXT, f"{score.mean:.3f}", _range(low, high), drawn, style="bold")
+    middle = score.mean_interval
+    drawn = bar(middle[0], score.mean, middle[1], left, right, "├─◆─┤")
+    table.add_row(MEAN, f"{score.mean:.3f}", _range(*middle), drawn)
+    drawn = bar(low, score.mean, high, left, right, "━━━━━")
+    table.add_row(NEXT, "", _range(low, high), drawn, style="bold")
     return table
 
 

@@ -15,7 +15,7 @@ from shiftproof.data.samples import Samples
 from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.metrics import DomainMetrics
 from shiftproof.inference.model import Predictions
-from shiftproof.inference.scores import EXPECTED
+from shiftproof.learners.scores import EXPECTED
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

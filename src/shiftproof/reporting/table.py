@@ -20,7 +20,7 @@ class Cell:
     ``error`` follows ±, and ``sign`` refers to a note.  ``mark`` is best, second or worse (than the
     baseline), or far (from the paper).  ``runs`` says where the number comes from, a trial each and
     separated by semicolons: trial seed, accuracy and, of a single run, hyper-parameter seed and
-    step.
+    step.  ``interval`` is printed beside the number.
     """
 
     text: str = NOTHING
@@ -28,6 +28,7 @@ class Cell:
     sign: str = ""
     mark: str = ""
     runs: str = ""
+    interval: str = ""
 
     @property
     def value(self) -> float | None:
@@ -70,7 +71,8 @@ class Table:
     """A table with its title, a caption (what the numbers are) and notes.
 
     ``heads`` are the headings of the labels.  ``name`` is for files and references.  Rows are
-    sorted by the column ``by`` (None: by none).  In text, columns are at least ``width`` wide.
+    sorted by the column ``by`` (None: by none).  In text, columns are at least ``width`` wide.  The
+    last ``foot`` rows summarise the others, and stay below them.
     """
 
     title: str
@@ -82,6 +84,7 @@ class Table:
     name: str = ""
     by: int | None = None
     width: int = 0
+    foot: int = 0
 
     def __post_init__(self) -> None:
         for row in self.rows:

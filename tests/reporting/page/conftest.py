@@ -2,12 +2,16 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from shiftproof.inference.expected import Expected
+from shiftproof.reporting.page import HeldOut
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.results import Evaluation, Origin, OutputShift, RunOutcome
 from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
+from shiftproof.training.outputs import Outputs
 
 DOMAINS = ("east", "north", "west")
 ENVIRONMENT = {"shiftproof": "9.8.7", "torch": "2", "machine": "toaster"}
@@ -58,6 +62,19 @@ def chosen(outcomes, *names):
     return [aggregate(outcomes, selector, runs_to_compare(outcomes)) for selector in selectors]
 
 
+def held_out(wards, classes=2, rows=80, metric="accuracy", seed=0):
+    """What a model answered in each ward: the more trust, the more often it is right."""
+    rng = np.random.default_rng(seed)
+    outputs = {}
+    for ward, trust in wards.items():
+        labels = np.arange(rows) % classes
+        logits = rng.standard_normal((rows, classes)) + trust * np.eye(classes)[labels]
+        odds = np.exp(logits)
+        outputs[ward] = Outputs(odds / odds.sum(axis=1, keepdims=True), labels, np.arange(rows))
+    names = tuple("abcdef"[:classes])
+    return HeldOut("ERM on wards", Expected(outputs, metric, classes=names))
+
+
 SHIFT = OutputShift(2, (0.6, 0.6, None), 0.2, 0.01, 0.005)
 
 
@@ -77,4 +94,6 @@ def contrast(one, two):
 @pytest.fixture(scope="session")
 def made():
     """All of the above, for the tests beside this file."""
-    return SimpleNamespace(run=run, grid=grid, chosen=chosen, shift=SHIFT, contrast=contrast)
+    return SimpleNamespace(
+        run=run, grid=grid, chosen=chosen, shift=SHIFT, contrast=contrast, held_out=held_out
+    )

@@ -79,7 +79,10 @@ def file(made, tmp_path_factory):
     ]
     results = made.chosen(outcomes, "training-domain", "oracle")
     path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(results_page(outcomes, results, "erm", Source(["runs/" + "x" * 80])))
+    wards = {"east": 2.0, "a ward with a name that goes on": 1.0, "west": 1.5, "odd": -3.0}
+    known = [made.held_out(wards), made.held_out(wards, 3, metric="log_loss")]
+    source = Source(["runs/" + "x" * 80], held_out=known)
+    path.write_text(results_page(outcomes, results, "erm", source))
     return path
 
 
@@ -190,6 +193,8 @@ def test_all_of_it_by_keyboard(visit):
     assert page.locator(".skip").bounding_box()["x"] >= 0
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
+    assert page.evaluate("document.querySelector('main svg').closest('section').id") == "expect"
+    page.locator("#accuracy").evaluate("e => { e.tabIndex = -1; e.focus() }")
     page.keyboard.press("Tab")
     outline = "getComputedStyle(document.activeElement).outlineStyle"
     assert page.evaluate("document.activeElement.tagName") == "BUTTON"
@@ -212,6 +217,32 @@ def test_all_of_it_by_keyboard(visit):
     assert tip.is_hidden()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.tagName") != "TD"
+
+
+def test_pictures_say_what_they_show(visit):
+    page = visit()
+    tip = page.locator("#tip")
+    page.locator("#expect td[data-t]").first.hover()
+    tip.wait_for(state="visible")
+    assert re.fullmatch(r"east: 0\.\d+ \(0\.\d+ to [01]\.\d+\)\n80 samples", tip.inner_text())
+    page.mouse.move(1, 1)
+    tip.wait_for(state="hidden")
+    page.locator("#expect .point .target").nth(2).hover()
+    tip.wait_for(state="visible")
+    assert "probability 0." in tip.inner_text()
+    page.locator("#expect table td[data-t]").first.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowDown")
+    assert tip.inner_text().startswith("The next domain is between")
+
+
+def test_sorting_leaves_the_mean_and_the_next_domain_below(visit):
+    page = visit()
+    table = page.locator("#expect table").first
+    table.locator("thead button").nth(1).click()
+    values = numbers(table, 2)
+    assert values == sorted(values, reverse=True)
+    assert table.locator("tfoot th").all_inner_texts() == ["mean over domains", "next domain"]
 
 
 def test_hover_and_touch_show_runs_and_seeds(visit):

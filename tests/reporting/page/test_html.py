@@ -54,14 +54,17 @@ def page(made):
         trials=2, shift=made.shift,
     )  # fmt: skip
     results = made.chosen(outcomes, "training-domain", "oracle")
-    return results_page(outcomes, results, "erm", Source(["runs"], "shiftproof report runs"))
+    known = [made.held_out({"east": 2.0, "north": 1.0, "west": -2.0})]
+    source = Source(["runs"], "shiftproof report runs", held_out=known)
+    return results_page(outcomes, results, "erm", source)
 
 
 def test_names_of_users_are_text_and_nothing_else(made):
     outcomes = made.grid(
         {EVIL: [0.5, 0.6], "erm": [0.6, 0.5]}, dataset=EVIL, domains=(EVIL, "b" * 60, "c")
     )
-    source = Source([EVIL], EVIL, [{EVIL: EVIL}], remark=EVIL)
+    known = [made.held_out({EVIL: 1.0, "b": 2.0, "c": 0.5})]
+    source = Source([EVIL], EVIL, [{EVIL: EVIL}], remark=EVIL, held_out=known)
     reader = Reader(results_page(outcomes, made.chosen(outcomes), "erm", source))
     assert len(reader.all("script")) == 1
     assert sum(EVIL in text for _, text in reader.texts) > 5

@@ -20,8 +20,8 @@ from shiftproof.sweeps.selection.base import mean_if_all
 
 # Of more algorithms than this, the best and the baseline are drawn.
 MOST_DRAWN = 4
-# Of an SVG of 240 × 150.
-LEFT, RIGHT, TOP, BOTTOM = 38.0, 230.0, 10.0, 122.0
+# Of an SVG that is 240 wide.
+LEFT, RIGHT, TOP, BOTTOM = 38.0, 230.0, 24.0, 136.0
 KINDS = {
     "test": "test domain",
     "validation": "training domains, samples not trained on (mean)",
@@ -125,11 +125,14 @@ def _panels(
         dataset_title(dataset.dataset),
         [_panel(each, frame) for each in drawn],
         _across(len({each.test_domain for each in drawn}), len(drawn)),
+        "Step",
+        "Accuracy (%)",
         [Tick(frame.place(step, frame.y.low)[0], short(step)) for step in frame.x.ticks],
         [Tick(frame.place(frame.x.low, value)[1], short(value)) for value in frame.y.ticks],
         [(_class(kind), _name(kind)) for kind in sorted(kinds, key=_order)],
         notes,
         _values(dataset, drawn),
+        BOTTOM,
     )
 
 

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from shiftproof.reporting.page.curves import learning_curves
 from shiftproof.reporting.page.dot_plots import baseline_plot, cost_plot, rank_plot
+from shiftproof.reporting.page.expectation import HeldOut, expectation_blocks
 from shiftproof.reporting.page.heat import heat_map
 from shiftproof.reporting.page.provenance import facts, hparams_table, settings_table
 from shiftproof.reporting.page.shifts import diagnosis_blocks, output_shift_table
@@ -34,7 +35,7 @@ class Source:
 
     ``paths`` is where they were read, ``command`` what made the page, ``sweeps`` the settings of
     sweeps, ``diagnoses`` what `ShiftReport.save` wrote, ``remark`` a sentence to put below the
-    first, and ``notes`` those of `run_notes`.
+    first, ``notes`` those of `run_notes`, and ``held_out`` the answers on held-out domains.
     """
 
     paths: Sequence[str] = ()
@@ -43,6 +44,7 @@ class Source:
     diagnoses: Sequence[Mapping[str, Any]] = ()
     remark: str = ""
     notes: Sequence[str] = ()
+    held_out: Sequence[HeldOut] = ()
 
 
 def results_page(
@@ -65,6 +67,7 @@ def page_values(
     found = [results for results in all_results if results.has_numbers]
     main = found[0] if found else None
     sections = [
+        Section("expect", "What to expect", expectation_blocks(source.held_out)),
         Section("accuracy", "Accuracy", _accuracy(found)),
         Section("domains", "By test domain", _by_selector(found, "heat", heat_map, baseline)),
         Section(

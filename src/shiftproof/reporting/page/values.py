@@ -10,7 +10,10 @@ from shiftproof.reporting.table import Table
 
 @dataclass(frozen=True)
 class Mark:
-    """Something at ``start`` (to ``end``) percent of an axis: tick, dot, span, band or zero."""
+    """Something at ``start`` (to ``end``) percent of an axis.
+
+    It is a tick, dot, diamond, span, bar, band or zero.
+    """
 
     kind: str
     start: float
@@ -28,13 +31,17 @@ class Tick:
 
 @dataclass(frozen=True)
 class DotPlot:
-    """A table whose rows have a picture each, all over one axis: ``marks`` row by row."""
+    """A table whose rows have a picture each, all over one axis: ``marks`` row by row.
+
+    ``tips`` say what each picture shows, when it is pointed at.
+    """
 
     table: Table
     axis: str
     ticks: Sequence[Tick]
     marks: Sequence[Sequence[Mark]]
     key: Sequence[tuple[str, str]]
+    tips: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -70,30 +77,45 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Point:
+    """A point of a panel, with an interval from ``low`` to ``high``; ``tip`` says what it shows."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    tip: str
+
+
+@dataclass(frozen=True)
 class Panel:
-    """Learning curves of one run; ``selected`` is where its reported step lies."""
+    """A small chart: learning curves of one run, whose reported step is ``selected``, or points."""
 
     title: str
     words: str
     lines: Sequence[Line]
-    selected: tuple[float, float] | None
+    selected: tuple[float, float] | None = None
+    points: Sequence[Point] = ()
 
 
 @dataclass(frozen=True)
 class Panels:
-    """The panels of a dataset over the same axes, with their values as a table.
+    """Panels over the same axes, which have titles, with their values as a table.
 
-    On a wide screen, ``across`` of them are side by side.
+    On a wide screen, ``across`` of them are side by side.  ``bottom`` is where the x axis lies.
     """
 
     title: str
     panels: Sequence[Panel]
     across: int
+    x_title: str
+    y_title: str
     x_ticks: Sequence[Tick]
     y_ticks: Sequence[Tick]
     key: Sequence[tuple[str, str]]
     notes: Sequence[str]
     table: Table
+    bottom: float
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@
     return `trial ${trial}: ${accuracy}% at step ${step}, hyper-parameter seed ${draw}`;
   }).join("\n");
 
+  // A cell that says where its number comes from, or what its picture shows.
+  const cells = "td[data-d], td[data-t]";
   let shown = null;
   let leaving = 0;
 
@@ -63,13 +65,13 @@
     hide();
     shown = cell;
     cell.setAttribute("aria-describedby", "tip");
-    tip.textContent = words(cell.dataset.d);
+    tip.textContent = cell.dataset.t ?? words(cell.dataset.d);
     place();
   };
 
   const place = () => {
     const at = shown.getBoundingClientRect();
-    const frame = shown.closest(".box").getBoundingClientRect();
+    const frame = (shown.closest(".box") ?? document.body).getBoundingClientRect();
     // A cell that is being scrolled into view is not yet there.
     tip.hidden = at.right <= frame.left || at.left >= frame.right
       || at.bottom <= 0 || at.top >= innerHeight;
@@ -85,13 +87,13 @@
   };
 
   document.addEventListener("pointerover", (event) => {
-    const cell = event.target.closest?.("td[data-d]");
+    const cell = event.target.closest?.("td[data-d], [data-t]");
     if (cell) show(cell);
     else if (event.target === tip) clearTimeout(leaving);
     else if (shown && shown !== document.activeElement) soon();
   });
   document.addEventListener("focusin", (event) => {
-    if (event.target.matches("td[data-d]")) show(event.target);
+    if (event.target.matches(cells)) show(event.target);
     else hide();
   });
   document.addEventListener("focusout", soon);
@@ -105,22 +107,22 @@
     ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
   };
   document.querySelectorAll("table").forEach((table) => {
-    const first = table.querySelector("td[data-d]");
+    const first = table.querySelector(cells);
     if (!first) return;
     table.setAttribute("role", "grid");
-    table.querySelectorAll("td[data-d]").forEach((cell) => { cell.tabIndex = -1; });
+    table.querySelectorAll(cells).forEach((cell) => { cell.tabIndex = -1; });
     first.tabIndex = 0;
     table.addEventListener("keydown", (event) => {
       const cell = event.target;
-      if (!(event.key in moves) || !cell.matches("td[data-d]")) return;
+      if (!(event.key in moves) || !cell.matches(cells)) return;
       event.preventDefault();
       const [down, right] = moves[event.key];
-      const rows = [...table.tBodies[0].rows];
+      const rows = [...table.tBodies[0].rows, ...(table.tFoot?.rows ?? [])];
       let row = rows.indexOf(cell.parentElement) + down;
       let column = cell.cellIndex + right;
       while (rows[row]?.cells[column]) {
         const next = rows[row].cells[column];
-        if ("d" in next.dataset) {
+        if (next.matches(cells)) {
           next.focus();
           return;
         }
@@ -129,7 +131,7 @@
       }
     });
     table.addEventListener("focusin", (event) => {
-      if (!event.target.matches("td[data-d]")) return;
+      if (!event.target.matches(cells)) return;
       table.querySelector("td[tabindex='0']").tabIndex = -1;
       event.target.tabIndex = 0;
     });

@@ -8,8 +8,8 @@ from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.inference.calibration_scores import _maximum, fitted_intercept, fitted_slope
-from shiftproof.inference.scores import SCORES, checked_metric, row_losses, scores, worst_scores
+from shiftproof.learners.calibration_scores import _maximum, fitted_intercept, fitted_slope
+from shiftproof.learners.scores import SCORES, checked_metric, row_losses, scores, worst_scores
 
 
 def sample(classes: int, n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -39,6 +39,12 @@ def test_several_classes_equal_scikit_learn() -> None:
     assert found["auroc"] == pytest.approx(metrics.roc_auc_score(y, p, multi_class="ovr"))
     assert found["balanced_accuracy"] == metrics.balanced_accuracy_score(y, p.argmax(axis=1))
     assert found["log_loss"] == pytest.approx(metrics.log_loss(y, p))
+    assert found["accuracy"] == metrics.accuracy_score(y, p.argmax(axis=1))
+    assert found["f1"] == metrics.f1_score(y, p.argmax(axis=1), average="macro")
+    each = metrics.average_precision_score(np.eye(4)[y], p, average="macro")
+    assert found["average_precision"] == pytest.approx(each)
+    by_class = [metrics.brier_score_loss(y == k, p[:, k]) for k in range(4)]
+    assert found["brier"] == pytest.approx(sum(by_class))
     assert found["calibration_intercept"] is None
 
 

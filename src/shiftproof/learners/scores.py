@@ -13,7 +13,7 @@ from statistics import fmean
 import numpy as np
 
 from shiftproof.core.errors import InvalidValue, nearest
-from shiftproof.inference.calibration_scores import expected_error, intercept, slope
+from shiftproof.learners.calibration_scores import expected_error, intercept, slope
 
 Score = Callable[[np.ndarray, np.ndarray], float | None]
 
@@ -56,7 +56,7 @@ def worst_scores(of_domains: Sequence[Mapping[str, float | None]]) -> dict[str, 
     found: dict[str, float | None] = {}
     for name in dict.fromkeys(name for own in of_domains for name in own):
         defined = [value for own in of_domains if (value := own.get(name)) is not None]
-        found[name] = max(defined, key=lambda value: _badness(name, value), default=None)
+        found[name] = max(defined, key=lambda value: badness(name, value), default=None)
     return found
 
 
@@ -68,7 +68,12 @@ def row_losses(name: str, probabilities: np.ndarray, labels: np.ndarray) -> np.n
     return np.asarray(((likely - np.eye(likely.shape[1])[labels]) ** 2).sum(axis=1))
 
 
-def _badness(name: str, value: float) -> float:
+def badness(name: str, value: float) -> float:
+    """Return a number that is less for a better value of a score.
+
+    >>> badness("auroc", 0.9), badness("brier", 0.2), badness("calibration_slope", 0.75)
+    (-0.9, 0.2, 0.25)
+    """
     if name in TARGETS:
         return abs(value - TARGETS[name])
     return value if name in LOSSES else -value

@@ -1,0 +1,250 @@
+"""What to expect at the next domain: a forest plot, the report card, and reliability diagrams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shiftproof.core.text import counted
+from shiftproof.inference.estimates import Estimate, estimates
+from shiftproof.inference.expected import Expected, ExpectedScore, confusion, sentences
+from shiftproof.learners.scores import EXPECTED, LOSSES, TARGETS, scores, worst_scores
+from shiftproof.reporting.page.axes import MINUS, Axis
+from shiftproof.reporting.page.reliability import POOLED, pooled, reliability_panels
+from shiftproof.reporting.page.values import Block, DotPlot, Mark
+from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
+
+MEAN, NEXT = "mean over domains", "next domain"
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What runs of one algorithm answered on the domains that they held out.
+
+    Of several ``seeds`` the first is shown, and ``title`` says which algorithm and data.
+    """
+
+    title: str
+    expected: Expected
+    seed: int = 0
+    seeds: int = 1
+
+
+def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
+    """Return the forest plot of the best first, its card and its reliability; then the others."""
+    blocks = []
+    for position, own in enumerate(sorted(held_out, key=_order)):
+        heading = own.title if len(held_out) > 1 else ""
+        folded = position > 0
+        pictures = [
+            ("dots", forest_plot(own), heading, " ".join(_said(own))),
+            ("table", card_table(own), _headed(heading, "Report card"), ""),
+            ("panels", reliability_panels(own.expected), _headed(heading, "Reliability"), ""),
+        ]
+        for kind, value, name, words in pictures:
+            if value is not None:
+                blocks.append(Block(kind, value, name, folded, words))
+        if (table := confusion_table(own.expected)) is not None:
+            blocks.append(Block("table", table, _headed(heading, "Confusion matrices"), True))
+    return blocks
+
+
+def forest_plot(own: HeldOut) -> DotPlot | None:
+    """Return a row a held-out domain, the mean as a diamond, and the next domain as a bar under it.
+
+    None if the score is defined in fewer than two domains.
+    """
+    score = own.expected.score(own.expected.metric)
+    if score is None:
+        return None
+    low, high = score.interval
+    middle = score.mean_interval
+    values = [end for each in score.estimates.values() for end in (each.low, each.high)]
+    axis = Axis.over([low, high, *values], margin=0.02)
+    marks, rows, tips = [], [], []
+    for domain, each in score.estimates.items():
+        samples = len(own.expected.outputs[domain].labels)
+        odd = domain in score.outliers
+        marks.append([_span(axis, each.low, each.high), Mark("dot", axis.percent(each.value))])
+        rows.append(
+            _row(f"{domain} *" if odd else domain, each.value, each.low, each.high, samples)
+        )
+        unlike = "\nunlike the other domains" if odd else ""
+        said = f"{each.value:.3f} ({each.low:.3f} to {each.high:.3f})"
+        tips.append(f"{domain}: {said}\n{counted(samples, 'sample')}{unlike}")
+    total = sum(len(each.labels) for each in own.expected.outputs.values())
+    marks += [
+        [_span(axis, *middle), Mark("diamond", axis.percent(score.mean))],
+        [Mark("bar", axis.percent(low), axis.percent(high))],
+    ]
+    rows += [_row(MEAN, score.mean, *middle, total), _row(NEXT, None, low, high, None)]
+    name = own.expected.metric.replace("_", " ")
+    tips += [
+        f"Mean over domains: {score.mean:.3f} ({middle[0]:.3f} to {middle[1]:.3f})",
+        f"The next domain is between {low:.3f} and {high:.3f} with probability {score.level:.0%}",
+    ]
+    columns = (
+        Column(_title(name), _better(own.expected.metric)),
+        Column("Interval"),
+        Column("Samples"),
+    )
+    table = Table(
+        f"{_title(name)} on held-out domains, and at the next one",
+        columns,
+        tuple(rows),
+        notes=tuple(_forest_notes(own, score)),
+        heads=("Held out",),
+        foot=2,
+    )
+    key = [
+        ("dot", "held-out domain"),
+        ("span", f"interval of {score.level:.0%}, for the number of samples"),
+        ("diamond", "mean over domains"),
+        ("bar", f"the next domain, with probability {score.level:.0%}"),
+    ]
+    return DotPlot(table, _title(name), axis.percent_ticks(), marks, key, tips)
+
+
+def card_table(own: HeldOut) -> Table:
+    """Return all scores with their intervals: a row a domain, their worst, and all rows pooled."""
+    expected = own.expected
+    cards = {
+        domain: estimates(each.probabilities, each.labels, expected.level)
+        for domain, each in expected.outputs.items()
+    }
+    shown = [name for name in EXPECTED if any(card[name] for card in cards.values())]
+    found = [scores(each.probabilities, each.labels) for each in expected.outputs.values()]
+    whole = pooled(expected.outputs.values())
+    all_rows = estimates(whole.probabilities, whole.labels, expected.level)
+    worst = worst_scores(found)
+    rows = []
+    for (domain, card), each in zip(cards.items(), found, strict=True):
+        commonest = each["commonest_class"] or 0.0
+        size = len(expected.outputs[domain].labels)
+        cells = [Cell(f"{size}"), *(_cell(card[name]) for name in shown), Cell(f"{commonest:.3f}")]
+        rows.append(Row((domain,), tuple(cells)))
+    several = len(cards) > 1
+    if several:
+        bad = [Cell() if (v := worst[name]) is None else Cell(_number(v)) for name in shown]
+        rows.append(Row(("worst domain",), (Cell(), *bad, Cell())))
+        commonest = scores(whole.probabilities, whole.labels)["commonest_class"] or 0.0
+        cells = [Cell(f"{len(whole.labels)}"), *(_cell(all_rows[name]) for name in shown)]
+        rows.append(Row((POOLED,), (*cells, Cell(f"{commonest:.3f}"))))
+        ahead = [_range(expected.score(name)) for name in shown]
+        rows.append(Row((f"{NEXT}, {expected.level:.0%}",), (Cell(), *ahead, Cell())))
+    columns = [Column("Samples"), *(Column(_title(name), _better(name)) for name in shown)]
+    notes = [
+        f"Intervals of {expected.level:.0%} below each score are for the number of samples; those"
+        f" of the {NEXT} are for how domains differ. AUROC, F1, average precision and balanced"
+        " accuracy are means over classes. Calibrated probabilities have slope 1, intercept 0 and"
+        " error 0. The commonest class is what always predicting it would score."
+    ]
+    return Table(
+        "Report card by held-out domain",
+        (*columns, Column("Commonest class")),
+        tuple(rows),
+        notes=tuple(notes),
+        heads=("Held out",),
+        foot=3 if several else 0,
+    )
+
+
+def confusion_table(expected: Expected) -> Table | None:
+    """Return the counts of predicted classes by domain and class, a row each; few classes only."""
+    classes = expected.classes or tuple(
+        str(code) for code in range(next(iter(expected.outputs.values())).probabilities.shape[1])
+    )
+    if len(classes) > 20:
+        return None
+    rows = [
+        Row((domain,), (Cell(name), *(Cell(f"{count}") for count in counts)))
+        for domain, own in expected.outputs.items()
+        for name, counts in zip(classes, confusion(own), strict=True)
+    ]
+    columns = (Column("Class", words=True), *(Column(f"as {name}") for name in classes))
+    return Table("Samples by class and predicted class", columns, tuple(rows), heads=("Held out",))
+
+
+def _said(own: HeldOut) -> list[str]:
+    if own.expected.score(own.expected.metric) is None:
+        return []
+    return sentences(own.expected)
+
+
+def _forest_notes(own: HeldOut, score: ExpectedScore) -> Iterable[str]:
+    yield (
+        "Each domain was held out of the training of the model that is scored there. The interval"
+        " of the next domain is the prediction interval of a random-effects meta-analysis."
+    )
+    if undefined := len(own.expected.outputs) - len(score.estimates):
+        yield f"{counted(undefined, 'domain')} where the score is undefined: not shown."
+    if score.outliers:
+        yield "*: unlike the other domains (p < 0.05, corrected for their number)."
+    if own.seeds > 1:
+        yield f"Seed {own.seed}, of {own.seeds}."
+
+
+def _order(own: HeldOut) -> tuple[float, str]:
+    """Sort by the mean over domains, the best first; those without a mean last."""
+    score = own.expected.score(own.expected.metric)
+    if score is None:
+        return np.inf, own.title
+    metric = own.expected.metric
+    sign = 1 if metric in LOSSES else -1
+    value = abs(score.mean - TARGETS[metric]) if metric in TARGETS else sign * score.mean
+    return value, own.title
+
+
+def _row(label: str, value: float | None, low: float, high: float, samples: int | None) -> Row:
+    return Row.of(
+        label,
+        NOTHING if value is None else _number(value),
+        interval_text(low, high),
+        NOTHING if samples is None else f"{samples}",
+    )
+
+
+def _span(axis: Axis, low: float, high: float) -> Mark:
+    return Mark("span", axis.percent(low), axis.percent(high))
+
+
+def _cell(own: Estimate | None) -> Cell:
+    if own is None:
+        return Cell()
+    return Cell(_number(own.value), interval=interval_text(own.low, own.high))
+
+
+def _range(score: ExpectedScore | None) -> Cell:
+    if score is None:
+        return Cell()
+    low, high = score.interval
+    return Cell(_number(score.mean), interval=interval_text(low, high))
+
+
+def interval_text(low: float, high: float) -> str:
+    """Return an interval; a dash beside a minus sign would be hard to read.
+
+    >>> interval_text(0.25, 0.75), interval_text(-1, 0.5)
+    ('0.250–0.750', '−1.000 to 0.500')
+    """
+    between = " to " if low < 0 or high < 0 else "–"
+    return f"{_number(low)}{between}{_number(high)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}".replace("-", MINUS)
+
+
+def _better(metric: str) -> int:
+    return 0 if metric in TARGETS else -1 if metric in LOSSES else 1
+
+
+def _headed(title: str, name: str) -> str:
+    return f"{title}: {name.lower()}" if title else name
+
+
+def _title(name: str) -> str:
+    text = name.replace("_", " ")
+    return {"auroc": "AUROC", "f1": "F1"}.get(text, text[0].upper() + text[1:])
