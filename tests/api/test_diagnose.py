@@ -56,8 +56,9 @@ def test_the_result_holds_amounts_and_advice(found: ShiftReport) -> None:
     concept = found.shifts.concept
     assert concept.symbol == "I(Y;D|X)"
     assert concept.interval[0] <= concept.value <= concept.interval[1]
-    assert found.advice.choice.algorithm == "idm"
-    assert found.advice.choice.hparams["gradient_weight"] == "auto"
+    assert found.advice.choice.algorithm == "best"
+    assert found.advice.beside.algorithm == "idm"
+    assert found.advice.beside.hparams["gradient_weight"] == "auto"
     assert found.advice.test_domains == ()
     assert found.measured.domains == ("<i>d", "a", "b & c")
     assert json.loads(json.dumps(found.to_dict()))["domains"] == ["<i>d", "a", "b & c"]
@@ -66,7 +67,7 @@ def test_the_result_holds_amounts_and_advice(found: ShiftReport) -> None:
 
 
 def test_the_advice_can_be_trained(found: ShiftReport, frame: pd.DataFrame, tmp_path: Path) -> None:
-    choice = found.advice.choice
+    choice = found.advice.beside
     run = train(
         frame, choice.algorithm, hparams={**choice.hparams, "batch_size": 8}, steps=3, out=tmp_path,
         device="cpu", **COLUMNS,
@@ -79,7 +80,9 @@ def test_as_text(found: ShiftReport) -> None:
     assert text.startswith(
         "table: 3 domains (<i>d 40, a 40, b & c 40), 2 classes (0, 1), 2 columns"
     )
-    assert "\nWhat to do\n- idm: Match gradients" in text
+    assert "\nWhat to do\n- best: The default for tables" in text
+    assert len(text.splitlines()) <= 25
+    assert "In words" in found.to_text(details=True)
     assert "shiftproof train" not in text
     prose = [line for line in text.splitlines() if line.startswith("- ")]
     assert max(map(len, prose)) <= 90

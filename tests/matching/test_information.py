@@ -46,3 +46,22 @@ def test_dimensions_count_alike_whatever_their_scale():
     alone = [matching_information(x[..., k : k + 1]) for k in range(3)]
     assert alone[2] == 0
     torch.testing.assert_close(matching_information(x), torch.stack(alone).mean())
+
+
+@pytest.mark.parametrize("domains", [2, 3])
+def test_no_dimension_tells_more_than_the_number_of_domains(domains):
+    x = points(0, tuple(100.0 * k for k in range(domains)))
+    assert matching_information(x).item() == pytest.approx(np.log(domains))
+
+
+def test_pdm_says_nothing_of_correlations():
+    """Two Gaussians with correlations ±ρ: equal marginals, and KL = 2ρ²/(1 − ρ²)."""
+    rng = np.random.default_rng(0)
+    covariances = [np.array([[1, sign * 0.95], [sign * 0.95, 1]]) for sign in (1, -1)]
+    draws = [rng.multivariate_normal([0, 0], c, size=5000) for c in covariances]
+    x = torch.from_numpy(np.stack(draws))
+    assert pdm(x).item() < 0.001
+    assert matching_information(x).item() < 0.02
+    kl = (np.trace(np.linalg.solve(covariances[1], covariances[0])) - 2) / 2
+    assert kl == pytest.approx(2 * 0.95**2 / (1 - 0.95**2))
+    assert kl == pytest.approx(18.5, abs=0.05)

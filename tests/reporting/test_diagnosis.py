@@ -10,10 +10,19 @@ import pytest
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information import Estimate, Shift
 from shiftproof.reporting import diagnosis_picture as drawing
-from shiftproof.reporting.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
+from shiftproof.reporting.diagnosis import (
+    MOST_LINES,
+    About,
+    diagnosis_html,
+    diagnosis_json,
+    diagnosis_text,
+)
 from shiftproof.reporting.diagnosis_picture import check_picture, diagnosis_picture
+from shiftproof.reporting.diagnosis_tables import drops_table
+from shiftproof.reporting.page.shifts import diagnosis_blocks
 from shiftproof.shift.advise import advise
 from shiftproof.shift.diagnose import Diagnosis, ModelShift, Prediction
+from shiftproof.shift.drops import ColumnTrial, Drop, Loss, Points
 from shiftproof.shift.localize import MovedClass, MovedFeature, Pair
 
 LONG = "a hospital whose name goes on and on and on"
@@ -33,6 +42,16 @@ def shift(x="X"):
         joint=estimate(f"I({x},Y;D)", 0.433),
         within_label=estimate(f"I({x};D|Y)", 0.433),
     )
+
+
+def points(value):
+    return Points(value, (value - 1, value + 1))
+
+
+def drop(domain, lost):
+    parts = {"label_shares": 1.0, "unseen": lost - 3, "inputs": 0.5, "meaning": 1.5}
+    loss = Loss(70.0, 70 + lost, points(lost), **{k: points(v) for k, v in parts.items()})
+    return Drop(domain, 60, loss, loss, 0.3, ("class 0", 4.0))
 
 
 def made(domains=("north", LONG, "west"), classes=2, features=3, model=None, left_out=0):
@@ -56,12 +75,13 @@ def made(domains=("north", LONG, "west"), classes=2, features=3, model=None, lef
         left_out=left_out,
         level=0.95,
         shift=shift(),
-        missed=0.0,
         domain_entropy=float(np.log(len(domains))),
         prediction=Prediction(0.7, 0.8, 0.5, 0.6, 0.6),
         pairs=tuple(pairs),
         features=tuple(moved),
         moved_classes=tuple(kinds),
+        drops=tuple(drop(name, 9.0 - i) for i, name in enumerate(domains)),
+        trials=(ColumnTrial("feature 0", "drop", points(2.0)),),
         model=model,
     )
 
@@ -70,10 +90,9 @@ def pairs_of(domains):
     return (domains[0], domains[1])
 
 
-def text_of(diagnosis, width=100, **about):
-    return diagnosis_text(
-        diagnosis, advise(diagnosis), About("some data", "3 domains", **about), width
-    )
+def text_of(diagnosis, width=100, details=True, **about):
+    advice, told = advise(diagnosis), About("some data", "3 domains", **about)
+    return diagnosis_text(diagnosis, advice, told, width, details=details)
 
 
 def row(text, start):
@@ -91,7 +110,50 @@ def test_the_text_holds_amounts_reading_places_and_commands():
     assert "\n    shiftproof Y\n" in text
     assert row(text, "class 0")[-1] == "–"
     assert "1 of 3 do" in text
+    assert text.index("What to do") < text.index("In words")
+    assert "lower bounds, as these classifiers see it" in text
     assert "measured, of each" not in text
+
+
+@pytest.mark.parametrize("width", [60, 100])
+@pytest.mark.parametrize("count", [2, 7])
+def test_the_report_without_details_has_25_lines_and_the_advice_first(width, count):
+    diagnosis = made([f"{LONG} {i}" for i in range(count)])
+    text = text_of(
+        diagnosis, width, details=False, notes=["long " * 60] * 3, command="shiftproof train X"
+    )
+    assert len(text.splitlines()) <= MOST_LINES == 25
+    first = text.index("What to do")
+    assert first < text.index("What shifts")
+    assert text.index("- best: ") < text.index("- beside it, idm: ")
+    assert "\n    shiftproof train X\n" in text
+    if width == 100:
+        assert "  concept shift    found: 20% of the label's remaining uncertainty" in text
+        assert "`details=True`" in text
+
+
+def test_the_points_that_are_lost_come_largest_first():
+    text = text_of(made(("north", "south", "west")), details=False)
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Accuracy lost")) + 2
+    assert lines[start].split() == [
+        "north", "70%", "9.0", "(8.0", "to", "10.0)", "0.5", "6.0", "1.5", "1.0",
+    ]  # fmt: skip
+    assert [line.split()[0] for line in lines[start : start + 3]] == ["north", "south", "west"]
+    full = text_of(made(("north", "south", "west")))
+    assert "north: AUROC loses 9.0 (8.0 to 10.0) points; class 'class 0' loses most" in full
+    assert "without 'feature 0': 2.0 (1.0 to 3.0) points in held-out domains" in full
+
+
+def test_the_page_has_the_points_that_are_lost():
+    diagnosis = made(("north", "south", "west"))
+    found = diagnosis_json(diagnosis, advise(diagnosis), About("some data", "3 domains"))
+    table = drops_table(found)
+    assert [row.cells[0].text for row in table.rows][:1] == ["70.0"]
+    assert "9.0 (8.0 to 10.0)" in [cell.text for cell in table.rows[0].cells]
+    assert drops_table({**found, "drops": []}) is None
+    (block,) = [block for block in diagnosis_blocks(found) if block.heading == "Lost if held out"]
+    assert block.kind == "table"
 
 
 def test_what_differs_most_comes_first():
@@ -112,7 +174,7 @@ def test_samples_left_out_are_told():
 
 
 def test_a_model_stands_beside_the_inputs():
-    model = ModelShift("erm", shift("R"), 0.0, estimate("I(L;D)", 0.05), (0.1,) * 3, (0.9,) * 3)
+    model = ModelShift("erm", shift("R"), estimate("I(L;D)", 0.05), (0.1,) * 3, (0.9,) * 3)
     text = text_of(made(model=model))
     assert row(text, "concept shift")[2:4] == ["I(Y;D|X)", "0.1230"]
     assert row(text, "concept shift")[6:8] == ["I(Y;D|R)", "0.1230"]
@@ -134,7 +196,8 @@ def test_html_holds_amounts_words_and_advice_and_nothing_unescaped():
     found = diagnosis_html(diagnosis, advise(diagnosis), about)
     assert "<td>I(Y;D|X)</td><td>0.1230</td><td>0.1130–0.1330</td><td>0.005</td>" in found
     assert "concept shift: The same input means another label" in found
-    assert "<h4>What to do</h4><ul><li>idm (gradient_weight=auto, " in found
+    assert "<h4>What to do</h4><ul><li>best: The default for tables" in found
+    assert "<li>idm (gradient_weight=auto, " in found
     assert "<script" not in found
     assert found.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; co") >= 2
 
@@ -152,7 +215,9 @@ def test_json_holds_the_commands_if_there_are_any():
     assert found["advice"]["command"] == "shiftproof train"
     assert found["advice"]["compare_with"] is None
     assert found["advice"]["test_domains"] == ("west",)
-    assert found["advice"]["choice"]["algorithm"] == "idm"
+    assert found["advice"]["choice"]["algorithm"] == "best"
+    assert found["advice"]["beside"]["algorithm"] == "idm"
+    assert found["drops"][0]["accuracy"]["lost"]["value"] == 9
 
 
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path):

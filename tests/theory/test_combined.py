@@ -123,3 +123,18 @@ def test_equation_3_costs_a_factor_of_four_where_nothing_is_learned() -> None:
     actual = chance[np.abs(source - target) > 0.0199].sum()
     scale = combined_gap(*quantities(learning)).scale
     assert scale / (2 * lean) / actual == pytest.approx(4, rel=1e-3)
+
+
+def test_problem_II_6_with_an_observed_training_risk_is_quantile_risk() -> None:
+    """Pr{L_t − L_s ≥ ε} ≤ δ if and only if the upper (1 − δ)-quantile of L_t is below L_s + ε."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        risks, chances = rng.random(6), rng.dirichlet(np.ones(6))
+        observed, gap, chance = rng.random(), rng.random() / 2, rng.random()
+        allowed = chances[risks - observed >= gap].sum() <= chance
+        # The least risk r with Pr{L_t ≥ t} ≤ δ for every t above r.
+        order = np.argsort(risks)
+        above = 1 - np.cumsum(chances[order])
+        quantile = risks[order][np.argmax(above <= chance)]
+        if chance < 1:
+            assert allowed == (quantile < observed + gap)

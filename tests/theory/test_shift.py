@@ -67,6 +67,18 @@ def test_the_bottleneck_bounds_the_conditional_shift() -> None:
         assert bound == pytest.approx(mutual_information(table, [3], [1], given=[2]))
 
 
+def test_no_representation_tells_more_of_the_domain_than_its_input() -> None:
+    """I(R;D) ≤ I(X;D), and equal if R is a renaming of X."""
+    rng = np.random.default_rng(1)
+    for family in FAMILIES:
+        of_input = family.covariate_shift
+        for codes in ([0, 0, 1, 1], [0, 1, 1, 0], [0, 0, 0, 0]):
+            assert family.encode(codes).covariate_shift <= of_input + ROUNDING
+        assert family.encode([3, 1, 0, 2]).covariate_shift == pytest.approx(of_input)
+        table = np.einsum("dxy,xr->dxyr", family.joint, random_rows(rng, 4, 3))
+        assert mutual_information(table, [3], [0]) <= of_input + ROUNDING
+
+
 # --- Proposition III.1 ------------------------------------------------------------------------
 
 

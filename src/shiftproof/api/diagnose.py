@@ -17,7 +17,7 @@ from shiftproof.information import Shift
 from shiftproof.models.weights import PRETRAINED
 from shiftproof.reporting.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
 from shiftproof.reporting.terminal import dataset_summary
-from shiftproof.shift.advise import Advice, advise
+from shiftproof.shift.advise import About as DataFacts, Advice, advise
 from shiftproof.shift.diagnose import MOST_SAMPLES, Diagnosis, check_most, diagnose as measure
 from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
 from shiftproof.shift.trained_run import unseen_samples, view_of_run
@@ -52,9 +52,9 @@ class ShiftReport:
         """Return everything as JSON values."""
         return diagnosis_json(self.measured, self.advice, self.about)
 
-    def to_text(self, width: int = 100) -> str:
-        """Return the report that the command line prints."""
-        return diagnosis_text(self.measured, self.advice, self.about, width)
+    def to_text(self, width: int = 100, *, details: bool = False) -> str:
+        """Return the report that the command line prints: at most 25 lines without `details`."""
+        return diagnosis_text(self.measured, self.advice, self.about, width, details=details)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write `to_dict` as JSON; `diagnosis.json` in a folder of runs goes into their page."""
@@ -187,7 +187,8 @@ def diagnose(
         notes.append("only samples that the run was not trained on are measured")
     summary = dataset_summary(_only(dataset, chosen))
     about = About(dataset.name, summary, name_of(data), samples.inputs, tuple(notes))
-    return ShiftReport(found, advise(found, held_out), about, dataset.frozen)
+    given = DataFacts(samples.kind, samples.codes, samples.uneven)
+    return ShiftReport(found, advise(found, held_out, given), about, dataset.frozen)
 
 
 def _only(dataset: DomainDataset, domains: Sequence[str]) -> DomainDataset:

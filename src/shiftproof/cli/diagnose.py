@@ -78,6 +78,9 @@ def diagnose(
             metavar="JSON",
         ),
     ] = None,
+    details: Annotated[
+        bool, option("Output", "Print everything that was measured.", "--details")
+    ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -133,7 +136,7 @@ def diagnose(
         print(json.dumps(outcome, ensure_ascii=False, allow_nan=False))
         return
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
-    print(in_options(found.to_text(width)), end="")
+    print(in_options(found.to_text(width, details=details)), end="")
     if picture is not None:
         print(f"Picture: {picture}")
     if out is not None:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,6 +49,8 @@ SYMBOLS = {
     "joint": "I(X,Y;D)",
     "within_label": "I(X;D|Y)",
 }
+# Classifiers that see nothing answer with the shares, up to rounding.
+ROUNDING = 1e-9
 INDEPENDENT = "the samples of each domain are independent draws from it"
 
 
@@ -108,6 +110,8 @@ class Estimator(ABC):
     balanced: bool = False
     level: float = 0.95
     permutations: int = 0
+    # What the standard error is multiplied by.
+    widened: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
@@ -179,11 +183,11 @@ class Estimator(ABC):
         most = float(-(sample.shares * np.log(sample.shares)).sum())
         value = float(np.clip(value + part.correction, 0, most))
         z = float(ndtri(0.5 + self.level / 2))
-        half = z * float(np.hypot(error, part.correction))
+        half = z * float(np.hypot(self.widened * error, part.correction))
         low, high = value - half, value + half
-        if low <= 0:
+        if low <= ROUNDING:
             high = max(high, _largest_unseen(value, z, sample))
-        interval = (max(low, 0.0), min(high, most))
+        interval = (low if low > ROUNDING else 0.0, min(high, most))
         return Estimate(
             symbol=SYMBOLS[name],
             value=value,

@@ -1,7 +1,8 @@
 """Tests of "no shift" for features of any kind.
 
 All compare sums of fixed functions φ(x) of the features: for few columns the features, their
-squares and products and some random cosines, else the leading principal components.  The functions
+squares and products and some random cosines; of many, the leading principal components, with
+squares, the norm and squared random projections of their normal scores.  The functions
 do not depend on domains or labels, so domains can be permuted without refitting, and the p-values
 of covariate, joint and within-label shift are exact.  (Fixed cross-fitted scores would be wrong:
 the scores of each fold are learned from the other folds, so under the null the sums of the folds
@@ -23,6 +24,7 @@ import numpy as np
 
 from shiftproof.information.contingency import p_value
 from shiftproof.information.experts import COMPONENTS, SQUARED, principal_components, with_squares
+from shiftproof.information.features import normal_scores, second_order
 from shiftproof.information.sample import Floats, Ints, Sample
 
 WAVES = 48
@@ -34,7 +36,11 @@ def functions(x: Floats) -> Floats:
     """Return functions φ(x) [n, p] of standardised features, each of mean 0."""
     columns = x.shape[1]
     if columns > SQUARED:
-        return principal_components(x, COMPONENTS, whiten=False)
+        leading = principal_components(x, COMPONENTS, whiten=False)
+        scores = normal_scores(leading)
+        second = second_order(scores)[:, scores.shape[1] :]
+        # Squares are noisier than means: together they weigh as much as the components.
+        return np.concatenate([leading, second * np.sqrt((leading**2).mean())], axis=1)
     if columns == 0:
         return x
     x = principal_components(x, columns)

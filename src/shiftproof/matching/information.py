@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -18,7 +20,9 @@ def matching_information(x: Tensor | LinearGradients) -> Tensor:
     x [domains, batch, dims], or the gradients of a linear head with domains of equal sizes.  The
     density estimates of the domains with Gaussian kernels of standard deviation h have
     I(x;D) ≤ PDM₂ / (2h²) in one dimension, with h = s · b^(−1/5) (Scott's rule; s the dimension's
-    standard deviation, b the batch).  A dimension that does not vary holds none.
+    standard deviation, b the batch), and I(x;D) ≤ log m for m domains; the smaller counts.  A
+    dimension that does not vary holds none.  It is no bound on what all dimensions hold together:
+    correlations that differ between domains leave every single dimension as it is.
     """
     if isinstance(x, Tensor):
         return _information(x).mean()
@@ -36,4 +40,5 @@ def _information(x: Tensor) -> Tensor:
     variance = rows.var(dim=(0, 2), correction=0)
     penalty = centred(sorted_values(rows)).square().mean(dim=(0, 2))
     bandwidth = variance * rows.shape[2] ** (-2 / 5)
-    return torch.where(variance > 0, penalty / (2 * bandwidth), 0)
+    most = math.log(rows.shape[0])
+    return torch.where(variance > 0, penalty / (2 * bandwidth), 0).clamp(max=most)

@@ -12,9 +12,9 @@ from typing import Any
 from shiftproof.core.files import read_json
 from shiftproof.core.text import plural
 from shiftproof.information import Estimate, Shift
-from shiftproof.shift.advise import Advice, Choice
+from shiftproof.shift.advise import Advice, Choice, points
 from shiftproof.shift.diagnose import Diagnosis
-from shiftproof.shift.interpretation import nats
+from shiftproof.shift.interpretation import nats, summary
 
 KINDS = {
     "covariate": "covariate shift",
@@ -24,6 +24,8 @@ KINDS = {
     "within_label": "within a class",
 }
 MOST_PAIRS, MOST_FEATURES, MOST_CLASSES = 10, 8, 10
+# Lines of the report without details.
+MOST_LINES = 25
 # Names in a table or picture are cut to so many letters.
 LONGEST = 14
 
@@ -51,8 +53,72 @@ class About:
         return f"{self.name}: {self.summary}"
 
 
-def diagnosis_text(diagnosis: Diagnosis, advice: Advice, about: About, width: int = 100) -> str:
-    """Return the report: amounts, findings in words, where it shifts, and what to do."""
+def diagnosis_text(
+    diagnosis: Diagnosis, advice: Advice, about: About, width: int = 100, *, details: bool = False
+) -> str:
+    """Return the report: what to do, what shifts, and the points that held-out domains lose.
+
+    Without `details` it has at most `MOST_LINES` lines; with them, everything that was measured.
+    """
+    lines = [] if details else _brief(diagnosis, advice, about, width)
+    return "\n".join(lines or _full(diagnosis, advice, about, width)) + "\n"
+
+
+def _brief(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> list[str]:
+    """Return the most important lines: remarks fill what the rest leaves."""
+    head = [textwrap.shorten(about.title, 2 * width, placeholder=" …")]
+    head = _wrapped(head[0], width)
+    first = [
+        "",
+        "What to do",
+        *_wrapped(f"- {_settings(advice.choice)}: {advice.choice.why}", width, 2),
+    ]
+    first += [f"    {about.command}"] * bool(about.command)
+    if advice.beside is not None:
+        first += _wrapped(f"- beside it, {advice.beside.algorithm}: {advice.beside.why}", width, 2)
+        first += [f"    {about.beside}"] * bool(about.beside)
+    then = ["", "What shifts (lower bounds, as these classifiers see it)"]
+    shown = [finding for finding in advice.findings if finding.shift != "within_label"]
+    then += [f"  {KINDS[finding.shift]:<16} {summary(finding)}" for finding in shown]
+    if advice.kinds == ("label",):
+        then += _wrapped("  Label shift alone: what else shows follows from it.", width, 2)
+    then += ["", *points_lost(diagnosis, most=4)] if diagnosis.drops else []
+    notes = [f"note: {note}" for note in about.notes]
+    room = MOST_LINES - len(head) - len(first) - len(then) - 1
+    extra, left = [], 0
+    for text in [*(f"- {remark}" for remark in advice.remarks), *notes]:
+        wrapped = _wrapped(text, width, 2)
+        if len(wrapped) <= room and not left:
+            extra += wrapped
+            room -= len(wrapped)
+        else:
+            left += 1
+    more = f"{left} more {plural('remark', left)} and all numbers" if left else "All numbers"
+    return [*head, *first, *extra, *then, f"{more}: `details=True`"][:MOST_LINES]
+
+
+def points_lost(diagnosis: Diagnosis, most: int) -> Iterator[str]:
+    """Yield the points of accuracy that held-out domains lose, the largest loss first."""
+    ordered = sorted(diagnosis.drops, key=lambda drop: -drop.accuracy.lost.value)
+    yield "Accuracy lost if held out, in points, against training with it; and where it is lost"
+    rows = []
+    for drop in ordered[:most]:
+        loss = drop.accuracy
+        parts = (loss.inputs, loss.unseen, loss.meaning, loss.label_shares)
+        rows.append(
+            [
+                cut(drop.domain, 24),
+                f"{loss.held_out:.0f}%",
+                points(loss.lost),
+                *(f"{part.value:.1f}" for part in parts),
+            ]
+        )
+    header = ["", "held out", "lost", "inputs", "unseen inputs", "meaning", "label shares"]
+    yield from _table(header, rows)
+    yield from _more(len(ordered) - most, "domain")
+
+
+def _full(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> list[str]:
     lines = _wrapped(about.title, width)
     if diagnosis.left_out:
         measured = sum(diagnosis.sizes)
@@ -63,20 +129,40 @@ def diagnosis_text(diagnosis: Diagnosis, advice: Advice, about: About, width: in
         )
     for note in about.notes:
         lines += _wrapped(f"note: {note}", width, hang=6)
-    lines += ["", *_amounts(diagnosis, width)]
-    lines += ["", "In words"]
-    for finding in advice.findings:
-        lines += _wrapped(f"- {KINDS[finding.shift]}: {finding.text}", width, hang=2)
-    lines += ["", *_pairs(diagnosis), "", *_features(diagnosis), "", *_classes(diagnosis)]
     lines += ["", "What to do"]
-    lines += _wrapped(f"- {advice.choice.algorithm}: {advice.choice.why}", width, hang=2)
+    lines += _wrapped(f"- {_settings(advice.choice)}: {advice.choice.why}", width, hang=2)
     lines += [f"    {about.command}"] * bool(about.command)
     if advice.beside is not None:
         lines += _wrapped(f"- beside it, {advice.beside.algorithm}: {advice.beside.why}", width, 2)
         lines += [f"    {about.beside}"] * bool(about.beside)
     for remark in advice.remarks:
         lines += _wrapped(f"- {remark}", width, hang=2)
-    return "\n".join(lines) + "\n"
+    lines += ["", "In words"]
+    for finding in advice.findings:
+        lines += _wrapped(f"- {KINDS[finding.shift]}: {finding.text}", width, hang=2)
+    if diagnosis.drops:
+        lines += ["", *points_lost(diagnosis, MOST_PAIRS), *_where_it_is_lost(diagnosis, width)]
+    lines += ["", *_amounts(diagnosis, width)]
+    lines += ["", *_pairs(diagnosis), "", *_features(diagnosis), "", *_classes(diagnosis)]
+    return lines
+
+
+def _where_it_is_lost(diagnosis: Diagnosis, width: int) -> Iterator[str]:
+    """Yield AUROC and the worst class of each held-out domain, and the columns that were tried."""
+    for drop in diagnosis.drops:
+        auroc = "" if drop.auroc is None else f" AUROC loses {points(drop.auroc.lost)} points;"
+        name, lost = drop.worst_class
+        text = (
+            f"{drop.domain}:{auroc} class {cut(name, 30)!r} loses most, {lost:.0f} points of"
+            f" accuracy; {drop.unseen_share:.0%} of the rows are unlike all other domains"
+        )
+        yield from _wrapped(f"  {text}", width, 4)
+    for trial in diagnosis.trials:
+        change = {"drop": "without", "rank": "with ranks within domains of"}[trial.change]
+        text = (
+            f"{change} {cut(trial.column, 40)!r}: {points(trial.gain)} points in held-out domains"
+        )
+        yield from _wrapped(f"  {text}", width, 4)
 
 
 def diagnosis_html(diagnosis: Diagnosis, advice: Advice, about: About) -> str:
@@ -137,7 +223,10 @@ def read_diagnosis(path: Path) -> dict[str, Any]:
 def _amounts(diagnosis: Diagnosis, width: int) -> Iterator[str]:
     """Yield the table of amounts: of the inputs and, beside them, of a model's representation."""
     level = f"{100 * diagnosis.level:g}%"
-    yield f"How much shifts (nats, {level} intervals; p: the chance of such data without a shift)"
+    yield (
+        "How much shifts (nats; lower bounds, as these classifiers see it, with intervals of what"
+        " they see; p: the chance of such data without a shift)"
+    )
     header = ["", "inputs", "", level, "p"]
     shifts: list[Shift] = [diagnosis.shift]
     if diagnosis.model is not None:
@@ -163,7 +252,7 @@ def _cells(estimate: Estimate) -> list[str]:
 
 def _pairs(diagnosis: Diagnosis) -> Iterator[str]:
     ordered = sorted(diagnosis.pairs, key=lambda pair: -pair.told_apart_with_label)
-    yield "Which domains differ (told apart by a network; 50% is guessing)"
+    yield "Which domains differ (told apart by classifiers; 50% is guessing)"
     rows = [
         [
             f"{cut(pair.first, 24)} – {cut(pair.second, 24)}",

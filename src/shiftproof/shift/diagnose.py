@@ -1,9 +1,8 @@
 """What shifts between domains, how much of each kind there is, and where.
 
 All amounts are mutual information in nats, with all domains equally likely, as in training;
-`information.base` names the five.  Two estimates are made (`posteriors` says why), and the one with
-the higher lower ends of its intervals for I(X;D) and I(X,Y;D) is reported: apart from chance,
-neither finds more than there is.
+`information.base` names the five.  Features with few distinct rows are counted; of others,
+`posteriors` has the classifiers that the amounts come from, and why they are lower bounds.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.base import Progress, silent
 from shiftproof.information import Counts, Estimate, Shift, estimator_for
 from shiftproof.information.contingency import contingency
-from shiftproof.information.sample import Floats, Sample, as_table, checked
+from shiftproof.information.sample import Floats, Sample, as_table, checked, varying
+from shiftproof.shift.drops import ColumnTrial, Drop, column_trials, drops_of
 from shiftproof.shift.localize import (
     MovedClass,
     MovedFeature,
@@ -32,15 +32,15 @@ from shiftproof.shift.localize import (
     pairs_of,
     stratified,
 )
-from shiftproof.shift.posteriors import FOLDS, ByNetwork, Posteriors, posteriors
+from shiftproof.shift.posteriors import FOLDS, Combined, Posteriors, posteriors
 
 MOST_SAMPLES = 10_000
-PERMUTATIONS = 199
+PERMUTATIONS = 99
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """How well networks predict, out of sample and with all domains counted alike.
+    """How well the classifiers predict, out of sample and with all domains counted alike.
 
     `label` and `label_knowing_domain` are the shares of labels that they get right,
     `commonest_label` what always naming one class would, `domain` the share of domains;
@@ -74,7 +74,6 @@ class ModelShift:
 
     name: str
     shift: Shift
-    missed: float
     risk_shift: Estimate
     risks: tuple[float, ...]
     accuracies: tuple[float, ...]
@@ -85,9 +84,8 @@ class Diagnosis:
     """What shifts.
 
     `counts` [domains][classes] are the samples measured; `left_out` more were not, being too
-    many.  `missed` is the covariate shift that the weaker of two kinds of classifiers did not
-    see: so much of the concept shift may be covariate shift, and its interval reaches down by it.
-    `features` begin with the one that moves most; pairs and classes keep their given order.
+    many.  `drops` are the points that held-out domains lose, `trials` what they gain without a
+    column.  `features` begin with the one that moves most; pairs and classes keep their order.
     """
 
     domains: tuple[str, ...]
@@ -96,12 +94,13 @@ class Diagnosis:
     left_out: int
     level: float
     shift: Shift
-    missed: float
     domain_entropy: float
     prediction: Prediction
     pairs: tuple[Pair, ...]
     features: tuple[MovedFeature, ...]
     moved_classes: tuple[MovedClass, ...]
+    drops: tuple[Drop, ...] = ()
+    trials: tuple[ColumnTrial, ...] = ()
     model: ModelShift | None = None
 
     @property
@@ -135,13 +134,15 @@ def diagnose(
     permutations: int = PERMUTATIONS,
     most: int = MOST_SAMPLES,
     model: ModelView | None = None,
+    drops: bool = True,
     progress: Progress = silent,
 ) -> Diagnosis:
     """Measure all shifts of features x [n, k], labels y [n] and domains d [n].
 
     Labels and domains are positions in `classes` and `domains`; those without a sample are
     left out.  Features without names are called by their position.  Of more than `most` samples
-    so many are measured, chosen by `seed` (see `localize.stratified`).
+    so many are measured, chosen by `seed` (see `localize.stratified`).  Without `drops`, held-out
+    domains are not predicted, which takes time.
     """
     table, labels, codes = as_table(x), np.asarray(y), np.asarray(d)
     names = tuple(features or (f"feature {i}" for i in range(table.shape[1])))
@@ -165,7 +166,7 @@ def diagnose(
     if sample.x.shape[1] == 0:
         raise DataError(f"none of the {len(names)} features varies: there is nothing to measure")
 
-    steps, done = (FOLDS * 2 + 1) * (2 if model else 1) + 1, itertools.count()
+    steps, done = FOLDS * (2 if model else 1) + 2, itertools.count()
 
     def tick() -> None:
         progress("measuring shifts", next(done), steps)
@@ -173,8 +174,12 @@ def diagnose(
     tick()
     settings = {"seed": seed, "balanced": True, "level": level, "permutations": permutations}
     measure = _Measure(settings, tick)
-    shift, missed, found = measure(table, labels, codes)
+    shift, found = measure(table, labels, codes)
     matched = match(table, codes, seed)
+    tick()
+    moving = moved_features(matched, names, there)
+    left = [names[column] for column in varying(table)]
+    moved = [left.index(each.name) for each in moving if each.p_value <= 1 - level]
     tick()
     return Diagnosis(
         domains=there,
@@ -183,12 +188,13 @@ def diagnose(
         left_out=left_out,
         level=level,
         shift=shift,
-        missed=missed,
         domain_entropy=float(entr(sample.shares).sum()),
         prediction=_prediction(sample, found),
         pairs=pairs_of(sample, found, matched, there),
-        features=moved_features(matched, names, there),
+        features=moving,
         moved_classes=moved_classes(sample, found, labelled),
+        drops=drops_of(sample, found, there, labelled, level=level) if drops else (),
+        trials=column_trials(sample, moved, left, level=level) if drops else (),
         model=_model_shift(model.take(kept), labels, codes, measure) if model else None,
     )
 
@@ -200,51 +206,18 @@ class _Measure:
     settings: dict[str, Any]
     tick: Callable[[], None]
 
-    def __call__(self, x: ArrayLike, y: ArrayLike, d: ArrayLike) -> tuple[Shift, float, Posteriors]:
-        """Return the better of two estimates, what the weaker missed, and the posteriors."""
+    def __call__(self, x: ArrayLike, y: ArrayLike, d: ArrayLike) -> tuple[Shift, Posteriors]:
+        """Return the amounts, and the posteriors."""
         usual = estimator_for(x, d, **self.settings)
-        one = usual.measure(x, y, d)
-        self.tick()
-        found = posteriors(
-            checked(x, y, d, balanced=True), seed=self.settings["seed"], tick=self.tick
-        )
-        if isinstance(usual, Counts):  # exact: nothing can be missed
-            return one, 0.0, found
-        other = ByNetwork(found=found, **self.settings).measure(x, y, d)
-        missed = max(0.0, other.covariate.value - one.covariate.value)
-        return _better(one, other, missed), missed, found
+        sample = checked(x, y, d, balanced=True)
+        found = posteriors(sample, seed=self.settings["seed"], tick=self.tick)
+        exact = isinstance(usual, Counts)
+        estimator = usual if exact else Combined(found=found, **self.settings)
+        return estimator.measure(x, y, d), found
 
     def covariate(self, x: ArrayLike, d: ArrayLike) -> Estimate:
         """Return I(X;D) alone."""
         return estimator_for(x, d, **self.settings).covariate(x, d)
-
-
-def _better(one: Shift, other: Shift, missed: float) -> Shift:
-    """Return the estimate that can vouch for more, with the p-values of `one` and both's doubts.
-
-    What either may have missed, its interval's upper end says best, so the larger is taken.  Of
-    the concept shift, whose estimate may also be too large, the smaller of the lower ends and the
-    larger of the p-values are taken, and `missed` is allowed for; the other p-values do not
-    depend on the estimate.
-    """
-    better = max(one, other, key=lambda s: s.covariate.interval[0] + s.joint.interval[0])
-    merged = {}
-    for name in (field.name for field in fields(Shift)):
-        both = [getattr(one, name), getattr(other, name)]
-        kept = getattr(better, name)
-        high = max(estimate.interval[1] for estimate in both)
-        merged[name] = replace(
-            kept, interval=(kept.interval[0], high), p_value=getattr(one, name).p_value
-        )
-    low = min(one.concept.interval[0], other.concept.interval[0])
-    high = max(one.concept.interval[1] - missed, other.concept.interval[1])
-    p_values = [p for p in (one.concept.p_value, other.concept.p_value) if p is not None]
-    merged["concept"] = replace(
-        better.concept,
-        interval=(max(low - missed, 0.0), max(high, better.concept.value)),
-        p_value=max(p_values, default=None),
-    )
-    return Shift(**merged)
 
 
 def _prediction(sample: Sample, found: Posteriors) -> Prediction:
@@ -266,7 +239,7 @@ def _prediction(sample: Sample, found: Posteriors) -> Prediction:
 def _model_shift(
     model: ModelView, labels: np.ndarray, codes: np.ndarray, measure: _Measure
 ) -> ModelShift:
-    shift, missed, _ = measure(model.representations, labels, codes)
+    shift, _ = measure(model.representations, labels, codes)
     named = {
         field.name: replace(
             getattr(shift, field.name), symbol=getattr(shift, field.name).symbol.replace("X", "R")
@@ -277,7 +250,6 @@ def _model_shift(
     return ModelShift(
         name=model.name,
         shift=Shift(**named),
-        missed=missed,
         risk_shift=replace(measure.covariate(model.risks, codes), symbol="I(L;D)"),
         risks=tuple(float(model.risks[rows].mean()) for rows in members),
         accuracies=tuple(float(model.right[rows].mean()) for rows in members),

@@ -1,17 +1,18 @@
 """A diagnosis in plain words: of each shift whether it is there, and how much of it.
 
-A shift is *found* if a test rejects that there is none.  All tests rest on the one of "no shift of
-any kind", so that without any shift a false alarm is no more frequent than the level says.  If a
-shift is not found, the upper end of the interval says how much may have been missed: with many
-samples little (*none*), with few a lot (*untold*).
+One rule for all.  A shift is *found* if the lower end of its interval is above zero and the
+estimate is worth minding: at least `WORTH` of what there could be (of concept shift, the label's
+uncertainty that the inputs leave).  Above zero but less than that, it is *small*.  If the interval
+reaches zero, its upper end decides: *none* if more than `NEGLIGIBLE` would have shown, else
+*untold*.  Where inputs all but name the domain, labels of the same input cannot be compared, and
+concept shift that is not found is *overlap*: it cannot be told.
 
-The test of concept shift is the only one that is not exact.  So its interval must also lie above
-zero, or the finding is a *hint*; and a concept shift no larger than the covariate shift that
-classifiers are known to have missed is *unclear* (see `posteriors`).
+Amounts are what the classifiers of `posteriors` see: lower bounds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,10 +22,14 @@ from scipy.special import entr  # type: ignore[import-untyped]
 from shiftproof.information import Estimate, Shift
 from shiftproof.shift.diagnose import Diagnosis, ModelShift
 
-State = Literal["found", "hint", "none", "untold", "unclear"]
+State = Literal["found", "small", "none", "untold", "overlap"]
 
+# A shift of less than this share of what there could be is not worth minding.
+WORTH = 0.01
 # A shift that cannot be larger than this share of its maximum counts as none.
 NEGLIGIBLE = 0.05
+# Domains hardly overlap if inputs leave less than this share of the domain's uncertainty.
+OVERLAP = 0.1
 SIZES = (
     (0.01, "very little"),
     (0.05, "a little"),
@@ -60,22 +65,48 @@ def findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
     )
 
 
-def state_of(estimate: Estimate, shift: Shift, most: float) -> State:
+def state_of(estimate: Estimate, most: float) -> State:
     """Say whether a shift is there, if `most` is all there could be."""
-    tests = (shift.joint.p_value, estimate.p_value)
-    if all(p is not None and p <= 1 - estimate.level for p in tests):
-        return "found"
-    return "none" if estimate.interval[1] <= NEGLIGIBLE * most else "untold"
+    low, high = estimate.interval
+    if low > 0:
+        return "found" if estimate.value >= WORTH * most else "small"
+    return "none" if high <= NEGLIGIBLE * most else "untold"
 
 
-def concept_state(shift: Shift, most: float, missed: float) -> State:
-    """Say whether there is concept shift; `missed` of it may be covariate shift."""
-    state = state_of(shift.concept, shift, most)
-    if state != "found":
-        return state
-    if shift.concept.value <= missed:
-        return "unclear"
-    return "found" if shift.concept.interval[0] > 0 else "hint"
+def concept_state(shift: Shift, uncertainty: float, domain_entropy: float) -> State:
+    """Say whether there is concept shift, of the label's remaining `uncertainty`."""
+    state = state_of(shift.concept, uncertainty)
+    left = domain_entropy - shift.covariate.value
+    return "overlap" if state != "found" and left < OVERLAP * domain_entropy else state
+
+
+def kinds_of(found: Sequence[Finding]) -> tuple[str, ...]:
+    """Return the kinds of shift found; label shift alone if all else follows from it.
+
+    Where inputs of one class are the same in all domains, only the proportions of the classes
+    differ: inputs, and what they say of the label, then differ as a consequence.
+    """
+    there = {each.shift for each in found if each.state == "found"}
+    if "label" in there and "within_label" not in there:
+        return ("label",)
+    return tuple(kind for kind in ("covariate", "label", "concept") if kind in there)
+
+
+def summary(finding: Finding) -> str:
+    """Return a finding in a few words."""
+    of = {
+        "covariate": "of the domain is told by the inputs",
+        "label": "of the label is told by the domain",
+        "concept": "of the label's remaining uncertainty",
+        "within_label": "of the domain is told by inputs of one class",
+    }[finding.shift]
+    return {
+        "found": f"found: {percent(finding.share)} {of}",
+        "small": f"too small to mind: {percent(finding.share)} {of}",
+        "none": f"none: more than {percent(finding.at_most)} would have shown",
+        "untold": f"cannot be told: too few samples (up to {percent(finding.at_most)})",
+        "overlap": "cannot be told: the domains hardly overlap",
+    }[finding.state]
 
 
 def model_reading(diagnosis: Diagnosis, model: ModelShift) -> str:
@@ -85,14 +116,14 @@ def model_reading(diagnosis: Diagnosis, model: ModelShift) -> str:
         f"{model.name}: the covariate shift of its representation is {nats(r.covariate.value)}"
         f" nats, where the inputs have {nats(x.covariate.value)}."
     )
-    state = concept_state(r, diagnosis.prediction.uncertainty, model.missed)
+    state = concept_state(r, diagnosis.prediction.uncertainty, diagnosis.domain_entropy)
     text += {
         "found": f" The same representation means another label in another domain: I(Y;D|R) ="
         f" {nats(r.concept.value)} (of the inputs: {nats(x.concept.value)}).",
-        "hint": " There is a hint that the same representation means another label in another"
-        f" domain: I(Y;D|R) = {nats(r.concept.value)}, with zero in its interval.",
-        "unclear": " Whether the same representation means another label cannot be told:"
-        f" I(Y;D|R) = {nats(r.concept.value)} may be covariate shift.",
+        "small": " It shows a concept shift too small to mind:"
+        f" I(Y;D|R) = {nats(r.concept.value)}.",
+        "overlap": " Whether the same representation means another label cannot be told: the"
+        " domains hardly overlap in it.",
         "none": " It shows no concept shift.",
         "untold": f" It shows no concept shift, but up to {nats(r.concept.interval[1])} nats may be"
         " unseen.",
@@ -111,17 +142,17 @@ def model_reading(diagnosis: Diagnosis, model: ModelShift) -> str:
 
 def _covariate(diagnosis: Diagnosis) -> Finding:
     estimate, most = diagnosis.shift.covariate, diagnosis.domain_entropy
-    state, share, at_most = _judged(diagnosis, estimate, most)
+    state, share, at_most = _judged(estimate, most)
     count = len(diagnosis.domains)
     if state == "found":
         text = (
-            f"The inputs differ between domains ({_size(share)}): a network names the right one of"
+            f"The inputs differ between domains ({_size(share)}): classifiers name the right one of"
             f" {count} for {percent(diagnosis.prediction.domain)} of the samples, guessing would"
             f" for {percent(1 / count)}. Inputs tell {percent(share)} of what there is to know"
             f" about the domain."
         )
     else:
-        text = _not_found("that the inputs differ between domains", state, estimate, at_most)
+        text = _not_found("that the inputs differ between domains", state, estimate, share, at_most)
     return Finding("covariate", estimate.symbol, state, share, at_most, text)
 
 
@@ -129,7 +160,7 @@ def _label(diagnosis: Diagnosis) -> Finding:
     shares = np.array([each.shares for each in diagnosis.moved_classes])
     most = float(entr(shares.mean(axis=1)).sum())
     estimate = diagnosis.shift.label
-    state, share, at_most = _judged(diagnosis, estimate, most)
+    state, share, at_most = _judged(estimate, most)
     if state == "found":
         moved = int((shares.max(axis=1) - shares.min(axis=1)).argmax())
         low, high = int(shares[moved].argmin()), int(shares[moved].argmax())
@@ -141,46 +172,46 @@ def _label(diagnosis: Diagnosis) -> Finding:
             " there is to know about the label."
         )
     else:
-        text = _not_found("that the proportions of the labels differ", state, estimate, at_most)
+        text = _not_found(
+            "that the proportions of the labels differ", state, estimate, share, at_most
+        )
     return Finding("label", estimate.symbol, state, share, at_most, text)
 
 
 def _concept(diagnosis: Diagnosis) -> Finding:
     estimate, prediction = diagnosis.shift.concept, diagnosis.prediction
-    _, share, at_most = _judged(diagnosis, estimate, prediction.uncertainty)
-    state = concept_state(diagnosis.shift, prediction.uncertainty, diagnosis.missed)
-    if state in ("found", "hint"):
-        hint = "There is a hint that the same" if state == "hint" else "The same"
+    _, share, at_most = _judged(estimate, prediction.uncertainty)
+    state = concept_state(diagnosis.shift, prediction.uncertainty, diagnosis.domain_entropy)
+    if state == "found":
         text = (
-            f"{hint} input means another label in another domain: to know the domain takes"
+            "The same input means another label in another domain: to know the domain takes"
             f" {percent(share)} off the uncertainty of the label that the input leaves"
             f" ({nats(estimate.value)} of {nats(prediction.uncertainty)} nats)."
         )
         gain = prediction.label_knowing_domain - prediction.label
         if gain > 0.01:
             text += (
-                f" A network gets {percent(prediction.label)} of the labels right, and"
-                f" {percent(prediction.label_knowing_domain)} if it is told the domain."
+                f" Classifiers get {percent(prediction.label)} of the labels right, and"
+                f" {percent(prediction.label_knowing_domain)} if they are told the domain."
             )
         else:
             text += " That changes few answers between these domains; the next may differ more."
-    elif state == "unclear":
+    elif state == "overlap":
+        told = diagnosis.shift.covariate.value / diagnosis.domain_entropy
         text = (
-            f"Whether the same input means another label cannot be told: {nats(estimate.value)}"
-            f" nats look like it (and {nats(estimate.interval[1])} at most, {percent(at_most)} of"
-            " what there could be), but of two kinds of classifiers one missed"
-            f" {nats(diagnosis.missed)} nats of the covariate shift, and what is missed of it can"
-            " look the same."
+            "Whether the same input means another label cannot be told: the domains hardly"
+            f" overlap. Inputs tell {percent(min(told, 1.0))} of the domain, so there are few"
+            " inputs whose labels could be compared."
         )
     else:
         what = "that the same input means another label in another domain"
-        text = _not_found(what, state, estimate, at_most)
+        text = _not_found(what, state, estimate, share, at_most)
     return Finding("concept", estimate.symbol, state, share, at_most, text)
 
 
 def _within_label(diagnosis: Diagnosis) -> Finding:
     estimate, most = diagnosis.shift.within_label, diagnosis.domain_entropy
-    state, share, at_most = _judged(diagnosis, estimate, most)
+    state, share, at_most = _judged(estimate, most)
     known = [each for each in diagnosis.moved_classes if each.within is not None]
     if state == "found" and known:
         first = max(known, key=lambda each: each.within or 0.0)
@@ -194,23 +225,28 @@ def _within_label(diagnosis: Diagnosis) -> Finding:
         text = "No class occurs in two domains."
     else:
         text = _not_found(
-            "that inputs of one class differ between domains", state, estimate, at_most
+            "that inputs of one class differ between domains", state, estimate, share, at_most
         )
     return Finding("within_label", estimate.symbol, state, share, at_most, text)
 
 
-def _judged(diagnosis: Diagnosis, estimate: Estimate, most: float) -> tuple[State, float, float]:
+def _judged(estimate: Estimate, most: float) -> tuple[State, float, float]:
     """Return the state, and value and upper end as shares of what there could be."""
     most = max(most, 1e-12)
     share, at_most = (min(each / most, 1.0) for each in (estimate.value, estimate.interval[1]))
-    return state_of(estimate, diagnosis.shift, most), share, at_most
+    return state_of(estimate, most), share, at_most
 
 
-def _not_found(what: str, state: State, estimate: Estimate, at_most: float) -> str:
+def _not_found(what: str, state: State, estimate: Estimate, share: float, at_most: float) -> str:
+    if state == "small":
+        return (
+            f"A sign {what}, too small to mind: {nats(estimate.value)} nats, {percent(share)} of"
+            f" what there could be (less than {percent(WORTH)})."
+        )
     if state == "none":
         return (
             f"No sign {what}: more than {nats(estimate.interval[1])} nats, {percent(at_most)} of"
-            " what there could be, would have shown."
+            " what there could be, would have shown to these classifiers."
         )
     return (
         f"No sign {what}, but too few samples to exclude it: up to {nats(estimate.interval[1])}"

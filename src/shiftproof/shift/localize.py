@@ -16,7 +16,7 @@ from shiftproof.information.sample import Floats, Sample
 from shiftproof.shift.posteriors import Posteriors
 
 # What matching features may cost: permutations × samples × features × (domains − 1).
-MATCHING_WORK = 5e9
+MATCHING_WORK = 5e8
 # Permutations for each pair of domains: enough for a p-value of 0.025 after all are accounted for.
 PER_PAIR = 40
 FEWEST_PERMUTATIONS = 99

@@ -5,8 +5,10 @@ A table becomes its prepared columns, images become their pixels, frozen images 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -26,6 +28,9 @@ from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_t
 MOST_FEATURES = 4096
 # A column of a table is missing unevenly if domains differ by this share of it.
 UNEVEN = 0.2
+# Whole numbers of so few values, or with such a name, may be codes.
+FEW_VALUES = 5
+CODE = re.compile(r"(^|[_ .-])(zip|postal|postcode|code|id)([_ .-]?code)?($|[_ .-])", re.I)
 
 # Where samples lie in their domain, by its name.
 Positions = Mapping[str, np.ndarray]
@@ -35,7 +40,8 @@ Positions = Mapping[str, np.ndarray]
 class Samples:
     """Arrays x [n, k], y [n] and d [n], the names that their codes stand for, and notes.
 
-    `inputs` says in a few words what the features are.
+    `inputs` says in a few words what the features are, `kind` of which kind they are.  Of a table,
+    `codes` are columns of whole numbers that may be codes, and `uneven` those some domains lack.
     """
 
     x: np.ndarray
@@ -46,6 +52,9 @@ class Samples:
     features: tuple[str, ...]
     inputs: str
     notes: tuple[str, ...] = ()
+    kind: Literal["table", "embeddings", "images"] = "table"
+    codes: tuple[str, ...] = ()
+    uneven: tuple[str, ...] = ()
 
 
 def choose_domains(
@@ -110,14 +119,22 @@ def collect(
     names = tuple(domain.name for domain in domains)
     notes = dataset.notes
     features, inputs = _places(dataset, shape)
+    codes: tuple[str, ...] = ()
+    uneven: tuple[str, ...] = ()
+    kind: Literal["table", "embeddings", "images"] = "images" if len(shape) == 3 else "embeddings"
     if dataset.preparation is not None:
         fitted = dataset.preparation.fit(x)
         notes += fitted.notes
         if isinstance(fitted, FittedColumns):
             features, inputs = fitted.feature_names, f"{len(fitted.parts)} columns"
-            notes += _unevenly_missing(fitted.columns, x.numpy(), d, names)
+            kind, codes = "table", _codes(fitted.columns, x.numpy())
+            uneven, missing = _unevenly_missing(fitted.columns, x.numpy(), d, names)
+            notes += missing
         x = fitted.apply(x)
-    return Samples(x.numpy(), y.numpy(), d, names, dataset.classes, features, inputs, notes)
+    return Samples(
+        x.numpy(), y.numpy(), d, names, dataset.classes, features, inputs, notes, kind, codes,
+        uneven,
+    )  # fmt: skip
 
 
 def _shrunk(shape: tuple[int, ...], side: int | None) -> tuple[int, ...]:
@@ -176,18 +193,32 @@ def _places(dataset: DomainDataset, shape: tuple[int, ...]) -> tuple[tuple[str, 
 
 def _unevenly_missing(
     columns: Columns, cells: np.ndarray, d: np.ndarray, domains: Sequence[str]
-) -> tuple[str, ...]:
-    """Warn of columns that some domains lack: the median in their place is a shift of its own."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return columns that some domains lack, and a note: the median in their place is a shift."""
     missing = np.stack([np.isnan(cells[d == code]).mean(axis=0) for code in range(len(domains))])
     spread = missing.max(axis=0) - missing.min(axis=0)
     uneven = [i for i in np.argsort(-spread, kind="stable") if spread[i] >= UNEVEN]
     if not uneven:
-        return ()
+        return (), ()
     first = uneven[0]
     low, high = int(missing[:, first].argmin()), int(missing[:, first].argmax())
-    return (
-        f"{listed([columns.columns[i].name for i in uneven])}: missing more often in some domains"
-        f" than in others ({quoted(columns.columns[first].name)}:"
-        f" {missing[low, first]:.0%} in {domains[low]}, {missing[high, first]:.0%} in"
-        f" {domains[high]}); the median in their place counts as a shift, `drop` leaves them out",
+    named = tuple(columns.columns[i].name for i in uneven)
+    note = (
+        f"{listed(list(named))}: missing more often in some domains than in others"
+        f" ({quoted(named[0])}: {missing[low, first]:.0%} in {domains[low]},"
+        f" {missing[high, first]:.0%} in {domains[high]}); the median in their place counts as a"
+        " shift, `drop` leaves them out"
     )
+    return named, (note,)
+
+
+def _codes(columns: Columns, cells: np.ndarray) -> tuple[str, ...]:
+    """Return columns of whole numbers that may be codes: few values, or a name that says so."""
+    found = []
+    for place, column in enumerate(columns.columns):
+        known = np.unique(cells[:, place][~np.isnan(cells[:, place])])
+        if column.kind != "number" or len(known) < 3 or (known % 1).any():
+            continue
+        if len(known) <= FEW_VALUES or CODE.search(column.name):
+            found.append(column.name)
+    return tuple(found)

@@ -1,10 +1,12 @@
-"""The two terms of the paper's bound beside the gap they bound, over the course of a run.
+"""Two amounts that follow the terms of the paper's bound, beside the gap, over a run.
 
 What training learns of the domains is at most what its gradients tell of them, step by step:
-I(W;D) ≤ Σₜ I(Gₜ;D | W₁ … Wₜ₋₁).  What a test domain may change is bounded by I(R;D).  A run of IDM
-with `track_information` records both per dimension and step
-(`matching_information`); its records hold means over the steps
-since the last one, so that the sum over all steps is exact.
+I(W;D) ≤ Σₜ I(Gₜ;D | W₁ … Wₜ₋₁), and what a test domain may change is bounded by I(R;D).  A run of
+IDM with `track_information` records a bound for *one dimension* of either, on average over
+dimensions (`matching_information`).  These fall and rise with the terms, but do not bound them: the
+information of all dimensions together can be larger than the sum over dimensions (two correlated
+ones) or smaller (two copies).  Records hold means over the steps since the last one, so that the
+sum over all steps is exact.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def test_the_lowest_worst_risk_among_steps_without_a_shift():
 
 
 def test_accepted_steps_come_before_all_others_in_every_draw():
-    poor = run(step(1, (0.68, 0.68), 0.5), seed=1)
+    poor = run(step(1, (0.65, 0.65), 0.5), seed=1)
     good = run(step(1, (0.0, 0.0), 0.01), seed=2)
     assert select(poor, good).run is poor
     assert select(good, replace(poor, hparams_seed=3)).run.hparams_seed == 3
@@ -62,6 +62,14 @@ def test_a_model_that_has_learnt_nothing_is_not_accepted():
     lopsided = step(1, (0.3, 0.3), 1.0)
     lopsided = lopsided._replace(shift=lopsided.shift._replace(label_entropy=(0.69, 0.3, None)))
     assert select(run(lopsided, step(2, (0.6, 0.6), 0.5))).step == 2
+
+
+def test_a_model_that_has_learnt_next_to_nothing_does_not_beat_a_good_one():
+    """55% right is a risk of 0.688, 0.7% of the entropy; 95% and 90% are 0.2 and 0.33."""
+    weak, good = step(1, (0.688, 0.688), 0.9, entropy=LOG2), step(2, (0.2, 0.33), 0.01)
+    assert select(run(weak, good)).step == 2
+    enough = step(1, (0.65, 0.65), 0.9, entropy=LOG2)  # 6% of the entropy
+    assert select(run(enough, good)).step == 1
 
 
 def test_without_an_accepted_step_the_bound_trades_risk_against_shift():

@@ -8,6 +8,7 @@ from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.reporting.diagnosis import KINDS, read_diagnosis
+from shiftproof.reporting.diagnosis_tables import drops_table
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.comparable import best_first, shown_domains
 from shiftproof.reporting.page.values import Block, DotPlot, Fact, Mark
@@ -31,6 +32,7 @@ def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
         Block("dots", _amounts(diagnosis)),
         Block("facts", words, "In words"),
         Block("facts", _what_to_do(advice), "What to do"),
+        *[Block("table", lost, "Lost if held out") for lost in [drops_table(diagnosis)] if lost],
         Block("table", _pairs(diagnosis), "Which domains differ", folded=True),
         Block("table", _features(diagnosis), "Which features move", folded=True),
         Block("table", _classes(diagnosis), "Which classes move", folded=True),

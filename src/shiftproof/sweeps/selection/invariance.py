@@ -11,16 +11,19 @@ from shiftproof.theory.target import target_gap
 # A concept shift is taken to be absent if its p-value is at least this.  The costly mistake is to
 # accept a model that shifts, not to reject one that does not: another step can be selected.
 LEVEL = 0.2
+# The share of the label's entropy that a model must explain in every domain to have learnt enough.
+LEAST_GAIN = 0.05
 
 
 @SELECTORS.register("invariance")
 class Invariance(StepSelector):
     """The lowest worst-domain risk among steps without a detectable concept shift.
 
-    Only the out parts of the training domains are read.  A step is accepted if "no concept shift",
-    I(Y;D|R) = 0 for the outputs R, is not rejected between them, and if its risk is below that of
-    the label shares in each: a model that has learnt nothing is invariant too.  Of those, the
-    highest −(worst risk) is selected.
+    Only the out parts of the training domains are read.  A step is accepted on two conditions.
+    "No concept shift", I(Y;D|R) = 0 for the outputs R, is not rejected between them; however small
+    a shift is between training domains, it can be large in the next.  And the step explains at
+    least `LEAST_GAIN` of the entropy of the labels in each domain: a model that has learnt next to
+    nothing is invariant too.  Of those, the highest −(worst risk) is selected.
 
     A step that is not accepted scores −(M + worst risk + M √(I(R,Y;D)/2)).  The root bounds the
     mean gap to a new domain's risk (Theorem III.5), with I(R,Y;D) = I(R;D) + I(Y;D|R) as measured,
@@ -44,7 +47,7 @@ class Invariance(StepSelector):
                 continue
             if own is None or entropy is None:
                 return None
-            worst, learnt = max(worst, own), learnt and own < entropy
+            worst, learnt = max(worst, own), learnt and own <= (1 - LEAST_GAIN) * entropy
         if learnt and shift.concept_p >= LEVEL:
             return -worst
         most = math.log(shift.classes)

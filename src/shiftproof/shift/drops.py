@@ -1,0 +1,242 @@
+"""How many points of accuracy and AUROC a domain loses if it is not trained on, and why.
+
+For each domain t, one model is trained without t, and one with it that is told the domain, as at a
+site that has contributed data (both predict rows that they were not trained on).  What t loses by
+being held out is split as in DISDE (Cai, Namkoong and Yadlowsky, 2023), by where the inputs of t
+lie.  With p/q the density of an input in the other domains over that in t, which the posterior of
+the domain gives,
+
+    p/q = (1 − q(t|x)) / ((m − 1) q(t|x)),
+
+rows of t are *unseen* (p/q < 1/20: hardly any such input was trained on), *rarer* (< 1/2), or
+*shared*.  The answers of the model without t are replaced, in this order:
+
+1. label shares: by its own, corrected to the label shares of t;
+2. unseen regions: by those of the model with t, where rows are unseen;
+3. inputs: the same where rows are rarer;
+4. meaning: the same where rows are shared.  The other domains have such inputs as often, so what
+   they teach about them is not what t would: P(Y|X) differs.
+
+Each step's change is its part, so the parts add up to the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_softmax, ndtri  # type: ignore[import-untyped]
+from scipy.stats import rankdata  # type: ignore[import-untyped]
+
+from shiftproof.information.sample import Floats, Ints, Sample
+from shiftproof.shift.densities import Task
+from shiftproof.shift.panel import Views, pooled
+from shiftproof.shift.posteriors import Posteriors, weigh
+
+# Inputs are unseen, or rarer, if the other domains have them less often by these factors.
+UNSEEN, RARER = 1 / 20, 1 / 2
+# Domains that are held out at most: the largest.
+MOST_DOMAINS = 10
+# Columns that are tried without, and the most columns of a table for that.
+TRIED, MOST_COLUMNS = 3, 64
+PARTS = ("label_shares", "unseen", "inputs", "meaning")
+
+
+@dataclass(frozen=True)
+class Points:
+    """A difference in percentage points, with its interval."""
+
+    value: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A metric of one domain in percent, without it and with it, and the parts of the loss."""
+
+    held_out: float
+    trained_with: float
+    lost: Points
+    label_shares: Points
+    unseen: Points
+    inputs: Points
+    meaning: Points
+
+
+@dataclass(frozen=True)
+class Drop:
+    """What one domain loses; `unseen_share` of its rows are unlike all that is trained on.
+
+    `worst_class` is the class that loses most accuracy, with its points.
+    """
+
+    domain: str
+    rows: int
+    accuracy: Loss
+    auroc: Loss | None
+    unseen_share: float
+    worst_class: tuple[str, float]
+
+
+@dataclass(frozen=True)
+class ColumnTrial:
+    """What held-out domains gain on average, in points of accuracy, by changing one column.
+
+    `change` is `drop`, or `rank`: replaced by its rank within each domain.
+    """
+
+    column: str
+    change: str
+    gain: Points
+
+    @property
+    def helps(self) -> bool:
+        """Whether the gain is above zero for sure."""
+        return self.gain.interval[0] > 0
+
+
+def drops_of(
+    sample: Sample,
+    found: Posteriors,
+    domains: Sequence[str],
+    classes: Sequence[str],
+    *,
+    level: float,
+) -> tuple[Drop, ...]:
+    """Return what each domain loses by being held out; of many, the largest domains."""
+    views = Views.of(sample.x)
+    task = Task(sample.y, sample.classes, sample.weights, sample.d, sample.domains)
+    sizes = np.bincount(sample.d)
+    chosen = np.sort(np.argsort(-sizes, kind="stable")[:MOST_DOMAINS])
+    return tuple(_drop(int(t), views, task, sample, found, domains, classes, level) for t in chosen)
+
+
+def _drop(
+    t: int,
+    views: Views,
+    task: Task,
+    sample: Sample,
+    found: Posteriors,
+    domains: Sequence[str],
+    classes: Sequence[str],
+    level: float,
+) -> Drop:
+    here, others = np.flatnonzero(sample.d == t), np.flatnonzero(sample.d != t)
+    y = sample.y[here]
+    log_prior = np.log(task.prior)
+    a = weigh(
+        found.panel[:, others] - log_prior, log_prior, sample.y[others], sample.weights[others]
+    )
+    alone = np.stack([predict(task, others, here) for predict in pooled(views)])
+    without = log_softmax(log_prior + np.tensordot(a, alone - log_prior, axes=1), axis=-1)
+    inside = found.home[here]
+    shares = np.bincount(y, minlength=task.classes) / len(y)
+    others_shares = np.bincount(sample.y[others], sample.weights[others], minlength=task.classes)
+    others_shares = others_shares / others_shares.sum()
+    # One row of each kind more, so that no class is impossible.
+    lean = np.log((shares * len(y) + others_shares) / (len(y) + 1))
+    corrected = log_softmax(without + lean - np.log(others_shares + 1e-9), axis=-1)
+    q = np.exp(found.domain[here, t])
+    ratio = (1 - q) / np.maximum((sample.domains - 1) * q, 1e-12)
+    steps = [without, corrected]
+    for rows in (ratio < UNSEEN, (ratio >= UNSEEN) & (ratio < RARER), ratio >= RARER):
+        steps.append(np.where(rows[:, None], inside, steps[-1]))
+    right = [(step.argmax(axis=1) == y).astype(float) for step in steps]
+    by_class = [(right[-1][y == c] - right[0][y == c]).mean() for c in np.unique(y)]
+    worst = int(np.argmax(by_class))
+    auroc = None
+    if len(np.unique(y)) > 1:
+        auroc = _loss([ranking(np.exp(step), y) for step in steps], level)
+    return Drop(
+        domain=domains[t],
+        rows=len(here),
+        accuracy=_loss([(float(each.mean()), each - each.mean()) for each in right], level),
+        auroc=auroc,
+        unseen_share=float((ratio < UNSEEN).mean()),
+        worst_class=(classes[int(np.unique(y)[worst])], 100 * float(by_class[worst])),
+    )
+
+
+def ranking(q: Floats, y: Ints) -> tuple[float, Floats]:
+    """Return the AUROC of probabilities q [n, C], and each row's influence on it (DeLong, 1988).
+
+    Of more than two classes, it is the mean over classes that occur, each against the others.
+    """
+    present = [1] if q.shape[1] == 2 else [c for c in np.unique(y) if (y == c).any()]
+    value, influence = 0.0, np.zeros(len(y))
+    for c in present:
+        own = y == c
+        scores = q[:, c]
+        ranks = rankdata(scores)
+        placed = np.empty(len(y))
+        placed[own] = (ranks[own] - rankdata(scores[own])) / (~own).sum()
+        placed[~own] = 1 - (ranks[~own] - rankdata(scores[~own])) / own.sum()
+        area = placed[own].mean()
+        value += area / len(present)
+        influence += (placed - area) / np.where(own, own.mean(), 1 - own.mean()) / len(present)
+    return float(value), influence
+
+
+def _loss(steps: Sequence[tuple[float, Floats]], level: float) -> Loss:
+    """Return the loss and its parts from the metric and the influences of each step."""
+    z = float(ndtri(0.5 + level / 2))
+
+    def points(last: int, first: int) -> Points:
+        value = 100 * (steps[last][0] - steps[first][0])
+        rows = steps[last][1] - steps[first][1]
+        half = float(100 * z * rows.std() / np.sqrt(len(rows)))
+        return Points(value, (value - half, value + half))
+
+    parts = {name: points(i + 1, i) for i, name in enumerate(PARTS)}
+    return Loss(
+        held_out=100 * steps[0][0],
+        trained_with=100 * steps[-1][0],
+        lost=points(len(steps) - 1, 0),
+        **parts,
+    )
+
+
+def column_trials(
+    sample: Sample, columns: Sequence[int], names: Sequence[str], *, level: float
+) -> tuple[ColumnTrial, ...]:
+    """Hold out each domain without a column, or with its ranks within domains, one at a time.
+
+    The interval allows for the number of trials.
+    """
+    if sample.x.shape[1] > MOST_COLUMNS or sample.x.shape[1] < 2 or not len(columns):
+        return ()
+    before = _held_out(sample, sample.x)
+    tried = list(columns)[:TRIED]
+    z = float(ndtri(1 - (1 - level) / 2 / (2 * len(tried))))
+    found = []
+    for column in tried:
+        ranked = sample.x.copy()
+        for d in range(sample.domains):
+            own = sample.d == d
+            ranked[own, column] = rankdata(sample.x[own, column]) / own.sum() * np.sqrt(12)
+        changes = {"drop": np.delete(sample.x, column, axis=1), "rank": ranked}
+        for change, x in changes.items():
+            better = _held_out(sample, x) - before
+            parts = [better[sample.d == d] for d in range(sample.domains)]
+            value = 100 * float(np.mean([part.mean() for part in parts]))
+            error = np.sqrt(sum(part.var() / len(part) for part in parts)) / sample.domains
+            # Domains differ too: what helps in one of few may not help in the next.
+            spread = np.std([part.mean() for part in parts], ddof=1) / np.sqrt(sample.domains)
+            half = 100 * z * max(float(error), float(spread))
+            gain = Points(value, (value - half, value + half))
+            found.append(ColumnTrial(names[column], change, gain))
+    return tuple(found)
+
+
+def _held_out(sample: Sample, x: Floats) -> Floats:
+    """Return whether each row is predicted right by models that have not seen its domain: [n]."""
+    views = Views.of(x)
+    task = Task(sample.y, sample.classes, sample.weights, sample.d, sample.domains)
+    models = pooled(views)[:2]  # linear and quadratic: fast enough to repeat
+    right = np.empty(len(sample.d))
+    for t in range(sample.domains):
+        here, others = np.flatnonzero(sample.d == t), np.flatnonzero(sample.d != t)
+        q = sum(predict(task, others, here) for predict in models)
+        right[here] = np.asarray(q).argmax(axis=1) == sample.y[here]
+    return right

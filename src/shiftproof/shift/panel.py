@@ -1,0 +1,176 @@
+"""The classifiers whose predictions `posteriors` combines, for a domain or a label.
+
+| name | sees |
+|---|---|
+| linear | the features: differences of means |
+| squares | their squares and products, the norm, squared projections: spreads and correlations |
+| Gaussian | a mean and a covariance for each domain and class: the exact rule for Gaussians |
+| marginals | the histogram of each column by domain and class: spreads, tails and gaps |
+| trees | steps and interactions, from `GROWN_FROM` rows |
+| network | the rest (`network`) |
+
+Densities, trees and the network see normal scores, so that heavy tails hide nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr  # type: ignore[import-untyped]
+from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
+from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+
+from shiftproof.information.experts import COMPONENTS, principal_components
+from shiftproof.information.features import normal_scores, second_order
+from shiftproof.information.sample import Floats, Ints
+from shiftproof.shift.densities import Task, gaussian, marginals
+
+GROWN_FROM = 2_000
+# Trees see so many columns, and densities so many: the leading components of more.
+GROWN, LEADING = 32, 64
+# Squares and products are those of values up to so many standard deviations.
+FARTHEST = 4.0
+# Trees see so many quantiles of a column.
+LEVELS = 64
+# The variance of the log odds that a logistic regression expects before it has seen data.
+ODDS = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """What the classifiers see of features [n, k]."""
+
+    raw: Floats
+    scores: Floats
+    squares: Floats
+    leading: Floats
+    grown: Floats
+
+    @classmethod
+    def of(cls, x: Floats) -> Views:
+        """Return the views of standardised features x [n, k]."""
+        if x.shape[1] == 0:
+            x = np.zeros((len(x), 1))
+        if x.shape[1] > COMPONENTS:
+            x = principal_components(x, COMPONENTS, whiten=False)
+            x = x / np.sqrt((x**2).mean())
+        scores = normal_scores(x)
+        return cls(
+            np.asarray(x, dtype=np.float64),
+            scores,
+            # Not of the scores: these stretch the noise within two clusters over the whole line.
+            second_order(np.clip(x, -FARTHEST, FARTHEST)),
+            scores[:, :LEADING],
+            # Few distinct values: scikit-learn is slow at finding bins for weighted rows.
+            np.floor(LEVELS * ndtr(scores[:, :GROWN])),
+        )
+
+
+# Fit on the rows `train`, return log q at the rows `where`: [·, classes], or by group
+# [·, groups, classes].
+Predictor = Callable[[Task, Ints, Ints], Floats]
+
+
+def pooled(views: Views) -> list[Predictor]:
+    """Return the classifiers that ignore the group."""
+    found = [_logistic(views.raw), _logistic(views.squares)]
+    found.append(lambda task, train, where: gaussian(views.leading, task, train, where)[0])
+    found.append(lambda task, train, where: marginals(views.leading, task, train, where)[0])
+    if len(views.raw) >= GROWN_FROM:
+        found.append(_trees(views.grown))
+    return found
+
+
+def by_group(views: Views) -> list[Predictor]:
+    """Return the classifiers that know the group of a row, asked for every group."""
+    found = [_each(_logistic(views.raw)), _each(_logistic(views.squares)), _shares]
+    found.append(lambda task, train, where: gaussian(views.leading, task, train, where)[1])
+    found.append(lambda task, train, where: marginals(views.leading, task, train, where)[1])
+    if len(views.raw) >= GROWN_FROM:
+        found.append(_trees_by_group(views.grown))
+    return found
+
+
+def _fitted(build: Callable[[], Any], x: Floats, task: Task, train: Ints, there: Floats) -> Floats:
+    known, codes = np.unique(task.target[train], return_inverse=True)
+    q = np.zeros((len(there), task.classes))
+    if len(known) == 1:
+        q[:, known] = 1
+    else:
+        model = build()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            scale = len(train) / task.weights[train].sum()
+            model.fit(x, codes, sample_weight=task.weights[train] * scale)
+        q[:, known] = model.predict_proba(there)
+    prior = task.prior
+    return np.asarray(np.log((len(train) * q + prior) / (len(train) + 1)))
+
+
+def _logistic(x: Floats) -> Predictor:
+    def build() -> LogisticRegression:
+        return LogisticRegression(C=ODDS / x.shape[1], max_iter=60, tol=1e-3)
+
+    def predict(task: Task, train: Ints, where: Ints) -> Floats:
+        return _fitted(build, x[train], task, train, x[where])
+
+    return predict
+
+
+def _each(one: Predictor) -> Predictor:
+    def predict(task: Task, train: Ints, where: Ints) -> Floats:
+        parts = [train[task.group[train] == g] for g in range(task.groups)]
+        prior = np.broadcast_to(np.log(task.prior), (len(where), task.classes))
+        return np.stack([one(task, p, where) if len(p) else prior for p in parts], axis=1)
+
+    return predict
+
+
+def _shares(task: Task, train: Ints, where: Ints) -> Floats:
+    counts = np.zeros((task.groups, task.classes))
+    np.add.at(counts, (task.group[train], task.target[train]), 1)
+    shares = (counts + task.prior) / (counts.sum(axis=1, keepdims=True) + 1)
+    return np.broadcast_to(np.log(shares), (len(where), task.groups, task.classes))
+
+
+def _grown() -> HistGradientBoostingClassifier:
+    return HistGradientBoostingClassifier(
+        max_iter=40,
+        learning_rate=0.15,
+        max_leaf_nodes=8,
+        l2_regularization=1.0,
+        early_stopping=False,
+        random_state=0,
+    )
+
+
+def _trees(x: Floats) -> Predictor:
+    def predict(task: Task, train: Ints, where: Ints) -> Floats:
+        return _fitted(_grown, x[train], task, train, x[where])
+
+    return predict
+
+
+def _trees_by_group(x: Floats) -> Predictor:
+    """Trees that see the group as one more column for each."""
+
+    def predict(task: Task, train: Ints, where: Ints) -> Floats:
+        own = np.eye(task.groups)
+        seen = np.concatenate([x[train], own[task.group[train]]], axis=1)
+        asked = np.concatenate(
+            [
+                np.repeat(x[where], task.groups, axis=0),
+                np.tile(own, (len(where), 1)),
+            ],
+            axis=1,
+        )
+        found = _fitted(_grown, seen, task, train, asked)
+        return found.reshape(len(where), task.groups, task.classes)
+
+    return predict

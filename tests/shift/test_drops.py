@@ -1,0 +1,94 @@
+"""Points lost by held-out domains: by construction, and against scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from shiftproof.information.sample import checked
+from shiftproof.shift.drops import PARTS, column_trials, drops_of, ranking
+from shiftproof.shift.posteriors import posteriors
+
+DOMAINS, CLASSES = ("a", "b", "c"), ("no", "yes")
+
+
+def measured(x, y, d):
+    sample = checked(x, y, d, balanced=True)
+    return drops_of(sample, posteriors(sample, seed=0), DOMAINS, CLASSES, level=0.95)
+
+
+def domains(kind, n=120, seed=0):
+    """Three domains; the last differs in the meaning of the input, in shares, or in place."""
+    rng = np.random.default_rng(seed)
+    d = np.repeat([0, 1, 2], n)
+    last = d == 2
+    y = rng.integers(0, 2, 3 * n)
+    if kind == "label_shares":
+        y = np.where(last, rng.random(3 * n) < 0.95, y).astype(int)
+    x = rng.normal(size=(3 * n, 2))
+    x[:, 0] += (2.5 if kind != "label_shares" else 1.2) * (y - 0.5)
+    if kind == "meaning":
+        x[last, 0] *= -1
+    if kind == "unseen":
+        x[last, 0] *= -1
+        x[last, 1] += 8
+    return x, y, d
+
+
+@pytest.mark.parametrize("kind", ["meaning", "label_shares", "unseen"])
+def test_the_cause_of_a_drop_is_the_one_that_was_made(kind):
+    found = measured(*domains(kind))
+    loss = found[2].accuracy
+    assert loss.lost.interval[0] > 5
+    assert loss.lost.value == pytest.approx(loss.trained_with - loss.held_out)
+    assert loss.lost.value == pytest.approx(sum(getattr(loss, part).value for part in PARTS))
+    assert max(PARTS, key=lambda part: getattr(loss, part).value) == kind
+    assert getattr(loss, kind).interval[0] > 0
+    assert (found[2].unseen_share > 0.9) == (kind == "unseen")
+
+
+def test_alike_domains_lose_nothing():
+    for drop in measured(*domains("none")):
+        assert drop.accuracy.lost.value == pytest.approx(0, abs=4)
+        assert drop.accuracy.lost.interval[0] <= 0
+        assert drop.auroc.lost.value == pytest.approx(0, abs=4)
+
+
+def test_auroc_and_its_influence():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    q = np.round(rng.random(300) + 0.5 * y, 1)  # with ties
+    q = np.stack([2 - q, q], axis=1) / 2
+    value, influence = ranking(q, y)
+    assert value == pytest.approx(roc_auc_score(y, q[:, 1]))
+    assert influence.mean() == pytest.approx(0, abs=1e-12)
+    redrawn = [rng.integers(0, 300, 300) for _ in range(400)]
+    spread = np.std([roc_auc_score(y[rows], q[rows, 1]) for rows in redrawn])
+    assert influence.std() / np.sqrt(300) == pytest.approx(spread, rel=0.15)
+
+
+def test_auroc_of_several_classes_is_the_mean_over_classes():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 200)
+    q = rng.random((200, 3)) + np.eye(3)[y]
+    q /= q.sum(axis=1, keepdims=True)
+    expected = roc_auc_score(y, q, multi_class="ovr", average="macro")
+    assert ranking(q, y)[0] == pytest.approx(expected)
+
+
+def test_a_column_that_misleads_is_named_with_its_gain():
+    """The shortcut holds in each domain with another sign, and is stronger than the cause."""
+    rng = np.random.default_rng(0)
+    d = np.repeat([0, 1, 2], 200)
+    y = rng.integers(0, 2, 600)
+    x = rng.normal(size=(600, 3))
+    x[:, 0] += 2 * (y - 0.5)
+    x[:, 1] += np.where(d == 2, -4, 4) * (y - 0.5)
+    sample = checked(x, y, d, balanced=True)
+    trials = column_trials(sample, [1, 2], ("cause", "shortcut", "noise"), level=0.95)
+    gains = {(trial.column, trial.change): trial for trial in trials}
+    assert gains["shortcut", "drop"].gain.value > 10
+    assert not gains["noise", "drop"].helps
+    assert gains["noise", "drop"].gain.value == pytest.approx(0, abs=3)
+    assert column_trials(sample, [], ("cause", "shortcut", "noise"), level=0.95) == ()
