@@ -69,6 +69,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
     return environment / "bin", time.monotonic() - start
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_from_the_wheel_to_predictions_for_a_hospital_never_seen(
     installed: tuple[Path, float], tmp_path: Path, record_property: Callable[[str, object], None]

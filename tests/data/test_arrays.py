@@ -80,10 +80,12 @@ def test_missing_numbers_are_imputed_as_in_a_table():
 
 
 def test_a_frame_may_hold_categories():
-    frame = pd.DataFrame({"age": [1, 2, 3, 4], "ward": ["n", "s", None, "n"]})
-    ready = ready_table(from_arrays(frame, Y, SITES), {"a": np.arange(2)})
-    assert ready.domains[0].x.tolist() == [[-1, 0, 1], [1, 1, 0]]
-    assert ready.domains[1].x[1].tolist() == [0, 0, 0]
+    # Ten rows of each ward: rarer values are pooled.
+    frame = pd.DataFrame({"age": [1, 2] * 10 + [3, 4], "ward": ["n", "s"] * 10 + [None, "n"]})
+    sites, labels = ["a"] * 20 + ["b"] * 2, [0, 1] * 11
+    ready = ready_table(from_arrays(frame, labels, sites), {"a": np.arange(20)})
+    assert ready.domains[0].x[:2].tolist() == [[-1, 1, 0], [1, 0, 1]]
+    assert ready.domains[1].x.tolist() == [[3, 0, 0], [5, 1, 0]]
 
 
 def test_labels_may_be_texts_booleans_or_missing():

@@ -87,7 +87,7 @@ def reference_score(selector, find, tests, step, domains):
         return lower if step == STEPS[-1] else None
     if selector == "invariance":
         worst = max(record.risk[v] for v in range(domains) if v != tests)
-        if worst < 0.65 and record.shift.concept_p >= 0.2:
+        if worst <= 0.99 * 0.65 and record.shift.concept_p >= 0.2:
             return 1, -worst
         whole = record.shift.covariate + record.shift.concept
         return 0, -(worst + math.log(2) * math.sqrt(whole / 2))

@@ -81,7 +81,8 @@ def study(
         found = api.study(data, algorithm, **settings)
     if found.page is not None and found.final is not None:
         console = Console()
-        print(found.diagnosis.to_text(console.width))
+        *lines, _ = found.diagnosis.to_text(console.width).splitlines()  # the last names an option
+        print(*lines, sep="\n")
         console.print(leave_one_out_table(found.held_out.runs[0].config, found.held_out.scores))
         console.print(forest_table(found.held_out.expected))
         print(found.answer)
