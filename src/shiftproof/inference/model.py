@@ -377,7 +377,11 @@ def _typicality(
             subset = EvaluationSet(domain.name, domain, parts[part][domain.name])
             batches = []
             for x, _ in read_in_order(subset, reading_threads(None)):
-                batches.append(_seen(network, x.to(device), form)[0])
+                batches.append(
+                    form.features(x).float()
+                    if isinstance(form, TableForm)
+                    else _seen(network, x.to(device), form)[0]
+                )
                 done += len(x)
                 progress("describing the training domains", done, total)
             if batches:
