@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -93,5 +97,48 @@ def test_damaged_trees_are_refused(array, place, value):
     else:
         joined[array] = joined[array].copy()
         joined[array][place] = value
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        Ensemble.from_bytes(ensemble(packed).to_bytes())
+
+
+def boosted() -> HistGradientBoostingClassifier:
+    x = X.copy()
+    x[:, 0] = RNG.integers(0, 6, len(x))
+    x[RNG.random(x.shape) < 0.1] = np.nan
+    return HistGradientBoostingClassifier(max_iter=15, categorical_features=[0]).fit(x, Y)
+
+
+def test_boosting_predicts_the_same_to_the_last_digit():
+    model = boosted()
+    again = Ensemble.from_bytes(ensemble(model).to_bytes()).members[0].model
+    new = RNG.normal(size=(500, 5)) * 3
+    new[:, 0] = RNG.integers(0, 9, 500)
+    new[::7, 2] = np.nan
+    assert (again.predict_proba(new) == model.predict_proba(new)).all()
+    assert len(model._predictors) == 15
+    assert not again._predictors[0][0].nodes["count"].any()
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [
+        ("nodes", "left", 10**6),
+        ("nodes", "right", 0),
+        ("nodes", "feature_idx", 99),
+        ("nodes", "feature_idx", -2),
+        ("nodes_sizes", None, 10**6),
+        ("raw_left_cat_bitsets_sizes", None, -1),
+        ("a_stage", None, 7),
+    ],
+)
+def test_damaged_boosting_is_refused(part, field, value):
+    packed = pack(boosted())
+    joined = packed._predictors
+    if part == "a_stage":
+        joined[part] = value
+    elif field is None:
+        joined[part][0] = value
+    else:
+        joined[part][field][0] = value
     with pytest.raises(CheckpointError, match="cannot be read"):
         Ensemble.from_bytes(ensemble(packed).to_bytes())
