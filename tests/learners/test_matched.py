@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from shiftproof.learners.matched import MatchedProblems
-from shiftproof.learners.network import _logits, train_networks
+from shiftproof.learners.network import _logits, trained_networks
 from shiftproof.matching.loss import InterDomainMatching
 
 SEEDS, DOMAINS, ROWS, WIDTH = 2, 3, 8, 5
@@ -60,12 +60,12 @@ def test_matched_networks_trained_together_are_those_trained_apart():
     y = torch.randint(2, (90,), generator=generator)
     x = torch.randn(90, 3, generator=generator) + y[:, None] * (1 + domain[:, None])
     weights = torch.stack([domain != 0, domain != 1, domain >= 0]).float()
-    (together,) = train_networks(x, y, weights, (3, 8, 8, 2), 1, [20], 0, domain)
+    (together,) = trained_networks(x, y, weights, (3, 8, 8, 2), 1, [20], 0, domain)
     for problem in range(3):
-        (alone,) = train_networks(x, y, weights[[problem]], (3, 8, 8, 2), 1, [20], 0, domain)
+        (alone,) = trained_networks(x, y, weights[[problem]], (3, 8, 8, 2), 1, [20], 0, domain)
         own = _logits(together, x)[[problem]]
         assert own.numpy() == pytest.approx(_logits(alone, x).numpy(), abs=1e-4)
-    (plain,) = train_networks(x, y, weights[[2]], (3, 8, 8, 2), 1, [20], 0)
+    (plain,) = trained_networks(x, y, weights[[2]], (3, 8, 8, 2), 1, [20], 0)
     assert (_logits(plain, x) - _logits(together, x)[[2]]).abs().max() > 1e-2
 
 
@@ -74,7 +74,7 @@ def test_rows_of_another_problem_change_nothing():
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(60, 3, generator=generator), torch.arange(60) // 3 % 2
     weights = (domain != 2).float()[None]
-    (before,) = train_networks(x, y, weights, (3, 8, 8, 2), 1, [10], 0, domain)
+    (before,) = trained_networks(x, y, weights, (3, 8, 8, 2), 1, [10], 0, domain)
     x[domain == 2] = 50.0
-    (after,) = train_networks(x, y, weights, (3, 8, 8, 2), 1, [10], 0, domain)
+    (after,) = trained_networks(x, y, weights, (3, 8, 8, 2), 1, [10], 0, domain)
     assert all((a[0] == b[0]).all() for a, b in zip(before, after, strict=True))

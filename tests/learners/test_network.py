@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from shiftproof.learners.network import DECAY, _AdamW, _logits, train_networks
+from shiftproof.learners import network
+from shiftproof.learners.network import (
+    DECAY,
+    NetworkCandidate,
+    _AdamW,
+    _logits,
+    trained_networks,
+)
+from shiftproof.learners.samples import Samples
 
 SIZES = (3, 8, 8, 2)
 
@@ -20,9 +28,9 @@ def data(n: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
 def test_networks_of_two_problems_are_those_of_each_alone():
     x, y = data()
     weights = torch.stack([torch.arange(60) < 40, torch.arange(60) >= 20]).float()
-    (together,) = train_networks(x, y, weights, SIZES, 2, [30], seed=0)
+    (together,) = trained_networks(x, y, weights, SIZES, 2, [30], seed=0)
     for problem in range(2):
-        (alone,) = train_networks(x, y, weights[problem : problem + 1], SIZES, 2, [30], seed=0)
+        (alone,) = trained_networks(x, y, weights[problem : problem + 1], SIZES, 2, [30], seed=0)
         both = _logits(together, x)[2 * problem : 2 * problem + 2]
         assert both.numpy() == pytest.approx(_logits(alone, x).numpy(), abs=1e-4)
 
@@ -30,23 +38,23 @@ def test_networks_of_two_problems_are_those_of_each_alone():
 def test_rows_of_weight_zero_change_nothing():
     x, y = data()
     weights = (torch.arange(60) < 40).float()[None]
-    (before,) = train_networks(x, y, weights, SIZES, 1, [20], seed=0)
+    (before,) = trained_networks(x, y, weights, SIZES, 1, [20], seed=0)
     x[40:], y[40:] = 100.0, 1
-    (after,) = train_networks(x, y, weights, SIZES, 1, [20], seed=0)
+    (after,) = trained_networks(x, y, weights, SIZES, 1, [20], seed=0)
     assert all((a[0] == b[0]).all() for a, b in zip(before, after, strict=True))
 
 
 def test_an_earlier_stop_is_the_same_run_cut_short():
     x, y = data()
     weights = torch.ones(1, 60)
-    early, _ = train_networks(x, y, weights, SIZES, 1, [10, 30], seed=0)
-    (alone,) = train_networks(x, y, weights, SIZES, 1, [10], seed=0)
+    early, _ = trained_networks(x, y, weights, SIZES, 1, [10, 30], seed=0)
+    (alone,) = trained_networks(x, y, weights, SIZES, 1, [10], seed=0)
     assert all((a[0] == b[0]).all() for a, b in zip(early, alone, strict=True))
 
 
 def test_seeds_differ_and_problems_of_equal_weights_do_not():
     x, y = data()
-    (layers,) = train_networks(x, y, torch.ones(2, 60), SIZES, 2, [5], seed=0)
+    (layers,) = trained_networks(x, y, torch.ones(2, 60), SIZES, 2, [5], seed=0)
     logits = _logits(layers, x).numpy()
     assert np.abs(logits[0] - logits[1]).max() > 1e-3
     assert logits[:2] == pytest.approx(logits[2:], abs=1e-6)
@@ -67,7 +75,20 @@ def test_steps_are_those_of_adamw():
 
 def test_they_learn():
     x, y = data(200)
-    (layers,) = train_networks(x, y, torch.ones(1, 200), SIZES, 1, [200], seed=0)
+    (layers,) = trained_networks(x, y, torch.ones(1, 200), SIZES, 1, [200], seed=0)
     assert (
         _logits(layers, x)[0].argmax(dim=1) == y
     ).float().mean() > 0.75  # the best possible is 0.81
+
+
+def test_training_ends_where_more_steps_do_worse(monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(0)
+    y, domain = np.arange(90) % 2, np.arange(90) % 3
+    samples = Samples(rng.normal(size=(90, 2)) + y[:, None], y, domain, 2, np.zeros(2, dtype=bool))
+    candidate = NetworkCandidate(variants=(5, 10, 20, 40), width=4, seeds=1)
+    whole = candidate.held_out(samples, domain, seed=0)
+    risks = iter([0.6, 0.5, 0.55])  # a fourth is not asked for
+    monkeypatch.setattr(network, "calibrated_risk", lambda *_: next(risks))
+    found = candidate.held_out(samples, domain, seed=0)
+    assert (found[:3] == whole[:3]).all()
+    assert (found[3] == found[2]).all()

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from shiftproof.learners.calibration import calibrated_risk
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
 from shiftproof.learners.encoding import encoder
 from shiftproof.learners.matched import MatchedProblems
@@ -88,15 +89,22 @@ class NetworkCandidate(Candidate):
         """Predict all folds by networks that are trained together.
 
         Columns are scaled once, by all rows: the number of steps is judged, not the scale.
+        Training ends where more steps did worse; still more, which take the longest, count as that.
         """
         rows = encoder(samples, ranks=True).fit_transform(samples.x)
         names = np.unique(folds)
         weights = np.stack([folds != fold for fold in names]).astype(float)
         found = np.empty((len(self.variants), len(samples), samples.classes))
+        shares = samples.balanced()
+        risks: list[float] = []
         for variant, layers in enumerate(self._train(rows, samples, weights, seed)):
             predicted = _predicted(layers, rows, self.seeds)
             for place, fold in enumerate(names):
                 found[variant, folds == fold] = predicted[place, folds == fold]
+            risks.append(calibrated_risk(found[variant], samples.y, shares))
+            if risks[-1] > min(risks):
+                found[variant + 1 :] = found[variant]
+                break
         return found
 
     def fit(self, train: Samples, variant: int, seed: int) -> Any:
@@ -110,9 +118,9 @@ class NetworkCandidate(Candidate):
 
     def _train(
         self, rows: np.ndarray, samples: Samples, weights: np.ndarray, seed: int
-    ) -> list[Layers]:
+    ) -> Iterator[Layers]:
         sizes = (rows.shape[1], self.width, self.width, samples.classes)
-        return train_networks(
+        return trained_networks(
             torch.from_numpy(rows).float(),
             torch.from_numpy(samples.y),
             torch.from_numpy(weights).float(),
@@ -126,7 +134,7 @@ class NetworkCandidate(Candidate):
         )
 
 
-def train_networks(
+def trained_networks(
     x: Tensor,
     y: Tensor,
     weights: Tensor,
@@ -135,13 +143,13 @@ def train_networks(
     stops: Sequence[int],
     seed: int,
     domain: Tensor | None = None,
-) -> list[Layers]:
-    """Train ``seeds`` networks for each row of ``weights`` [problems, n]; return averages.
+) -> Iterator[Layers]:
+    """Train ``seeds`` networks for each row of ``weights`` [problems, n]; yield averages.
 
     x [n, d] and y [n] are the samples; ``sizes`` are those of the layers, from d to the classes.
     With ``domain`` [n], 0, 1, …, the domains of a problem, of which it uses all rows or none, are
     matched.  Of each layer, weights [networks, in, out] and biases [networks, 1, out], after each
-    number of steps in ``stops``; networks of one problem stand together.
+    number of steps in ``stops``, which rise; networks of one problem stand together.
     """
     generator = torch.Generator().manual_seed(seed)
     networks = len(weights) * seeds
@@ -155,7 +163,6 @@ def train_networks(
     averages = [tensor.detach().clone() for tensor in parameters]
     adam = _AdamW(parameters)
     shares = weights.repeat_interleave(seeds, dim=0)
-    found: dict[int, Layers] = {}
     groups = [torch.arange(len(x))]
     matching = None
     if domain is not None:
@@ -181,8 +188,7 @@ def train_networks(
             average.lerp_(parameter.detach(), (ETA + 1) / (step + ETA))
         if step in stops:
             copies = [average.clone() for average in averages]
-            found[step] = list(zip(copies[::2], copies[1::2], strict=True))
-    return [found[stop] for stop in stops]
+            yield list(zip(copies[::2], copies[1::2], strict=True))
 
 
 class _AdamW:
