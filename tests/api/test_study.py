@@ -46,13 +46,15 @@ def test_it_is_what_the_single_verbs_give(studied, tmp_path):
 
 def test_the_folder_has_everything(studied):
     folder = studied.folder
-    assert sorted(path.name for path in (folder / "held-out").iterdir()) == ["a", "b", "c"]
+    names = sorted(path.name for path in (folder / "held-out").iterdir())
+    assert names == ["a", "b", "c", "diagnosis.json"]
     assert studied.final.config.test_domains == ()
     assert shiftproof.load_model(folder / "model").domains == ("a", "b", "c")
-    assert json.loads((folder / "diagnosis.json").read_text())
+    assert json.loads((folder / "held-out" / "diagnosis.json").read_text())
     page = studied.page.read_text()
     assert studied.page == folder / "report.html"
     assert 'id="shift-h"' in page
+    assert "<title>linear on " in page.lower()
 
 
 def test_the_answer_has_the_expected_interval_and_the_commonest_class(studied):

@@ -96,7 +96,7 @@ def study(
         steps: number of updates, of algorithms that are trained in steps.
         seed: seed of everything random.
         out: folder of the study; by default one in `runs`, named after the data.  It gets
-            `diagnosis.json`, the runs in `held-out`, the model in `model`, and `report.html`.
+            the diagnosis and the runs in `held-out`, the model in `model`, and `report.html`.
         backbone: as in `train`.
         weights: as in `train`.
         freeze: compute the features of all images with the backbone once, and train on them.
@@ -134,7 +134,7 @@ def study(
         workers=workers,
         progress=observer.progress,
     )
-    found.save(folder / "diagnosis.json")
+    found.save(folder / HELD_OUT / "diagnosis.json")
     settings: dict[str, Any] = {
         "hparams": hparams,
         "steps": steps,
@@ -151,7 +151,7 @@ def study(
     final = train(dataset, algorithm, budget=last_budget, out=folder / MODEL, **settings)
     if final.status != "finished":
         return Study(folder, found, held_out, final, domain_column=column)
-    page = report(folder).save(folder / "report.html", command="shiftproof study")
+    page = report(folder / HELD_OUT).save(folder / "report.html", command="shiftproof study")
     return Study(folder, found, held_out, final, page, column)
 
 
