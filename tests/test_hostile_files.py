@@ -34,7 +34,8 @@ from shiftproof import (
 )
 from shiftproof.core.errors import DataError
 from shiftproof.data.images.decode import decode
-from shiftproof.inference.model import HEADER, trained_model
+from shiftproof.inference.model import HEADER
+from shiftproof.inference.model_of_run import trained_model
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.training.checkpoint import load_state
 from shiftproof.training.features import _read, _shard

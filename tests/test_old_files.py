@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from shiftproof import ShiftproofError, load
-from shiftproof.inference.model import trained_model
+from shiftproof.inference.model_of_run import trained_model
 from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.load_run import read_run
 from shiftproof.training.loop import train

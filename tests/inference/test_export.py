@@ -25,7 +25,8 @@ from shiftproof.inference.export import (
     to_onnx,
     to_torchscript,
 )
-from shiftproof.inference.model import TrainedModel, trained_model
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_of_run import trained_model
 from shiftproof.training.config import configure
 from shiftproof.training.loop import train
 

@@ -26,7 +26,8 @@ from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.inference import export_estimator
 from shiftproof.inference.export import DESCRIPTION, description, to_onnx, to_torchscript
 from shiftproof.inference.export_exact import EnsembleLayer, as_module
-from shiftproof.inference.model import TrainedModel, trained_model
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_of_run import trained_model
 from shiftproof.learners.boosting import BoostingCandidate
 from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.forest import ForestCandidate

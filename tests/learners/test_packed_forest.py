@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from shiftproof.core.errors import CheckpointError
+from shiftproof.learners import packed_boosting
 from shiftproof.learners.ensemble import Ensemble, Member, dumped
 from shiftproof.learners.packed_forest import pack, unpack
 
@@ -132,7 +133,7 @@ def test_boosting_predicts_the_same_to_the_last_digit():
     ],
 )
 def test_damaged_boosting_is_refused(part, field, value):
-    packed = pack(boosted())
+    packed = packed_boosting.pack(boosted())
     joined = packed._predictors
     if part == "a_stage":
         joined[part] = value

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from shiftproof.core.errors import ShiftproofError
 from shiftproof.data.arrays import from_arrays
-from shiftproof.inference.model import trained_model
+from shiftproof.inference.model_of_run import trained_model
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.sklearn import ShiftproofClassifier
 from shiftproof.sklearn.messages import Reporter

@@ -15,7 +15,8 @@ from shiftproof.core.errors import DataError, InvalidValue, RunConflict, Unknown
 from shiftproof.core.seeding import stream_seed
 from shiftproof.data.load import DataRequest
 from shiftproof.data.sampling import BatchSampler
-from shiftproof.inference.model import TrainedModel, trained_model
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_of_run import trained_model
 from shiftproof.sweeps.combine import run as combine_run
 from shiftproof.sweeps.combine.methods import METHODS
 from shiftproof.sweeps.combine.run import combine_draws

@@ -14,7 +14,8 @@ from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data import DomainDataset
-from shiftproof.inference.model import MODEL, TrainedModel, trained_model
+from shiftproof.inference.model import MODEL, TrainedModel
+from shiftproof.inference.model_of_run import trained_model
 from shiftproof.learners.scores import checked_metric, mean_scores, scores
 from shiftproof.models.weights import PRETRAINED
 from shiftproof.training.config import (

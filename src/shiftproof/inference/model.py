@@ -25,30 +25,24 @@ from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.files import write_atomically
 from shiftproof.core.text import reason_of
 from shiftproof.core.types import Task
-from shiftproof.data import Domain, DomainDataset
+from shiftproof.data import Domain
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json, form_of
-from shiftproof.data.splits import Split
+from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json
 from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adapt
-from shiftproof.inference.adaptation.held_out import HeldOut
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
-from shiftproof.inference.adaptation.when import Record, record_of
+from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model_header import check_header
 from shiftproof.inference.predictor import Predictor, under
-from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
-from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.inference.representation import seen_by
+from shiftproof.inference.typicality import Typicality
 from shiftproof.models.risk import class_probabilities
 from shiftproof.models.weights import RANDOM
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
-from shiftproof.training.features import FrozenFeatures, build_extractor, extractor_model
+from shiftproof.training.features import build_extractor, extractor_model
 from shiftproof.training.load_run import (
-    fitted_preparation,
-    read_checkpoint,
-    weights_in_place,
     without_starting_weights,
 )
-from shiftproof.training.rows import ready_for
 from shiftproof.training.trainer import build_algorithm
 
 MODEL = "model.safetensors"
@@ -132,7 +126,7 @@ class TrainedModel:
         subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
         probabilities, p_values, done = [], [], 0
         for x, _ in read_in_order(subset, reading_threads(workers)):
-            seen, logits = _seen(self.network, x.to(self.device), self.form)
+            seen, logits = seen_by(self.network, x.to(self.device), self.form)
             probabilities.append(self._updated(class_probabilities(logits), seen))
             unknown = torch.full((len(seen),), torch.nan, dtype=torch.float64)
             p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
@@ -307,110 +301,6 @@ def stored_classes(folder: Path) -> tuple[str, ...]:
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{file} is not a valid model file ({error}); train again") from error
     return tuple(described["classes"])
-
-
-def trained_model(
-    config: RunConfig,
-    dataset: DomainDataset,
-    folder: Path,
-    progress: Progress = silent,
-) -> TrainedModel:
-    """Return the model of a run, from its folder and the dataset it was trained on."""
-    if dataset.fingerprint != config.fingerprint:
-        raise DataError(f"the run in {folder} was trained on other data than this {dataset.name}")
-    state = read_checkpoint(folder)
-    fitted = fitted_preparation(config, dataset, state)
-    form = form_of(dataset, fitted, raw=ALGORITHMS.get(config.algorithm).exact)
-    dataset = ready_for(config.algorithm, dataset, fitted)
-    task = config.task(dataset)
-    unweighted = without_starting_weights(config, config.device)
-    trained = build_algorithm(unweighted, task)
-    with weights_in_place(folder, config, trained, state):
-        weights = Predictor(trained).weights()
-    network = Predictor(build_algorithm(unweighted, task))
-    network.load(weights)
-    held_out = HeldOut.from_state(state["algorithm"]["modules"])
-    splits = config.training_splits(dataset)
-    typicality = None
-    if not config.private:
-        typicality = _typicality(network, dataset, splits, form, config.device, progress)
-    if isinstance(dataset, FrozenFeatures):
-        form = dataset.source
-        network = Predictor(network.algorithm, dataset.network().to(config.device))
-    model = TrainedModel(
-        config,
-        task,
-        dataset.classes,
-        tuple(splits),
-        form,
-        network,
-        typicality,
-        dict(dataset.columns),
-        config.device,
-        None if held_out is None else record_of(held_out),
-    )
-    return model.without_training_data() if config.private else model
-
-
-def _typicality(
-    network: Predictor,
-    dataset: DomainDataset,
-    splits: Mapping[str, Split],
-    form: InputForm,
-    device: str,
-    progress: Progress,
-) -> Typicality:
-    """Describe the training domains by some of the samples of each."""
-    domains = [domain for domain in dataset.domains if domain.name in splits]
-    # They are in random order, so the first are a random sample.
-    parts = {
-        part: {d.name: getattr(splits[d.name], part)[:MOST_SAMPLES] for d in domains}
-        for part in Split._fields
-    }
-    total = sum(len(index) for part in parts.values() for index in part.values())
-    done = 0
-
-    def seen(part: str) -> dict[str, Tensor]:
-        nonlocal done
-        found = {}
-        for domain in domains:
-            subset = EvaluationSet(domain.name, domain, parts[part][domain.name])
-            batches = []
-            for x, _ in read_in_order(subset, reading_threads(None)):
-                batches.append(
-                    form.features(x).float()
-                    if isinstance(form, TableForm)
-                    else _seen(network, x.to(device), form)[0]
-                )
-                done += len(x)
-                progress("describing the training domains", done, total)
-            if batches:
-                found[domain.name] = torch.cat(batches)
-        return found
-
-    trained_on = seen("in_")
-    # Without held-out samples, training samples are used, which look slightly more typical.
-    return Typicality.fit(trained_on, seen("out") or trained_on)
-
-
-@torch.no_grad()
-def _seen(network: Predictor, x: Tensor, form: InputForm) -> tuple[Tensor, Tensor]:
-    """Return the representation for typicality, [n, k], and the logits, both on the CPU.
-
-    It is the input of the head; for a table it is the features themselves, because a network may
-    have learnt to ignore some.
-    """
-    representation, logits = network.represented(x)
-    seen = form.features(x.cpu()) if isinstance(form, TableForm) else representation
-    return seen.float().cpu(), logits.float().cpu()
-
-
-def representations(model: TrainedModel, inputs: Inputs) -> Tensor:
-    """Return what the typicality of inputs is computed from, [n, k]."""
-    domain = Domain(NEW_SITE, inputs, torch.zeros(len(inputs), dtype=torch.int64))
-    subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
-    batches = read_in_order(subset, reading_threads(None))
-    return torch.cat([_seen(model.network, x.to(model.device), model.form)[0] for x, _ in batches])
 
 
 def _header(data: bytes) -> dict[str, Any]:

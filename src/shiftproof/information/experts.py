@@ -124,7 +124,7 @@ def experts(x: Floats) -> list[Expert]:
     else:
         found = [Expert(x, _shrunk(strength)) for strength in (1e-2, 1.0)]
     if columns <= GROWN and len(x) >= GROWN_FROM:
-        found.append(Expert(x, _trees, splits=True))
+        found.append(Expert(x, small_trees, splits=True))
     return found
 
 
@@ -173,7 +173,8 @@ def _shrunk(strength: float) -> Callable[[], LogisticRegression]:
     return lambda: LogisticRegression(C=strength, max_iter=200)
 
 
-def _trees() -> HistGradientBoostingClassifier:
+def small_trees() -> HistGradientBoostingClassifier:
+    """Return few small boosted trees, which find steps and interactions in a second."""
     return HistGradientBoostingClassifier(
         max_iter=40,
         learning_rate=0.15,

@@ -23,8 +23,8 @@ import numpy as np
 from shiftproof.core.errors import CheckpointError, ShiftproofError
 from shiftproof.core.gzip_lines import ALWAYS_ALLOWED, MOST_TIMES
 from shiftproof.core.text import reason_of
+from shiftproof.learners import packed_boosting, packed_forest
 from shiftproof.learners.calibration import tempered
-from shiftproof.learners.packed_forest import pack, unpack
 from shiftproof.learners.threads import threads_for
 
 # What scikit-learn's models hold that skops does not trust by itself.  None of them runs anything
@@ -172,7 +172,7 @@ class Ensemble:
                 "classes": self.classes,
                 "temperature": self.temperature,
                 "members": [
-                    {**about, "model": pack(member.model)}
+                    {**about, "model": _packed(member.model)}
                     for about, member in zip(self.described(), self.members, strict=True)
                     if member.weight > 0
                 ],
@@ -185,9 +185,19 @@ class Ensemble:
         value = loaded(data)
         try:
             members = tuple(
-                Member(**{**member, "model": unpack(member["model"])})
+                Member(**{**member, "model": _unpacked(member["model"])})
                 for member in value["members"]
             )
             return cls(members, int(value["classes"]), float(value["temperature"]))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise unreadable(error) from error
+
+
+def _packed(model: Any) -> Any:
+    """Return a model with joined arrays in place of its trees, if it has any."""
+    return packed_boosting.pack(packed_forest.pack(model))
+
+
+def _unpacked(model: Any) -> Any:
+    """Return the model that `_packed` was given, for predictions."""
+    return packed_boosting.unpack(packed_forest.unpack(model))

@@ -18,8 +18,13 @@ FORGOTTEN = ("count", "gain", "bin_threshold")
 
 
 def pack(model: Any) -> Any:
-    """Return a copy of a boosting model with joined arrays in place of its trees."""
-    stages = model._predictors
+    """Return a copy of a boosting model with joined arrays in place of its trees.
+
+    Other models are returned as they are.
+    """
+    stages = getattr(model, "_predictors", None)
+    if not isinstance(stages, list):
+        return model
     trees = [tree for stage in stages for tree in stage]
     joined: dict[str, Any] = {"a_stage": len(stages[0])}
     for part in PARTS:
@@ -35,11 +40,13 @@ def pack(model: Any) -> Any:
 
 def unpack(model: Any) -> Any:
     """Return the model that `pack` was given, for predictions; ValueError if it is damaged."""
+    joined = getattr(model, "_predictors", None)
+    if not isinstance(joined, dict):
+        return model
     from sklearn.ensemble._hist_gradient_boosting.predictor import (  # type: ignore[import-untyped]
         TreePredictor,
     )
 
-    joined = model._predictors
     _check(joined, int(model.n_features_in_))
     parts = [np.split(joined[part], np.cumsum(joined[f"{part}_sizes"])[:-1]) for part in PARTS]
     trees = [

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from shiftproof.learners import packed_boosting
-
 # In place of a child, in a leaf.
 LEAF = -1
 
@@ -28,8 +26,6 @@ def pack(model: Any) -> Any:
     Arrays of all trees are joined: of the nodes `left`, `right`, `feature`, `threshold` and
     `missing_left`, of the leaves `shares` [leaves, c], and of the trees `nodes` and `depth`.
     """
-    if isinstance(getattr(model, "_predictors", None), list):
-        return packed_boosting.pack(model)
     forest = _last(model)
     grown = getattr(forest, "estimators_", None)
     if not isinstance(grown, list) or not all(hasattr(one, "tree_") for one in grown):
@@ -52,8 +48,6 @@ def pack(model: Any) -> Any:
 
 def unpack(model: Any) -> Any:
     """Return the model that `pack` was given, for predictions; ValueError if it is damaged."""
-    if isinstance(getattr(model, "_predictors", None), dict):
-        return packed_boosting.unpack(model)
     forest = _last(model)
     joined = getattr(forest, "estimators_", None)
     if not isinstance(joined, dict):

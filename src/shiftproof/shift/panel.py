@@ -21,11 +21,10 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr  # type: ignore[import-untyped]
-from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
 from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
-from shiftproof.information.experts import COMPONENTS, principal_components
+from shiftproof.information.experts import COMPONENTS, principal_components, small_trees
 from shiftproof.information.features import normal_scores, second_order
 from shiftproof.information.sample import Floats, Ints
 from shiftproof.shift.densities import Task, gaussian, marginals
@@ -139,20 +138,9 @@ def _shares(task: Task, train: Ints, where: Ints) -> Floats:
     return np.broadcast_to(np.log(shares), (len(where), task.groups, task.classes))
 
 
-def _grown() -> HistGradientBoostingClassifier:
-    return HistGradientBoostingClassifier(
-        max_iter=40,
-        learning_rate=0.15,
-        max_leaf_nodes=8,
-        l2_regularization=1.0,
-        early_stopping=False,
-        random_state=0,
-    )
-
-
 def _trees(x: Floats) -> Predictor:
     def predict(task: Task, train: Ints, where: Ints) -> Floats:
-        return _fitted(_grown, x[train], task, train, x[where])
+        return _fitted(small_trees, x[train], task, train, x[where])
 
     return predict
 
@@ -170,7 +158,7 @@ def _trees_by_group(x: Floats) -> Predictor:
             ],
             axis=1,
         )
-        found = _fitted(_grown, seen, task, train, asked)
+        found = _fitted(small_trees, seen, task, train, asked)
         return found.reshape(len(where), task.groups, task.classes)
 
     return predict

@@ -13,7 +13,8 @@ from sklearn.utils import check_random_state  # type: ignore[import-untyped]
 from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.core.space import Regime, specs
 from shiftproof.data import DomainDataset
-from shiftproof.inference.model import TrainedModel, trained_model
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_of_run import trained_model
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.estimator import ESTIMATOR
 from shiftproof.sklearn.messages import Reporter

@@ -11,9 +11,10 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from shiftproof.core.errors import ShiftproofError
+from shiftproof.core.errors import DataError, ShiftproofError
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.stored_run import read_run_folder
 
@@ -28,38 +29,30 @@ def read_outcomes(folders: Sequence[Path], processes: int | None = None) -> list
         return [read_run_folder(folder).outcome() for folder in folders]
     size = -(-len(folders) // count)
     parts = [folders[start : start + size] for start in range(0, len(folders), size)]
-    others = [_start(part) for part in parts[1:]]
-    try:
+    with ThreadPoolExecutor(len(parts)) as pool:
+        others = [pool.submit(_read_apart, part) for part in parts[1:]]
         found = [read_run_folder(folder).outcome() for folder in parts[0]]
-        for other in others:
-            answer, _ = other.communicate()
-            outcome = pickle.loads(answer) if other.returncode == 0 else None  # our own process's
-            if outcome is None:
-                raise RuntimeError(f"a process that reads runs ended with code {other.returncode}")
-            if isinstance(outcome, ShiftproofError):
-                raise outcome
-            found += outcome
-    finally:
-        for other in others:
-            if other.poll() is None:
-                other.kill()
-                other.wait()
-    return found
+        return [*found, *(outcome for other in others for outcome in other.result())]
 
 
-def _start(folders: Sequence[Path]) -> subprocess.Popen[bytes]:
-    """Start a process that reads these folders; it begins as soon as it knows them."""
-    process = subprocess.Popen(
+def _read_apart(folders: Sequence[Path]) -> list[RunOutcome]:
+    """Read these folders in a process of their own."""
+    done = subprocess.run(
         [sys.executable, "-m", __spec__.name if __spec__ else __name__],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdin=subprocess.PIPE,
+        input=pickle.dumps(list(folders)),
         stdout=subprocess.PIPE,
+        check=False,
     )
-    assert process.stdin is not None
-    process.stdin.write(pickle.dumps(list(folders)))
-    process.stdin.close()
-    process.stdin = None  # or `communicate` would write to it
-    return process
+    if done.returncode != 0:
+        raise DataError(
+            f"a process that reads {len(folders)} runs ended with code {done.returncode}; it may"
+            " have lacked memory: try again, or report on fewer runs at once"
+        )
+    answer: list[RunOutcome] | ShiftproofError = pickle.loads(done.stdout)  # our own process's
+    if isinstance(answer, ShiftproofError):
+        raise answer
+    return answer
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from shiftproof.core.errors import CheckpointError
-from shiftproof.inference.model import trained_model
+from shiftproof.inference.model_of_run import trained_model
 from shiftproof.testing.harness import problem
 from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.config import RunConfig, configure

@@ -13,14 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.stats import t as student  # type: ignore[import-untyped]
+from torch import Tensor
 
 from shiftproof.core.errors import DataError
+from shiftproof.data import Domain
 from shiftproof.data.input_forms import Inputs, TableForm
 from shiftproof.data.tables.preprocessing import OneHot, Scaled
 from shiftproof.inference.adaptation.adapt import Adapted, adapted
 from shiftproof.inference.adaptation.when import Record
-from shiftproof.inference.model import TrainedModel, representations
+from shiftproof.inference.model import NEW_SITE, TrainedModel
+from shiftproof.inference.representation import seen_by
+from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
 
 # A number further from the training mean is unusual: of normal ones, 3 in 1,000 are.
 UNUSUAL = 3.0
@@ -65,7 +70,7 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
     if model.typicality is None:
         raise DataError("a private model holds nothing of its training domains to compare with")
     predictions = model.predict(inputs)
-    seen = representations(model, inputs).double()
+    seen = _representations(model, inputs).double()
     mean = seen.mean(dim=0)
     means = model.typicality.means
     apart = ((mean - means) @ model.typicality.whitening).norm(dim=1)
@@ -90,6 +95,17 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
         None if model.adaptation is None else expected_accuracy(model.adaptation, probabilities),
         adapted(model.adaptation, probabilities, "auto"),
     )
+
+
+def _representations(model: TrainedModel, inputs: Inputs) -> Tensor:
+    """Return what the typicality of inputs is computed from, [n, k]."""
+    domain = Domain(NEW_SITE, inputs, torch.zeros(len(inputs), dtype=torch.int64))
+    subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
+    seen = [
+        seen_by(model.network, x.to(model.device), model.form)[0]
+        for x, _ in read_in_order(subset, reading_threads(None))
+    ]
+    return torch.cat(seen)
 
 
 def expected_accuracy(record: Record, probabilities: np.ndarray) -> tuple[float, float, float]:

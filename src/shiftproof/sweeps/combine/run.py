@@ -17,7 +17,7 @@ from shiftproof.core.errors import RunConflict
 from shiftproof.core.text import counted
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
-from shiftproof.inference.model import trained_model
+from shiftproof.inference.model_of_run import trained_model
 from shiftproof.inference.predictor import Predictor
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.sweeps.combine.methods import ENSEMBLE, GREEDY

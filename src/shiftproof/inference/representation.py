@@ -1,0 +1,21 @@
+"""What a network sees of inputs: the representation that typicality is computed from."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from shiftproof.data.input_forms import InputForm, TableForm
+from shiftproof.inference.predictor import Predictor
+
+
+@torch.no_grad()
+def seen_by(network: Predictor, x: Tensor, form: InputForm) -> tuple[Tensor, Tensor]:
+    """Return the representation for typicality, [n, k], and the logits, both on the CPU.
+
+    It is the input of the head; for a table it is the features themselves, because a network may
+    have learnt to ignore some.
+    """
+    representation, logits = network.represented(x)
+    seen = form.features(x.cpu()) if isinstance(form, TableForm) else representation
+    return seen.float().cpu(), logits.float().cpu()
