@@ -124,6 +124,7 @@ def test_all_that_follows_from_label_shift_is_label_shift(follows):
     ("value", "reach", "state"),
     [
         (0.02, 0.01, "found"),
+        (0.0065, 0.001, "found"),  # just more than 1% of 0.6
         (0.0055, 0.001, "small"),  # surely there, but less than 1% of 0.6
         (0.02, 0.03, "untold"),
         (0.01, 0.012, "none"),
