@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 import shiftproof
+from benchmarks.clustered_families import Clustered, clustered
 from benchmarks.diagnosis_page import AMOUNTS, line_of, page, true_kinds
 from benchmarks.families import Family, family
 from benchmarks.reported import REPORTED
@@ -45,9 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = asked.out.read_text().splitlines() if asked.out.exists() else []
     records = [json.loads(line) for line in lines]
     known = {record["made_by"] for record in records}
-    makers: dict[str, Callable[[], Family]] = {f.__name__: f for f in REPORTED}
+    makers: dict[str, Callable[[], Family | Clustered]] = {f.__name__: f for f in REPORTED}
     makers |= {
-        f"family {seed}": partial(family, seed)
+        f"{make.__name__} {seed}": partial(make, seed)
+        for make in (family, clustered)
         for seed in range(asked.first, asked.first + asked.count)
     }
     wanted: dict[str, Callable[[], dict[str, Any]]] = {
@@ -71,10 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def frame_of(x: np.ndarray, y: np.ndarray, d: np.ndarray) -> pd.DataFrame:
     """Return the samples as a table with the columns `label` and `domain`."""
     table = pd.DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
-    return table.assign(label=np.array(["no", "yes"])[y], domain=[f"site {i}" for i in d])
+    return table.assign(label=[f"class {i}" for i in y], domain=[f"site {i}" for i in d])
 
 
-def record_of(make: Callable[[], Family]) -> dict[str, Any]:
+def record_of(make: Callable[[], Family | Clustered]) -> dict[str, Any]:
     """Diagnose one family; return what was said beside the truth."""
     one = make()
     true = one.truth()
@@ -96,6 +98,7 @@ def record_of(make: Callable[[], Family]) -> dict[str, Any]:
         "domains": one.domains,
         "tails": one.tails,
         "rule": one.rule,
+        "classes": len(found.classes),
         "gaps": one.missing is not None,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "truth": {name: round(value, 5) for name, value in true.items()},
