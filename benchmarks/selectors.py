@@ -162,7 +162,8 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
             "By `python -m benchmarks.selectors` (records: `selectors.jsonl`). Of each dataset a"
             " small sweep: 61 to 301 steps, the default hyper-parameters (hospitals: three draws),"
             " one trial. Accuracy in percent in the held-out domain, in the mean over"
-            " cells (held-out domains × trials). `training-domain` and `invariance` read training domains alone;"
+            " cells (held-out domains × trials). `training-domain` and `invariance` read training"
+            " domains alone;"
             " `oracle` reads a part of the held-out one, at the last step. `any` selects among the"
             " runs of all algorithms. The last column is the share of evaluations in which no"
             " concept shift of the outputs shows between training domains.",
