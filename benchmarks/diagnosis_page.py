@@ -81,7 +81,8 @@ def line_of(record: Record) -> str:
 def page(records: Sequence[Record]) -> str:
     """Return the page of results."""
     reported = [r for r in records if r["kind"] == "reported"]
-    families = [r for r in records if r["kind"] not in ("reported", "data")]
+    families = [r for r in records if r["made_by"].startswith("family ")]
+    others = [r for r in records if r["made_by"].startswith("clustered ")]
     no_concept = [r for r in families if r["truth"]["concept"] < 1e-9]
     alarms = sum(map(false_alarm, no_concept))
     bounds = len(families) * len(AMOUNTS)
@@ -108,6 +109,11 @@ def page(records: Sequence[Record]) -> str:
         *_images([r for r in records if r["kind"] == "data"]),
         *_rows("All families", families),
         *_coverage(families),
+        *_rows(
+            "Families of another generator (`benchmarks/clustered_families.py`):"
+            f" {sum(map(right, others))} of {len(others)} named right",
+            others,
+        ),
         "## By kind",
         "",
         "| kind | right |",

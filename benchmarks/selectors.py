@@ -63,7 +63,7 @@ SETS = (
     Swept(
         "wisdm",
         "tables/wisdm_activity.csv.gz",
-        TABLE | {"test_domains": ["u10", "u20"]},
+        TABLE | {"test_domains": ["u10"]},
         steps=61,
     ),
     Swept(

@@ -81,7 +81,7 @@ def test_concept_shift_asks_for_a_comparison_with_gradient_matching():
     assert advice.beside.algorithm == "idm"
     assert "33% of the label's remaining uncertainty" in advice.beside.why
     assert advice.beside.hparams == {"gradient_weight": "auto", "representation_weight": "0"}
-    assert any("`invariance`" in remark for remark in advice.remarks)
+    assert any("`leave-one-domain-out`" in remark for remark in advice.remarks)
 
 
 @pytest.mark.parametrize(("label", "within"), [(0.0, "all"), (0.05, "class"), (0.01, "class")])
