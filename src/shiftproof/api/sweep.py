@@ -9,11 +9,8 @@ from pathlib import Path
 
 from shiftproof.api.report import Report, report
 from shiftproof.core.errors import InvalidValue
-from shiftproof.sweeps.combine.methods import (
-    check_combination,
-    check_retraining,
-    combine_methods,
-)
+from shiftproof.sweeps.combine.checks import check_combination, check_retraining
+from shiftproof.sweeps.combine.methods import combine_methods
 from shiftproof.sweeps.combine.run import combine_draws
 from shiftproof.sweeps.combine.stored import CombinedResult
 from shiftproof.sweeps.executors import open_executor

@@ -71,15 +71,31 @@ def read_json(path: Path, required: Collection[str] = (), remedy: str = "") -> d
 
     ``remedy`` tells the user what to do if it is missing or damaged.
     """
+    value = read_json_if_any(path, required, remedy)
+    if value is None:
+        raise DataError(_damaged(path, required, remedy))
+    return value
+
+
+def read_json_if_any(
+    path: Path, required: Collection[str] = (), remedy: str = ""
+) -> dict[str, Any] | None:
+    """Return the JSON object in a file as `read_json` does, or None if there is no file."""
     try:
         value = json.loads(path.read_bytes())
-    except (ValueError, FileNotFoundError, RecursionError):  # the last: nested without end
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, RecursionError):  # the last: nested without end
         value = None
     if not isinstance(value, dict) or not set(required) <= value.keys():
-        keys = f" with {', '.join(required)}" if required else ""
-        message = f"{path} is missing or damaged: expected a JSON object{keys}"
-        raise DataError("; ".join(filter(None, (message, remedy))))
+        raise DataError(_damaged(path, required, remedy))
     return value
+
+
+def _damaged(path: Path, required: Collection[str], remedy: str) -> str:
+    keys = f" with {', '.join(required)}" if required else ""
+    message = f"{path} is missing or damaged: expected a JSON object{keys}"
+    return "; ".join(filter(None, (message, remedy)))
 
 
 def file_hash(path: Path, algorithm: str = "sha256") -> str:
@@ -94,9 +110,9 @@ def locked(path: Path, busy: Exception) -> Iterator[None]:
 
     The operating system releases the lock when the process ends, however it ends.
     """
-    lock = FileLock(path, blocking=False)
+    lock = FileLock(path)
     try:
-        lock.acquire()
+        lock.acquire(blocking=False)
     except Timeout:
         raise busy from None
     try:
