@@ -31,7 +31,7 @@ def killed(work: str, folder: Path, kills: int, home: Path) -> int:
     return int(json.loads(done.stdout)["killed"])
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", KILLS)
 def test_features_end_with_the_same_files(tmp_path: Path, kills: int) -> None:
     rng = np.random.default_rng(0)
@@ -43,7 +43,7 @@ def test_features_end_with_the_same_files(tmp_path: Path, kills: int) -> None:
     assert killed("features", tmp_path / "pets", kills, tmp_path / "home") == kills
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", KILLS)
 def test_a_report_is_the_old_or_the_new_one(tmp_path: Path, kills: int) -> None:
     folder = tmp_path / "sweep"

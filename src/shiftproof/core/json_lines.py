@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 # Parses one value of a text from a position on, and says where it ends.
-scan_value = json.JSONDecoder().scan_once
+scan_value: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 def json_lines(data: bytes, shared: str = "") -> Iterator[tuple[Any, bool]]:

@@ -51,7 +51,8 @@ class PackedEvaluations(Sequence[Evaluation]):
 
     def _last(self) -> Evaluation:
         fields = marshal.loads(self._data)
-        last = [d if v is None else v[-1] for v, d in zip(fields, _DEFAULTS, strict=True)]
+        pairs = zip(fields, _DEFAULTS, strict=True)
+        last: list[Any] = [default if values is None else values[-1] for values, default in pairs]
         if last[_SHIFT] is not None:
             last[_SHIFT] = OutputShift(*last[_SHIFT])
         return Evaluation._make(last)
