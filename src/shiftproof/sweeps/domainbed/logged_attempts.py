@@ -130,9 +130,12 @@ def _evaluations(records: Sequence[Record], domains: int) -> Iterator[Evaluation
     names = [part_names(position) for position in range(domains)]
     inside, outside = ([pair[part] for pair in names] for part in (0, 1))
     for record in records:
-        found = (tuple(map(record.get, part)) for part in (inside, outside))
-        shares = (v if _are_shares(v) else tuple(map(_share, v)) for v in found)
-        yield Evaluation(record["step"] + 1, *shares)
+        yield Evaluation(record["step"] + 1, _shares(record, inside), _shares(record, outside))
+
+
+def _shares(record: Record, names: Sequence[str]) -> tuple[float | None, ...]:
+    values: tuple[Any, ...] = tuple(map(record.get, names))
+    return values if _are_shares(values) else tuple(map(_share, values))
 
 
 def _marks(file: LogFile, records: Sequence[Record]) -> Iterator[Mark]:
@@ -147,7 +150,7 @@ def _marks(file: LogFile, records: Sequence[Record]) -> Iterator[Mark]:
 def _outside(record: Record) -> int:
     """Return how many accuracies of a record are numbers, but no shares."""
     names = [name for at in range(domains_of(record)) for name in part_names(at)]
-    values = [record.get(name) for name in names]
+    values: list[Any] = [record.get(name) for name in names]
     if _are_shares(values):
         return 0
     return sum(not _is_share(value) for value in values if _is_number(value))
