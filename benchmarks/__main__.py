@@ -13,6 +13,7 @@ from rich.console import Console
 from benchmarks.figure import Figure
 from benchmarks.growth import growth, overhead, startup
 from benchmarks.linear import linear
+from benchmarks.many_runs import report_of_many
 from benchmarks.matching import estimate, matcher, penalty, step, table1
 from benchmarks.protocol import run
 from benchmarks.report import figures_table, performance_page
@@ -30,6 +31,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "growth": growth,
     "overhead": overhead,
     "startup": startup,
+    "report": report_of_many,
 }
 
 

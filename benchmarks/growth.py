@@ -42,7 +42,7 @@ def growth() -> Iterator[Figure]:
         yield Figure(
             f"growth-{name}",
             f"exponent of the time of a step in the number of {name}, {sizes[0]} to {sizes[-1]}",
-            _exponent(sizes, list(taken.values())),
+            exponent(sizes, list(taken.values())),
             "≤",
             LINEAR,
             {"seconds": taken},
@@ -52,7 +52,7 @@ def growth() -> Iterator[Figure]:
             yield Figure(
                 f"growth-{name}-memory",
                 f"exponent of the peak memory of a first step in the number of {name}",
-                _exponent(sizes, peaks),
+                exponent(sizes, peaks),
                 "≤",
                 LINEAR,
                 {"bytes": dict(zip(map(str, sizes), peaks, strict=True))},
@@ -124,10 +124,10 @@ def _seconds(folder: Path) -> float:
     return sum(float(read_json(path)["seconds"]) for path in folder.rglob("done.json"))
 
 
-def _exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
+def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
     """Return the slope of log values over log sizes: 1 for linear growth.
 
-    >>> round(_exponent([1, 2, 4], [3.0, 6.0, 12.0]), 6)
+    >>> round(exponent([1, 2, 4], [3.0, 6.0, 12.0]), 6)
     1.0
     """
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])

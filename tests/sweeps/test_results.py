@@ -7,9 +7,9 @@ from shiftproof.core.errors import DataError, ShiftproofError
 from shiftproof.sweeps import read_worker
 from shiftproof.sweeps.packed import PackedEvaluations
 from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.read_worker import read_outcomes
+from shiftproof.sweeps.read_worker import read_each
 from shiftproof.sweeps.results import Evaluation, OutputShift
-from shiftproof.sweeps.stored_run import read_run_folder
+from shiftproof.sweeps.stored_run import read_outcome, read_run_folder
 
 DOMAINS = ["dark", "a/b", "noisy"]
 
@@ -135,9 +135,9 @@ def test_many_runs_are_read_in_parallel_and_come_out_alike(tmp_path, monkeypatch
     folders = [tmp_path / str(n) for n in range(9)]
     for n, folder in enumerate(folders):
         write_run(folder, seeds=(n, 0))
-    alone = read_outcomes(folders)
+    alone = read_each(read_outcome, folders)
     monkeypatch.setattr(read_worker, "FEWEST", 3)
-    assert read_outcomes(folders, processes=3) == alone
+    assert read_each(read_outcome, folders, processes=3) == alone
     (folders[-1] / "records.jsonl").write_text("{}\n")
     with pytest.raises(ShiftproofError, match=r"records\.jsonl is damaged in line 1"):
-        read_outcomes(folders, processes=3)
+        read_each(read_outcome, folders, processes=3)

@@ -2,6 +2,9 @@
 
 import contextlib
 import json
+import math
+import multiprocessing
+import multiprocessing.connection
 import os
 import random
 import signal
@@ -16,7 +19,7 @@ import pytest
 from shiftproof.core.errors import InvalidValue, RunConflict
 from shiftproof.data.load import DataRequest
 from shiftproof.sweeps.estimate import Cost
-from shiftproof.sweeps.executors import local
+from shiftproof.sweeps.executors import local, open_executor
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
 from shiftproof.sweeps.store import SweepFolder
@@ -164,6 +167,31 @@ def test_processes_share_the_cores_and_take_fewer_threads_if_told(said, threads,
     if said is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", said)
     assert local.threads_of_each(2) == threads
+
+
+def test_a_process_that_hangs_is_ended_and_its_job_named(table, tmp_path):
+    job = make(table, n_hparams=1).jobs[0]
+    pool = local._Processes(SweepFolder(tmp_path), 1, 1, 5.0, stall_seconds=0.2)
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    # It waits for a message that nobody sends.
+    hanging = context.Process(target=multiprocessing.connection.wait, args=([theirs],), daemon=True)
+    hanging.start()
+    theirs.close()
+    pool._workers.append(local._Worker(hanging, ours, job, heard=time.monotonic()))
+    events = []
+    while not events:
+        events = pool.poll()
+    (event,) = events
+    assert (event.status, event.job) == ("died", job)
+    assert event.reason == "it made no progress for 0.2 seconds (`stall_seconds`)"
+    assert not pool.busy()
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("local", 0), ("ray", 1.0), ("local", math.nan)])
+def test_seconds_of_a_stall_are_checked(name, seconds):
+    with pytest.raises(InvalidValue, match="`stall_seconds` must be positive, and is for"):
+        open_executor(name, stall_seconds=seconds).__enter__()
 
 
 def test_nonsense_is_refused(table):

@@ -10,10 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shiftproof.api.held_out_runs import held_out_runs
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.files import read_json, write_atomically
-from shiftproof.learners.scores import checked_metric
 from shiftproof.reporting.formats import (
     accuracies_as_csv,
     accuracy_records,
@@ -23,8 +21,6 @@ from shiftproof.reporting.formats import (
     tables_as_markdown,
     tables_as_text,
 )
-from shiftproof.reporting.page import Source, results_page, tables_html
-from shiftproof.reporting.page.shifts import page_diagnosis
 from shiftproof.reporting.run_notes import run_notes
 from shiftproof.reporting.sweep_tables import sweep_tables
 from shiftproof.reporting.table import Table
@@ -111,6 +107,11 @@ class Report:
 
         ``command`` is what the page says it was made by.
         """
+        # Tables need none of this, and it takes seconds to import.
+        from shiftproof.api.held_out_runs import held_out_runs
+        from shiftproof.reporting.page import Source, results_page
+        from shiftproof.reporting.page.shifts import page_diagnosis
+
         folders = [path for path in self.paths if path.is_dir()]
         settings = [folder / "sweep.json" for folder in folders]
         source = Source(
@@ -179,6 +180,8 @@ class Report:
         return f"Report({len(self.runs)} runs, selection={names})"
 
     def _repr_html_(self) -> str:
+        from shiftproof.reporting.page import tables_html
+
         return tables_html(self.tables)
 
 
@@ -212,6 +215,8 @@ def report(
             default what they were optimised for, or the accuracy.
     """
     if metric is not None:
+        from shiftproof.learners.scores import checked_metric
+
         checked_metric(metric)
     if not folders:
         raise InvalidValue("`folders` must name at least one folder or file")

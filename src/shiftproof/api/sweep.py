@@ -9,11 +9,8 @@ from pathlib import Path
 
 from shiftproof.api.report import Report, report
 from shiftproof.core.errors import InvalidValue
-from shiftproof.sweeps.combine.methods import (
-    check_combination,
-    check_retraining,
-    combine_methods,
-)
+from shiftproof.sweeps.combine.checks import check_combination, check_retraining
+from shiftproof.sweeps.combine.methods import combine_methods
 from shiftproof.sweeps.combine.run import combine_draws
 from shiftproof.sweeps.combine.stored import CombinedResult
 from shiftproof.sweeps.executors import open_executor
@@ -96,6 +93,7 @@ def sweep(
     executor: str = "local",
     ray_address: str | None = None,
     workers: int | None = None,
+    stall_seconds: float | None = None,
     models: str | os.PathLike[str] | None = None,
     combine: str | Sequence[str] = (),
     retrain: bool = False,
@@ -132,6 +130,9 @@ def sweep(
         executor: where runs are made: `local` (processes) or `ray` (a cluster).
         ray_address: HOST:PORT of a Ray cluster, or `auto`; by default Ray runs on this machine.
         workers: runs at once; by default as cores and memory allow.
+        stall_seconds: a local run that reports no step for so long is ended and resumed from its
+            checkpoint, and fails the third time; by default it is waited for.  Choose more than
+            loading the data, a step and an evaluation can take.
         models: folder to write the selected models to, after the runs.
         combine: after the runs, put the draws of each algorithm, trial and held-out domain
             together: `ensemble` (mean of their probabilities), `uniform-soup` (mean of their
@@ -170,7 +171,7 @@ def sweep(
     held_out = [test_domains] if isinstance(test_domains, str) else list(test_domains)
     folder = Path(out)
     # The executor first, because planning takes a while: an error is told at once.
-    with open_executor(executor, workers, ray_address) as place:
+    with open_executor(executor, workers, ray_address, stall_seconds) as place:
         plan = make_plan(
             [SweepData.at_size(size, name, frozen, options, label, domain) for name in names],
             variants,

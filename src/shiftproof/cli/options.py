@@ -190,6 +190,10 @@ RayAddress = Annotated[
         "Runs", "Ray cluster, HOST:PORT or auto; default one on this machine.", metavar="ADDRESS"
     ),
 ]
+StallSeconds = Annotated[
+    float | None,
+    option("Runs", "Restart a run that reports no step for so many seconds; default never."),
+]
 RunsAtOnce = Annotated[
     int | None, option("Runs", "Runs at once; default as cores and memory allow.")
 ]

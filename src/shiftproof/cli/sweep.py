@@ -71,6 +71,7 @@ def sweep(
     executor: options.Executor = "local",
     ray_address: options.RayAddress = None,
     workers: options.RunsAtOnce = None,
+    stall_seconds: options.StallSeconds = None,
     models: Annotated[
         Path | None,
         typer.Option(
@@ -141,6 +142,7 @@ def sweep(
             executor=executor,
             ray_address=ray_address,
             workers=workers,
+            stall_seconds=stall_seconds,
             models=models,
             combine=[name for each in combine or () for name in split(each) or ()],
             retrain=retrain,

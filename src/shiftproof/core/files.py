@@ -14,6 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from shiftproof.core.errors import DataError, InvalidValue, RunConflict
+from shiftproof.core.file_format import with_format, without_format
 
 # How the names of files that are being written begin.
 _TEMPORARY = ".shiftproof-"
@@ -62,24 +63,42 @@ def is_temporary(path: Path) -> bool:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object, indented, with `write_atomically`."""
-    write_atomically(path, json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")
+    """Write a JSON object and the version of its format, indented, with `write_atomically`."""
+    text = json.dumps(with_format(value), indent=2, ensure_ascii=False)
+    write_atomically(path, text.encode() + b"\n")
 
 
 def read_json(path: Path, required: Collection[str] = (), remedy: str = "") -> dict[str, Any]:
     """Return the JSON object in a file, which must have the keys ``required``.
 
-    ``remedy`` tells the user what to do if it is missing or damaged.
+    The version of its format is checked and left out.  ``remedy`` tells the user what to do if
+    the file is missing or damaged.
     """
+    value = read_json_if_any(path, required, remedy)
+    if value is None:
+        raise DataError(_damaged(path, required, remedy))
+    return value
+
+
+def read_json_if_any(
+    path: Path, required: Collection[str] = (), remedy: str = ""
+) -> dict[str, Any] | None:
+    """Return the JSON object in a file as `read_json` does, or None if there is no file."""
     try:
         value = json.loads(path.read_bytes())
-    except (ValueError, FileNotFoundError, RecursionError):  # the last: nested without end
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, RecursionError):  # the last: nested without end
         value = None
     if not isinstance(value, dict) or not set(required) <= value.keys():
-        keys = f" with {', '.join(required)}" if required else ""
-        message = f"{path} is missing or damaged: expected a JSON object{keys}"
-        raise DataError("; ".join(filter(None, (message, remedy))))
-    return value
+        raise DataError(_damaged(path, required, remedy))
+    return without_format(value, path)
+
+
+def _damaged(path: Path, required: Collection[str], remedy: str) -> str:
+    keys = f" with {', '.join(required)}" if required else ""
+    message = f"{path} is missing or damaged: expected a JSON object{keys}"
+    return "; ".join(filter(None, (message, remedy)))
 
 
 def file_hash(path: Path, algorithm: str = "sha256") -> str:
@@ -94,9 +113,9 @@ def locked(path: Path, busy: Exception) -> Iterator[None]:
 
     The operating system releases the lock when the process ends, however it ends.
     """
-    lock = FileLock(path, blocking=False)
+    lock = FileLock(path)
     try:
-        lock.acquire()
+        lock.acquire(blocking=False)
     except Timeout:
         raise busy from None
     try:

@@ -59,7 +59,9 @@ def conform_fields(
 
 def is_text(value: Any) -> bool:
     """Whether it is a text that a file can hold: a lone surrogate, valid in JSON, is not."""
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return isinstance(value, str) and (
+        value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+    )
 
 
 def _is(value: Any, kind: Any) -> bool:

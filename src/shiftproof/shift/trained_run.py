@@ -30,6 +30,7 @@ from shiftproof.training.load_run import (
     weights_in_place,
     without_starting_weights,
 )
+from shiftproof.training.rows import ready_for
 from shiftproof.training.trainer import build_algorithm
 
 
@@ -72,7 +73,7 @@ def view_of_run(
         )
     run = without_starting_weights(run, device)
     state = read_checkpoint(folder)
-    dataset = dataset.prepared(fitted_preparation(run, dataset, state))
+    dataset = ready_for(run.algorithm, dataset, fitted_preparation(run, dataset, state))
     algorithm = build_algorithm(run, run.task(dataset))
     with weights_in_place(folder, run, algorithm, state):
         parts = list(_views(run, algorithm, dataset, positions, reading_threads(workers), progress))

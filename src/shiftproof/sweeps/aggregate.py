@@ -186,12 +186,13 @@ def aggregate(
     """
     runs = {outcome.key: outcome for outcome in checked(outcomes)}
     keys = runs.keys() | set(expected or ())
-    algorithms = algorithms_in_order(key.algorithm for key in keys)
+    algorithms = algorithms_in_order({key.algorithm for key in keys})
     domains = {outcome.dataset: outcome.domains for outcome in outcomes}
+    seeds = {(key.dataset, key.trial_seed, key.hparams_seed) for key in keys}
     datasets = []
     for name in datasets_in_order(domains):
-        trials = {key.trial_seed for key in keys if key.dataset == name}
-        draws = {key.hparams_seed for key in keys if key.dataset == name}
+        trials = {trial for dataset, trial, _ in seeds if dataset == name}
+        draws = {draw for dataset, _, draw in seeds if dataset == name}
         grid = _Grid(
             name, domains[name], tuple(sorted(trials)), tuple(sorted(draws)), runs, expected
         )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
-from shiftproof.sweeps.read_worker import read_outcomes
+from shiftproof.sweeps.find_files import find_files
+from shiftproof.sweeps.read_worker import read_each
 from shiftproof.sweeps.results import RunOutcome, checked
 from shiftproof.sweeps.run_archive import read_archive
 from shiftproof.sweeps.standalone_runs import find_standalone_runs, standalone_outcomes
-from shiftproof.sweeps.store import RETRAINED
-from shiftproof.sweeps.stored_run import StoredRun, read_run_folder
+from shiftproof.sweeps.stored_run import RETRAINED, StoredRun, read_outcome, read_run_folder
 
+_OURS = ("job.json", RETRAINED)
 POOL = "pool the records of each run as DomainBed does (`as_domainbed`)"
 
 
@@ -31,8 +33,9 @@ def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
             continue
         if not path.is_dir():
             raise DataError(f"there is no {path}; give the folder of a sweep or of a run")
-        jobs = job_files(path)
-        logs = sorted(log for log in path.rglob("results.jsonl") if log.is_file())
+        files = find_files(path, (*_OURS, "results.jsonl"))
+        jobs = _of_sweep(files)
+        logs = [log for log in files["results.jsonl"] if log.is_file()]
         if jobs and logs:
             raise DataError(
                 f"{path} mixes runs of Shiftproof ({jobs[0].parent}) and of DomainBed"
@@ -44,7 +47,7 @@ def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
                 f"{path} holds no sweep: no job.json or config.json of a run (Shiftproof) and no"
                 " results.jsonl (DomainBed) anywhere in it"
             )
-        found += read_outcomes([job.parent for job in jobs])
+        found += read_each(read_outcome, [job.parent for job in jobs])
         foreign += logs
         standalone += own
     # Both are judged or named by what distinguishes them from each other, so all at once.
@@ -55,8 +58,12 @@ def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
 
 def job_files(folder: Path) -> list[Path]:
     """Return the ``job.json`` of every run below a folder, without retrained runs in a sweep."""
-    retrained = [path for path in folder.rglob(RETRAINED) if (path.parent / "sweep.json").exists()]
-    found = sorted(folder.rglob("job.json"))
+    return _of_sweep(find_files(folder, _OURS))
+
+
+def _of_sweep(files: Mapping[str, Sequence[Path]]) -> list[Path]:
+    retrained = [path for path in files[RETRAINED] if (path.parent / "sweep.json").exists()]
+    found = files["job.json"]
     return [path for path in found if not any(path.is_relative_to(each) for each in retrained)]
 
 

@@ -1,7 +1,7 @@
-"""A process that reads the runs of a sweep for another one: folders come in, outcomes go out.
+"""Many files read by several processes: paths go out, what was read of each comes back.
 
-Run as a program, by its own file and not as a copy of the caller's: so a script that makes a report
-needs no `if __name__ == "__main__"`.
+A process is started by its own module and not as a copy of the caller: so a script that makes a
+report needs no `if __name__ == "__main__"`.
 """
 
 from __future__ import annotations
@@ -10,60 +10,80 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
 
 from shiftproof.core.errors import DataError, ShiftproofError
-from shiftproof.sweeps.results import RunOutcome
-from shiftproof.sweeps.stored_run import read_run_folder
 
-# Fewer runs are read in less time than it takes to start a process.
+# Fewer files are read in less time than it takes to start a process.
 FEWEST = 1000
+# So many answers are sent at once: memory holds them twice for a moment.
+_BLOCK = 250
+
+Answer = TypeVar("Answer")
 
 
-def read_outcomes(folders: Sequence[Path], processes: int | None = None) -> list[RunOutcome]:
-    """Return the outcome of each run folder of a sweep, in order; many are read in parallel."""
-    count = min(processes or len(os.sched_getaffinity(0)), len(folders) // FEWEST)
+def read_each(
+    read: Callable[[Path], Answer], paths: Sequence[Path], processes: int | None = None
+) -> list[Answer]:
+    """Return ``read(path)`` of each path, in order; many are read in parallel.
+
+    ``read`` must be a function of a module that other processes can import.
+    """
+    count = min(processes or len(os.sched_getaffinity(0)), len(paths) // FEWEST)
     if count < 2:
-        return [read_run_folder(folder).outcome() for folder in folders]
-    size = -(-len(folders) // count)
-    parts = [folders[start : start + size] for start in range(0, len(folders), size)]
+        return [read(path) for path in paths]
+    size = -(-len(paths) // count)
+    parts = [paths[start : start + size] for start in range(0, len(paths), size)]
     with ThreadPoolExecutor(len(parts)) as pool:
-        others = [pool.submit(_read_apart, part) for part in parts[1:]]
-        found = [read_run_folder(folder).outcome() for folder in parts[0]]
-        return [*found, *(outcome for other in others for outcome in other.result())]
+        others = [pool.submit(_read_apart, read, part) for part in parts[1:]]
+        found = [read(path) for path in parts[0]]
+        return [*found, *(answer for other in others for answer in other.result())]
 
 
-def _read_apart(folders: Sequence[Path]) -> list[RunOutcome]:
-    """Read these folders in a process of their own."""
-    done = subprocess.run(
+def _read_apart(read: Callable[[Path], Answer], paths: Sequence[Path]) -> list[Answer]:
+    """Read these paths in a process of their own."""
+    process = subprocess.Popen(
         [sys.executable, "-m", __spec__.name if __spec__ else __name__],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        input=pickle.dumps(list(folders)),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        check=False,
     )
-    if done.returncode != 0:
-        raise DataError(
-            f"a process that reads {len(folders)} runs ended with code {done.returncode}; it may"
-            " have lacked memory: try again, or report on fewer runs at once"
-        )
-    answer: list[RunOutcome] | ShiftproofError = pickle.loads(done.stdout)  # our own process's
-    if isinstance(answer, ShiftproofError):
-        raise answer
-    return answer
-
-
-def main() -> None:
-    """Answer one request on standard input."""
-    folders = pickle.loads(sys.stdin.buffer.read())  # from the process that started this one
+    request, answers = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
+    found: list[Answer] = []
     try:
-        answer: object = [read_run_folder(folder).outcome() for folder in folders]
+        pickle.dump((read, list(paths)), request)
+        request.close()
+        while len(found) < len(paths):
+            answer: list[Answer] | ShiftproofError = pickle.load(answers)  # of our own process
+            if isinstance(answer, ShiftproofError):
+                raise answer
+            found += answer
+    except (EOFError, OSError, pickle.UnpicklingError) as error:
+        raise DataError(
+            f"a process that reads {len(paths)} runs ended with code {process.wait()}; it may"
+            " have lacked memory: try again, or report on fewer runs at once"
+        ) from error
+    finally:
+        answers.close()
+        process.kill()  # nothing, if it has ended
+        process.wait()
+    return found
+
+
+def main(request: BinaryIO, answers: BinaryIO) -> None:
+    """Answer one request."""
+    read, paths = pickle.load(request)  # from the process that started this one
+    try:
+        for start in range(0, len(paths), _BLOCK):
+            block: list[Any] = [read(path) for path in paths[start : start + _BLOCK]]
+            pickle.dump(block, answers)
+            answers.flush()
     except ShiftproofError as error:
-        answer = error
-    sys.stdout.buffer.write(pickle.dumps(answer))
+        pickle.dump(error, answers)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.stdin.buffer, sys.stdout.buffer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,7 +106,7 @@ class RunOutcome:
         """The hyper-parameters as its files name them; empty if they do not tell."""
         return self.origin.config.get("hparams") or {}
 
-    @property
+    @cached_property
     def key(self) -> RunKey:
         """What distinguishes the run from the others of its sweep."""
         return RunKey(

@@ -18,7 +18,8 @@ from shiftproof.sweeps.combine.scoring import REPORTING, Scorer
 from shiftproof.sweeps.combine.stored import CombinedFolder, CombinedResult
 from shiftproof.sweeps.jobs import DatasetCache, Job
 from shiftproof.sweeps.selected_models import SelectedModel, save_model
-from shiftproof.sweeps.store import RETRAINED, SweepFolder
+from shiftproof.sweeps.store import SweepFolder
+from shiftproof.sweeps.stored_run import RETRAINED
 
 
 def without_holdout(job: Job) -> Job:

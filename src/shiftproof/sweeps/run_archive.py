@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.file_format import with_format, without_format
 from shiftproof.core.files import write_atomically
 from shiftproof.core.gzip_lines import gzip_lines
 from shiftproof.sweeps.results import STATUSES, RunOutcome
@@ -41,7 +42,7 @@ def read_archive(path: Path) -> list[RunOutcome]:
 
 
 def _line(run: StoredRun) -> dict[str, Any]:
-    return {
+    described = {
         **{name: run.job[name] for name in (*JOB_NAMES, VARIANT) if name in run.job},
         "status": run.status,
         "seconds": run.seconds,
@@ -49,11 +50,13 @@ def _line(run: StoredRun) -> dict[str, Any]:
         "config": run.config or None,
         "records": run.records,
     }
+    return with_format(described)
 
 
 def _outcome(value: Any, where: str, path: Path) -> RunOutcome:
     if not isinstance(value, dict) or not {*JOB_NAMES, "status", "records"} <= value.keys():
         raise DataError(f"{where} is not a run of a sweep")
+    value = without_format(value, where.removesuffix(","))
     if value["status"] not in STATUSES:
         raise DataError(f"{where} has the unknown status {value['status']!r}")
     config, records = value.get("config") or {}, value["records"]

@@ -25,9 +25,6 @@ SILENCE = 15.0
 # The setting of a sweep that says what its runs evaluate.
 EVALUATED = "evaluated splits"
 
-# The folder of retrained runs in a sweep: sweeps of their own, which a report does not mix in.
-RETRAINED = "retrained"
-
 
 class Failure(NamedTuple):
     """Why a run could not be finished."""

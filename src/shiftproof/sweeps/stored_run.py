@@ -5,13 +5,13 @@ A run of a sweep has its place in the protocol in ``job.json``.  A run of `train
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.files import read_json
+from shiftproof.core.files import read_json_if_any
 from shiftproof.sweeps.packed import PackedEvaluations
 from shiftproof.sweeps.results import (
     STATUSES,
@@ -29,6 +29,8 @@ from shiftproof.training.run_folder import RunFolder
 JOB_NAMES = ("dataset", "algorithm", "domains", "test_domains", "hparams_seed", "trial_seed")
 # In job.json: the name of the run's row in tables, where it is not the algorithm's.
 VARIANT = "variant"
+# The folder of retrained runs in a sweep: sweeps of their own, which a report does not mix in.
+RETRAINED = "retrained"
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class StoredRun:
             hparams_seed=int(self.job["hparams_seed"]),
             trial_seed=int(self.job["trial_seed"]),
             status=self.status,
-            evaluations=PackedEvaluations(evaluation_of(r, domains) for r in self.records),
+            evaluations=PackedEvaluations(evaluations_of(self.records, domains)),
             folder=self.path,
             origin=Origin(self.config, self.seconds, self.environment, self.failure),
             standalone=standalone,
@@ -76,12 +78,12 @@ class StoredRun:
 
 def read_run_folder(folder: Path) -> StoredRun:
     """Read the files of a run; without ``done.json`` it is running, or failed."""
-    job = _read(folder / "job.json", JOB_NAMES) or {}
+    job = read_json_if_any(folder / "job.json", JOB_NAMES) or {}
     required = ("dataset", "algorithm", "test_domains", *(() if job else ("seed",)))
-    config = _read(folder / "config.json", required) or {}
+    config = read_json_if_any(folder / "config.json", required) or {}
     run = RunFolder(folder)
     ended = run.done() or {}
-    failed = _read(folder / "failed.json")
+    failed = read_json_if_any(folder / "failed.json")
     status = "running" if failed is None else "failed"
     records = run.records.read() if config else []
     check_run(folder, job, config, ended, records)
@@ -97,36 +99,44 @@ def read_run_folder(folder: Path) -> StoredRun:
     )
 
 
+def read_outcome(folder: Path) -> RunOutcome:
+    """Return what a run of a sweep measured."""
+    return read_run_folder(folder).outcome()
+
+
 def row_of(job: Mapping[str, Any]) -> str:
     """Return the name of the row that a job.json belongs to: its variant's, or the algorithm's."""
     return str(job.get(VARIANT, job["algorithm"]))
 
 
-def evaluation_of(record: Record, domains: Sequence[str]) -> Evaluation:
-    """Return what a record of ours says of the domains."""
-    accuracy, risk, shift = record.get("accuracy", {}), record.get("risk"), record.get("shift")
-    return Evaluation(
-        record["step"],
-        tuple(accuracy.get(f"{name}/in") for name in domains),
-        tuple(accuracy.get(f"{name}/out") for name in domains),
-        None if risk is None else tuple(risk.get(f"{name}/out") for name in domains),
-        _shift(shift, domains) if shift and "untested" not in shift else None,
-        shift.get("untested", "") if shift else "",
-        # A part of a domain has a slash in its name.
-        tuple((name, value) for name, value in accuracy.items() if "/" not in name),
-        tuple((name, value) for name, value in record.items() if isinstance(value, float)),
-    )
+def evaluations_of(records: Iterable[Record], domains: Sequence[str]) -> Iterator[Evaluation]:
+    """Yield what records of ours say of the domains."""
+    inside, outside = ([f"{name}/{part}" for name in domains] for part in ("in", "out"))
+    parts = {*inside, *outside}
+    for record in records:
+        accuracy, risk, shift = record.get("accuracy", {}), record.get("risk"), record.get("shift")
+        yield Evaluation(
+            record["step"],
+            tuple(map(accuracy.get, inside)),
+            tuple(map(accuracy.get, outside)),
+            None if risk is None else tuple(map(risk.get, outside)),
+            _shift(shift, outside) if shift and "untested" not in shift else None,
+            shift.get("untested", "") if shift else "",
+            () if accuracy.keys() <= parts else _extras(accuracy),
+            tuple([item for item in record.items() if type(item[1]) is float]),
+        )
 
 
-def _shift(shift: Mapping[str, Any], domains: Sequence[str]) -> OutputShift:
+def _extras(accuracy: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    # A part of a domain has a slash in its name.
+    return tuple((name, value) for name, value in accuracy.items() if "/" not in name)
+
+
+def _shift(shift: Mapping[str, Any], outside: Sequence[str]) -> OutputShift:
     return OutputShift(
         shift["classes"],
-        tuple(shift["label_entropy"].get(f"{name}/out") for name in domains),
+        tuple(map(shift["label_entropy"].get, outside)),
         shift["concept"]["value"],
         shift["covariate"]["value"],
         shift["concept"]["p_value"],
     )
-
-
-def _read(path: Path, required: Sequence[str] = ()) -> dict[str, Any] | None:
-    return read_json(path, required) if path.exists() else None

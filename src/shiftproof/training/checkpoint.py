@@ -14,6 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError
+from shiftproof.core.file_format import FORMAT, KEY, check_format
 from shiftproof.core.files import write_atomically
 from shiftproof.core.text import reason_of
 
@@ -24,7 +25,8 @@ def save_state(path: Path, state: State) -> None:
     """Write nested dicts and lists of tensors and JSON values."""
     tensors: dict[str, Tensor] = {}
     tree = _pack(state, "", tensors)
-    write_atomically(path, save(tensors, metadata={"tree": json.dumps(tree)}))
+    header = {KEY: str(FORMAT), "tree": json.dumps(tree)}
+    write_atomically(path, save(tensors, metadata=header))
 
 
 def load_state(path: Path) -> State | None:
@@ -33,8 +35,10 @@ def load_state(path: Path) -> State | None:
         return None
     try:
         with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            check_format(header.get(KEY), path)
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            tree = json.loads((file.metadata() or {})["tree"])
+            tree = json.loads(header["tree"])
         state: State = _unpack(tree, tensors)
         if not isinstance(state, dict):
             raise TypeError("its state is not a dictionary")

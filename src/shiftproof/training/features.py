@@ -22,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.file_format import FORMAT, KEY, check_format
 from shiftproof.core.files import write_atomically
 from shiftproof.core.space import resolve
 from shiftproof.core.types import Task
@@ -193,7 +194,8 @@ def _key(frozen: dict[str, str], domain: Domain) -> str:
 
 def _shard(features: Tensor) -> bytes:
     """Return the file of features [n, k] float32, with their checksum."""
-    return safetensors.torch.save({"features": features}, metadata={CHECKSUM: _checksum(features)})
+    header = {KEY: str(FORMAT), CHECKSUM: _checksum(features)}
+    return safetensors.torch.save({"features": features}, metadata=header)
 
 
 def _read(path: Path, rows: int) -> Tensor | None:
@@ -202,13 +204,14 @@ def _read(path: Path, rows: int) -> Tensor | None:
         return None
     try:
         with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            check_format(header.get(KEY), path)
             features: Tensor = file.get_tensor("features")
-            expected = (file.metadata() or {}).get(CHECKSUM)
-    except (SafetensorError, OSError):
+    except (SafetensorError, OSError, DataError):  # the last: written by a newer version
         return None
     if features.dtype != torch.float32 or features.ndim != 2 or len(features) != rows:
         return None
-    return features if _checksum(features) == expected else None
+    return features if _checksum(features) == header.get(CHECKSUM) else None
 
 
 def _checksum(features: Tensor) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from shiftproof.core.errors import RunConflict
 from shiftproof.core.files import without_links, write_atomically
+from shiftproof.core.json_lines import json_lines
 
 Record = dict[str, Any]
 
@@ -32,15 +33,14 @@ class Records:
 
     def read(self) -> list[Record]:
         """Return all complete records; a last line cut off by a crash is left out."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return []
         records: list[Record] = []
-        lines = self._path.read_bytes().splitlines(keepends=True) if self._path.exists() else []
-        for number, line in enumerate(lines, start=1):
-            if not line.endswith(b"\n"):
+        for number, (record, whole) in enumerate(json_lines(data), start=1):
+            if not whole:
                 break
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
             if not isinstance(record, dict) or "step" not in record:
                 raise RunConflict(
                     f"{self._path} is damaged in line {number}; delete the run to start over"

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftproof.core.errors import RunConflict
-from shiftproof.core.files import is_temporary, locked_folder, read_json, write_json
+from shiftproof.core.files import (
+    is_temporary,
+    locked_folder,
+    read_json,
+    read_json_if_any,
+    write_json,
+)
 from shiftproof.training.records import Records
 
 if TYPE_CHECKING:  # torch takes a while to import, and reading a run's results does not need it
@@ -38,9 +44,8 @@ class RunFolder:
 
     def done(self) -> dict[str, Any] | None:
         """Return how the run ended, or None if it has not."""
-        if not self._done.exists():
-            return None
-        return read_json(self._done, ("status", "step", "seconds"), "delete it to resume the run")
+        required = ("status", "step", "seconds")
+        return read_json_if_any(self._done, required, "delete it to resume the run")
 
     def finish(self, ended: dict[str, Any]) -> None:
         """Write done.json, the last file of a run."""

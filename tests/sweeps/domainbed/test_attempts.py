@@ -9,7 +9,7 @@ import pytest
 
 from shiftproof.api.report import report
 from shiftproof.core.errors import DataError
-from shiftproof.sweeps.domainbed import logs
+from shiftproof.sweeps.domainbed import logged_attempts, logs
 from shiftproof.sweeps.domainbed.attempts import separate_attempts
 from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
 
@@ -171,7 +171,7 @@ def test_accuracies_that_are_none_are_marked(tmp_path):
     assert run.evaluations[0].inside == (None,) * 4
     assert run.evaluations[0].outside == (None, 0.5, 0.5, 0.5)
     assert len(run.domains) == 4
-    assert marks(run)[logs.OUTSIDE] == 4
+    assert marks(run)[logged_attempts.OUTSIDE] == 4
 
 
 def test_a_domain_without_its_predecessors_gives_a_short_message(tmp_path):
@@ -206,8 +206,8 @@ def test_cut_lines_and_odd_losses_are_marked(tmp_path):
     early = {**record(0, loss=0.1), "penalty": math.inf}
     run = read_one(write(tmp_path / "x", early, record(5000), tail='{"args": {"alg'))
     assert run.status == "finished"
-    assert marks(run)[logs.CUT] == 1
-    assert marks(run)[logs.NOT_FINITE] == 1
+    assert marks(run)[logged_attempts.CUT] == 1
+    assert marks(run)[logged_attempts.NOT_FINITE] == 1
 
 
 def test_a_forks_erm_stands_beside_erm(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.results import Evaluation, OutputShift, RunOutcome
 from shiftproof.sweeps.selection import SELECTORS
-from shiftproof.sweeps.stored_run import evaluation_of
+from shiftproof.sweeps.stored_run import evaluations_of
 
 DOMAINS = ("a", "b", "c")
 LOG2 = math.log(2)
@@ -124,7 +124,8 @@ def test_what_it_reads_is_in_the_records():
         "risk": {"a/out": 0.4, "b/out": 0.6, "c/in": 0.8},
         "shift": shift,
     }
-    assert evaluation_of(record, DOMAINS) == Evaluation(
+    (evaluation,) = evaluations_of([record], DOMAINS)
+    assert evaluation == Evaluation(
         7,
         (None, None, 0.3),
         (0.1, 0.2, None),
@@ -132,7 +133,7 @@ def test_what_it_reads_is_in_the_records():
         OutputShift(3, (1.0, 0.5, None), 0.25, 0.75, 0.125),
     )
     refused = {"classes": 3, "label_entropy": {"a/out": 0.0}, "untested": "a single class"}
-    evaluation = evaluation_of(record | {"shift": refused}, DOMAINS)
+    (evaluation,) = evaluations_of([record | {"shift": refused}], DOMAINS)
     assert (evaluation.shift, evaluation.untested) == (None, "a single class")
 
 

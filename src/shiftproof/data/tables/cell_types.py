@@ -40,9 +40,11 @@ def text_of(value: object) -> str | None:
     Runs of white space become one space, equal numbers get the same text, and characters that
     cannot be printed are spelled out: the text may be a name on a screen.
 
-    >>> [text_of(value) for value in (1.0, "1.0", " north  wing", "007", True, "?")]
-    ['1', '1', 'north wing', '007', 'True', None]
+    >>> [text_of(value) for value in (1.0, "1.0", " north  wing", "007", True, "?", None)]
+    ['1', '1', 'north wing', '007', 'True', None, None]
     """
+    if value is None:  # so pandas before version 3 has missing texts
+        return None
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     if isinstance(value, numbers.Integral):

@@ -19,6 +19,7 @@ from shiftproof.core.files import read_json, write_json
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
 from shiftproof.sweeps.combine.methods import ENSEMBLE, MOVING_AVERAGES
 from shiftproof.sweeps.domainbed.names import algorithm_title
+from shiftproof.sweeps.find_files import find_files
 from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
 
@@ -129,7 +130,8 @@ def read_combined(*paths: Path) -> list[tuple[CombinedResult, Path]]:
         file
         for path in paths
         if path.is_dir()
-        for file in sorted(path.rglob(f"{COMBINED}/*/{FILE}"))
+        for file in find_files(path, (FILE,))[FILE]
+        if file.parent.parent.name == COMBINED
     ]
     return [(read_result(file), file.parent) for file in files]
 

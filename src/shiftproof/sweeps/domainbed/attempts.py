@@ -49,17 +49,17 @@ class Attempt:
         steps = self.args.get("steps")
         return steps if isinstance(steps, int) and steps > 0 else None
 
-    def reached_end(self, longest: int) -> bool:
-        """Whether the last record is that of the run's last step.
+    @property
+    def reached_end(self) -> bool | None:
+        """Whether the last record is that of the run's last step; None if the log does not tell.
 
         By the run's own ``steps``.  Where the log does not have them, DomainBed evaluates at
         multiples of the checkpoint frequency and at the last step: a last record that is not such
-        a multiple is the end.  If it is one, the run must have got as far as ``longest``, the
-        last step of any run of its algorithm on its dataset.
+        a multiple is the end.
         """
         if self.steps is not None:
             return self.last_step >= self.steps - 1
-        return self.last_step % self._frequency != 0 or self.last_step >= longest
+        return True if self.last_step % self._frequency != 0 else None
 
     @property
     def _frequency(self) -> int:
@@ -119,24 +119,3 @@ def identity_of(record: Record) -> Identity:
     tests = tuple(sorted(args["test_envs"]))
     seeds = args["hparams_seed"], args["trial_seed"]
     return Identity(args["dataset"], args["algorithm"], tests, *seeds)
-
-
-class Judged(NamedTuple):
-    """The attempt that counts, whether the run has finished, and whether ``done`` says so."""
-
-    attempt: Attempt
-    finished: bool
-    said: bool
-
-
-def best_attempt(attempts: Iterable[Attempt], done: bool, longest: int) -> Judged:
-    """Return the last attempt that reached the end; if none did, the one that got furthest.
-
-    ``done`` marks the log as ended.  If no attempt reached its end, that is the furthest one's.
-    """
-    tried = list(attempts)
-    ended = [attempt for attempt in tried if attempt.reached_end(longest)]
-    if ended:
-        return Judged(max(ended, key=lambda attempt: attempt.line), finished=True, said=done)
-    furthest = max(tried, key=lambda attempt: (attempt.last_step, attempt.line))
-    return Judged(furthest, finished=done, said=done)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from itertools import count
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.json_lines import json_lines
 from shiftproof.core.json_types import is_text
 
 Record = dict[str, Any]
@@ -31,41 +30,48 @@ class LogFile(NamedTuple):
 def read_log_file(path: Path) -> LogFile:
     """Read a file; a line that is not a record is an error, unless it is the last and cut short."""
     records: list[Record] = []
-    lines = path.read_bytes().splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            if number == len(lines) and not line.endswith(b"\n"):
-                return LogFile(path.parent, records, cut=True)
-            record = None
-        if not _is_record(record):
+    cut = False
+    args = None
+    for number, (record, whole) in enumerate(json_lines(path.read_bytes(), "args"), start=1):
+        if record is None and not whole:
+            cut = True
+            break
+        if not _is_record(record, args):
             raise DataError(
                 f"{path}, line {number}, is not a DomainBed record: JSON with step, accuracies and"
                 f" args ({', '.join(ARGUMENTS)})"
             )
-        if not _are_domains(record["args"].get("domains")):
+        args = record["args"]
+        if not _are_domains(args.get("domains")):
             raise DataError(
                 f"{path}, line {number}: args.domains must be a list of different names, or absent"
             )
         records.append(record)
-    return LogFile(path.parent, records, cut=False)
+    return LogFile(path.parent, records, cut)
 
 
-def accuracies(record: Record) -> Iterator[tuple[Any, Any]]:
-    """Yield the accuracies on each domain's in and out part; None where there is none.
+@cache
+def part_names(position: int) -> tuple[str, str]:
+    """Return the keys of the accuracies on a domain's in and out part."""
+    return f"env{position}_in_acc", f"env{position}_out_acc"
+
+
+def domains_of(record: Record) -> int:
+    """Return of how many domains a record has accuracies.
 
     DomainBed counts domains up to the first without a key, and so does this.
     """
-    for position in count():
-        names = f"env{position}_in_acc", f"env{position}_out_acc"
-        if not any(name in record for name in names):
-            return
-        yield record.get(names[0]), record.get(names[1])
+    position = 0
+    while not record.keys().isdisjoint(part_names(position)):
+        position += 1
+    return position
 
 
-def _is_record(value: Any) -> bool:
+def _is_record(value: Any, known: Any) -> bool:
+    """Whether a value is a record; ``known`` are arguments that were checked before."""
     args = value.get("args") if isinstance(value, dict) else None
+    if known is not None and args is known:
+        return isinstance(value.get("hparams", {}), dict) and isinstance(value.get("step"), int)
     if not isinstance(args, dict) or not set(ARGUMENTS) <= args.keys():
         return False
     if not is_text(args["dataset"]) or not is_text(args["algorithm"]):

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from shiftproof.core.errors import UnknownName
 from shiftproof.core.space import specs
-from shiftproof.learners.algorithms import ALGORITHMS
 
 
 class Published(NamedTuple):
@@ -182,6 +181,9 @@ def translate(algorithm: str, hparams: Mapping[str, Any]) -> tuple[str, dict[str
     What concerns DomainBed's networks and loaders, not the algorithm, is left out.  A fraction
     where we count steps (EQRM's burn-in) is rounded down.
     """
+    # Reports need the names only, and torch takes seconds to import.
+    from shiftproof.learners.algorithms import ALGORITHMS
+
     if algorithm not in ALGORITHM_NAMES:
         raise UnknownName("DomainBed algorithm", algorithm, ALGORITHM_NAMES)
     ours, names = ALGORITHM_NAMES[algorithm]

@@ -17,17 +17,22 @@ EXECUTORS = ("local", "ray")
 
 @contextmanager
 def open_executor(
-    name: str = "local", workers: int | None = None, ray_address: str | None = None
+    name: str = "local",
+    workers: int | None = None,
+    ray_address: str | None = None,
+    stall_seconds: float | None = None,
 ) -> Iterator[Executor]:
     """Open an executor of at most ``workers`` runs at once, and disconnect it at the end."""
     if name not in EXECUTORS:
         raise UnknownName("executor", name, EXECUTORS)
+    if stall_seconds is not None and (name != "local" or not stall_seconds > 0):
+        raise InvalidValue('`stall_seconds` must be positive, and is for `executor="local"`')
     if name == "local":
         if ray_address is not None:
             raise InvalidValue('`ray_address` is for `executor="ray"`')
         from shiftproof.sweeps.executors.local import LocalExecutor
 
-        yield LocalExecutor(workers)
+        yield LocalExecutor(workers, stall_seconds=stall_seconds)
         return
     # Ray reads these when it is imported: no usage statistics, and no log lines of its own when a
     # worker dies, which we report ourselves.

@@ -1,6 +1,7 @@
 """Jobs on this machine: a few processes, each with its share of the threads.
 
 A process that dies (killed, out of memory) is replaced, and its job resumes from its checkpoint.
+So is one that has shown no progress for ``stall_seconds``, if that was asked for.
 If the driver itself dies, its processes notice at once and end.
 """
 
@@ -11,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -43,10 +45,12 @@ class LocalExecutor(Executor):
         asked: int | None = None,
         threads: int | None = None,
         checkpoint_seconds: float = 5.0,
+        stall_seconds: float | None = None,
     ) -> None:
         self._asked = asked
         self._threads = threads
         self._checkpoint_seconds = checkpoint_seconds
+        self._stall_seconds = stall_seconds
 
     def workers(self, jobs: Sequence[Job], memory: int) -> int:
         """Return how many processes there will be."""
@@ -58,7 +62,9 @@ class LocalExecutor(Executor):
         """Run jobs, with the cores divided among the processes."""
         workers = self.workers(jobs, memory)
         threads = self._threads or threads_of_each(workers)
-        run_jobs(_Processes(folder, workers, threads, self._checkpoint_seconds), jobs, listener)
+        often = self._checkpoint_seconds
+        pool = _Processes(folder, workers, threads, often, self._stall_seconds)
+        run_jobs(pool, jobs, listener)
 
 
 def threads_of_each(workers: int) -> int:
@@ -74,18 +80,26 @@ class _Worker:
     line: Connection
     job: Job | None = None
     training: bool = False
+    heard: float = 0.0
+    stalled: bool = False
 
 
 class _Processes(WorkerPool):
     """The processes, and the job of each."""
 
     def __init__(
-        self, folder: SweepFolder, size: int, threads: int, checkpoint_seconds: float
+        self,
+        folder: SweepFolder,
+        size: int,
+        threads: int,
+        checkpoint_seconds: float,
+        stall_seconds: float | None = None,
     ) -> None:
         # Not fork: a copy of a process whose threads hold locks may never wake up.
         self._context = multiprocessing.get_context("spawn")
         self._arguments = (str(folder.path), threads, checkpoint_seconds)
         self._size = size
+        self._stall_seconds = stall_seconds
         self._workers: list[_Worker] = []
 
     def busy(self) -> bool:
@@ -98,7 +112,7 @@ class _Processes(WorkerPool):
         """Give a job to a process that has none."""
         idle = [worker for worker in self._workers if worker.job is None]
         worker = idle[0] if idle else self._start()
-        worker.job, worker.training = job, False
+        worker.job, worker.training, worker.heard = job, False, time.monotonic()
         with contextlib.suppress(OSError):  # it has died, which polling will find
             worker.line.send(job)
 
@@ -114,12 +128,14 @@ class _Processes(WorkerPool):
                 self._workers.remove(worker)
                 worker.process.join()
                 if worker.job is not None:
-                    events.append(_death(worker.job, worker.process.exitcode))
+                    events.append(self._death(worker, worker.job))
                 continue
+            worker.heard = time.monotonic()
             worker.training |= event.kind == "progress"
             if event.kind in ("ended", "failed"):
                 worker.job = None
             events.append(event)
+        self._end_stalled()
         return events
 
     def stop(self) -> None:
@@ -138,6 +154,24 @@ class _Processes(WorkerPool):
         for worker in self._workers:
             worker.process.join()
 
+    def _end_stalled(self) -> None:
+        """Kill processes that hang; polling finds their death."""
+        if self._stall_seconds is None:
+            return
+        for worker in self._workers:
+            silent = time.monotonic() - worker.heard
+            if worker.job is not None and not worker.stalled and silent > self._stall_seconds:
+                worker.stalled = True
+                worker.process.kill()
+
+    def _death(self, worker: _Worker, job: Job) -> Event:
+        code = worker.process.exitcode
+        how = f"by {signal.Signals(-code).name}" if code and code < 0 else f"with code {code}"
+        reason = f"its process ended {how}; with SIGKILL the machine may be short of memory"
+        if worker.stalled:
+            reason = f"it made no progress for {self._stall_seconds:g} seconds (`stall_seconds`)"
+        return Event("failed", job, status="died", reason=reason)
+
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, *self._arguments), daemon=True)
@@ -146,12 +180,6 @@ class _Processes(WorkerPool):
         worker = _Worker(process, ours)
         self._workers.append(worker)
         return worker
-
-
-def _death(job: Job, code: int | None) -> Event:
-    how = f"by {signal.Signals(-code).name}" if code and code < 0 else f"with code {code}"
-    reason = f"its process ended {how}; with SIGKILL the machine may be short of memory"
-    return Event("failed", job, status="died", reason=reason)
 
 
 # --- in the process ---------------------------------------------------------------------------

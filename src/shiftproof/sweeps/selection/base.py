@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -113,12 +113,15 @@ def best_step(
     run: RunOutcome, test_domain: int, scored: Iterable[tuple[Evaluation, float | None]]
 ) -> Selection | None:
     """Return the highest score, and of equal ones the earliest; a step must have an accuracy."""
-    steps = [
-        Selection(run, evaluation.step, score, accuracy)
-        for evaluation, score in scored
-        if score is not None and (accuracy := evaluation.inside[test_domain]) is not None
-    ]
-    return max(steps, key=lambda step: (step.score, -step.step), default=None)
+    best: tuple[float, int] | None = None
+    reported = 0.0
+    for evaluation, score in scored:
+        accuracy = evaluation.inside[test_domain]
+        if score is None or accuracy is None:
+            continue
+        if best is None or (score, -evaluation.step) > best:
+            best, reported = (score, -evaluation.step), accuracy
+    return None if best is None else Selection(run, -best[1], best[0], reported)
 
 
 def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
@@ -130,18 +133,17 @@ def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
 
 def mean_if_all(values: Iterable[float | None]) -> float | None:
     """Return the mean, or None if a value is missing or there is none."""
-    found = list(values)
-    known = [value for value in found if value is not None]
-    if not known or len(known) < len(found):
+    found: list[Any] = list(values)
+    if not found or None in found:
         return None
     # NumPy's sum, not a more exact one: a tie in DomainBed must be a tie here.  It adds fewer than
     # eight numbers one after the other, which is faster here than there.
-    if len(known) >= 8:
-        return float(np.mean(known))
+    if len(found) >= 8:
+        return float(np.mean(found))
     total = 0.0
-    for value in known:
+    for value in found:
         total += value
-    return total / len(known)
+    return total / len(found)
 
 
 SELECTORS: Registry[type[Selector]] = Registry(

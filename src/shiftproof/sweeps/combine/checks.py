@@ -1,0 +1,62 @@
+"""Whether what a sweep is asked to combine can be combined, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.sweeps.combine.methods import ENSEMBLE, GREEDY, SOUPS, UNIFORM
+from shiftproof.sweeps.jobs import Variant
+from shiftproof.sweeps.presets import Preset
+from shiftproof.training.averaging import AVERAGES
+
+
+def check_combination(
+    methods: Sequence[str],
+    variants: Sequence[Variant],
+    preset: Preset,
+    *,
+    n_hparams: int,
+    shared_start: bool,
+) -> None:
+    """Refuse, before anything runs, what could not be combined afterwards."""
+    if not methods:
+        return
+    if n_hparams < 2:
+        raise InvalidValue(
+            f"`combine` puts several draws together, and `n_hparams={n_hparams}` makes one; use at"
+            " least 2"
+        )
+    soups = [name for name in methods if name in SOUPS]
+    exact = [variant.algorithm for variant in variants if ALGORITHMS.get(variant.algorithm).exact]
+    if soups and exact:
+        raise InvalidValue(
+            f"{exact[0]} is fitted at once and has no weights to average, so `combine={soups[0]!r}`"
+            f" cannot take it; use `combine={ENSEMBLE!r}`, or sweep it apart"
+        )
+    if soups and not shared_start:
+        raise InvalidValue(
+            f"`combine={soups[0]!r}` averages weights, which needs draws that start from the same"
+            " ones, but each draw of this sweep starts from random weights of its own; set"
+            " `shared_start=True`, with another `out` if the sweep has begun"
+        )
+    if GREEDY in methods and preset.holdout == 0:
+        raise InvalidValue(
+            f"`combine={GREEDY!r}` chooses by samples that are not trained on, and the preset"
+            f" {preset.name} holds none out; use {ENSEMBLE} or {UNIFORM}"
+        )
+
+
+def check_retraining(preset: Preset, average: str) -> None:
+    """Refuse, before anything runs, to retrain where there is nothing to add or to judge by."""
+    if preset.holdout == 0:
+        raise InvalidValue(
+            f"the preset {preset.name} trains on all samples already; leave out `retrain=True`"
+        )
+    if average in AVERAGES and AVERAGES[average].judges:
+        free = [name for name, kind in AVERAGES.items() if not kind.judges]
+        raise InvalidValue(
+            f"`average={average!r}` needs samples that are not trained on, and `retrain=True` holds"
+            f" none out; use {' or '.join(free)}"
+        )

@@ -1,0 +1,181 @@
+"""What one log of DomainBed says of each attempt at a run: all that a report needs of its records.
+
+A log is read, reduced to this and forgotten, so that no more than one is in memory.  DomainBed
+counts steps from 0, we count updates: its step s is our step s + 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from shiftproof.sweeps.domainbed.attempts import Attempt, Identity, separate_attempts, together
+from shiftproof.sweeps.domainbed.log_file import (
+    LogFile,
+    Record,
+    domains_of,
+    part_names,
+    read_log_file,
+)
+from shiftproof.sweeps.domainbed.names import DATASET_NAMES
+from shiftproof.sweeps.packed import PackedEvaluations
+from shiftproof.sweeps.results import Evaluation, Mark, Origin, RunOutcome
+
+CUT = "the last line of the log is cut short and was left out"
+OUTSIDE = "an accuracy outside [0, 1] counts as not evaluated"
+NOT_FINITE = "a loss or another logged value is not finite; the accuracies are used as they are"
+# Shares of floating-point numbers may exceed 1 by this.
+ROUNDING = 1e-6
+
+
+class LoggedAttempt(NamedTuple):
+    """One attempt at a run.
+
+    ``outcome`` has all its evaluations, as if it had finished, under DomainBed's name of the
+    algorithm.  ``problem`` says why it cannot be used.  ``line`` is that of its last record and
+    ``records`` their number.  ``reached_end`` is None if the log does not tell (see `Attempt`).
+    """
+
+    identity: Identity
+    outcome: RunOutcome
+    problem: str
+    line: int
+    records: int
+    last_step: int
+    has_steps: bool
+    reached_end: bool | None
+    diverged: bool
+
+
+class Log(NamedTuple):
+    """The attempts of one file at one run, and whether DomainBed marked the run as ended."""
+
+    attempts: list[LoggedAttempt]
+    done: bool
+
+
+def read_log(path: Path) -> list[Log]:
+    """Read a file, with the attempts in it kept apart; one entry a run."""
+    file = read_log_file(path)
+    return _logs(file, separate_attempts(file.records))
+
+
+def read_pooled_log(path: Path) -> list[Log]:
+    """Read a file, with all records of a run as one attempt."""
+    file = read_log_file(path)
+    return _logs(file, together(file.records))
+
+
+def _logs(file: LogFile, attempts: Sequence[Attempt]) -> list[Log]:
+    by_run: defaultdict[Identity, list[LoggedAttempt]] = defaultdict(list)
+    for attempt in attempts:
+        by_run[attempt.identity].append(_logged(file, attempt))
+    return [Log(found, file.done) for found in by_run.values()]
+
+
+def _logged(file: LogFile, attempt: Attempt) -> LoggedAttempt:
+    identity, args, records = attempt.identity, attempt.args, attempt.records
+    domains = _domains(identity.dataset, args, records)
+    problem = ""
+    if any(position not in range(len(domains)) for position in identity.test_envs):
+        problem = (
+            f"{file.folder / 'results.jsonl'} holds out {list(identity.test_envs)[:9]}, but has"
+            f" accuracies of {len(domains)} domains only"
+        )
+    config: dict[str, Any] = {"hparams": records[-1].get("hparams") or {}}
+    if isinstance(args.get("output_dir"), str):
+        config["output_dir"] = args["output_dir"]
+    published = DATASET_NAMES.get(identity.dataset)
+    outcome = RunOutcome(
+        dataset=published.ours if published else identity.dataset,
+        algorithm=identity.algorithm,
+        domains=domains,
+        test_domains=identity.test_envs,
+        hparams_seed=identity.hparams_seed,
+        trial_seed=identity.trial_seed,
+        status="finished",
+        evaluations=PackedEvaluations(_evaluations(records, len(domains))),
+        folder=file.folder,
+        origin=Origin(config),
+        marks=tuple(_marks(file, records)),
+    )
+    loss = records[-1].get("loss")
+    return LoggedAttempt(
+        identity,
+        outcome,
+        problem,
+        attempt.line,
+        len(records),
+        attempt.last_step,
+        attempt.steps is not None,
+        attempt.reached_end,
+        isinstance(loss, float) and not math.isfinite(loss),
+    )
+
+
+def _domains(dataset: str, args: dict[str, Any], records: Sequence[Record]) -> tuple[str, ...]:
+    if args.get("domains") is not None:
+        return tuple(args["domains"])
+    count = max(map(domains_of, records))
+    published = DATASET_NAMES.get(dataset)
+    if published and len(published.domains) == count:
+        return tuple(published.domains.values())
+    return tuple(map(str, range(count)))
+
+
+def _evaluations(records: Sequence[Record], domains: int) -> Iterator[Evaluation]:
+    names = [part_names(position) for position in range(domains)]
+    inside, outside = ([pair[part] for pair in names] for part in (0, 1))
+    for record in records:
+        yield Evaluation(record["step"] + 1, _shares(record, inside), _shares(record, outside))
+
+
+def _shares(record: Record, names: Sequence[str]) -> tuple[float | None, ...]:
+    values: tuple[Any, ...] = tuple(map(record.get, names))
+    return values if _are_shares(values) else tuple(map(_share, values))
+
+
+def _marks(file: LogFile, records: Sequence[Record]) -> Iterator[Mark]:
+    if file.cut:
+        yield Mark(CUT, 1)
+    if outside := sum(map(_outside, records)):
+        yield Mark(OUTSIDE, outside)
+    if odd := sum(map(_has_odd_value, records)):
+        yield Mark(NOT_FINITE, odd)
+
+
+def _outside(record: Record) -> int:
+    """Return how many accuracies of a record are numbers, but no shares."""
+    names = [name for at in range(domains_of(record)) for name in part_names(at)]
+    values: list[Any] = [record.get(name) for name in names]
+    if _are_shares(values):
+        return 0
+    return sum(not _is_share(value) for value in values if _is_number(value))
+
+
+def _are_shares(values: Sequence[Any]) -> bool:
+    """Whether all values are floating-point numbers in [0, 1]; quicker than one after the other."""
+    return set(map(type, values)) == {float} and all(0.0 <= value <= 1.0 for value in values)
+
+
+def _share(value: Any) -> float | None:
+    return float(value) if _is_number(value) and _is_share(value) else None
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number, other than NaN, which means "not evaluated"."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def _is_share(value: float) -> bool:
+    return -ROUNDING <= value <= 1 + ROUNDING
+
+
+def _has_odd_value(record: Record) -> bool:
+    for name, value in record.items():
+        if isinstance(value, float) and not math.isfinite(value) and not name.endswith("_acc"):
+            return True
+    return False
