@@ -4,8 +4,12 @@ A network has two hidden layers of rectified units.  All networks of one call, f
 fold and every seed, share their batches: the first layer is one product of the batch with all
 weights side by side, and a fold is left out by weights of 0 for its rows.  The optimiser is AdamW
 (Loshchilov and Hutter, 2019) with a short warm-up and then a constant rate.  What is used are
-weights averaged over the steps (`learners.polynomial_average`), which can be read at any step: so
-held-out domains choose when to stop.  A classifier is the mean of the probabilities over seeds.
+weights averaged over the steps (Shamir and Zhang, 2013),
+
+    θ̄_t = (1 − (η+1)/(t+η)) θ̄_{t−1} + (η+1)/(t+η) θ_t,   η = 3,
+
+which take the place of a falling rate and can be read at any step: so held-out domains choose when
+to stop.  A classifier is the mean of the probabilities over seeds.
 
 Networks may also match their domains as IDM does (`learners.matched`).  Then every batch holds
 equally many rows of each domain.
@@ -27,7 +31,6 @@ from shiftproof.learners.calibration import calibrated_risk
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
 from shiftproof.learners.encoding import encoder
 from shiftproof.learners.matched import MatchedProblems
-from shiftproof.learners.polynomial_average import follow
 from shiftproof.learners.samples import Samples
 
 BATCH = 256
@@ -36,6 +39,7 @@ RATE, DECAY, BETAS = 1e-3, 1e-2, (0.9, 0.999)
 WARMUP = 20
 # Values that are sorted, matched and differentiated, on one core.
 SORTED_A_SECOND = 2e7
+ETA = 3
 
 
 def stops(rows: int) -> tuple[int, ...]:
@@ -180,7 +184,8 @@ def trained_networks(
             means = risks.view(-1, seeds).mean(dim=1)
             total = total + matching(hidden, logits, y[batch], means)
         adam.step(torch.autograd.grad(total, parameters), RATE * min(1.0, step / WARMUP))
-        follow(averages, parameters, step)
+        for average, parameter in zip(averages, parameters, strict=True):
+            average.lerp_(parameter.detach(), (ETA + 1) / (step + ETA))
         if step in stops:
             copies = [average.clone() for average in averages]
             yield list(zip(copies[::2], copies[1::2], strict=True))

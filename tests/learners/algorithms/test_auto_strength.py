@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -209,20 +210,18 @@ def test_the_last_look_restores_the_best_weights():
     assert all(map(torch.equal, best, auto.parameters()))
 
 
-def test_the_average_of_the_weights_is_a_candidate_too():
-    """It is θ̄ = θ₁ after one step and (1 − 4/5) θ₁ + 4/5 θ₂ after two."""
+def test_weights_between_two_looks_are_candidates_too():
     auto = build("idm-auto", gradient_warmup=0)
     auto.look(shown(SHIFT), last=False)
-    steps = []
-    for seed in range(2):
-        auto.update(batch(seed))
-        steps.append([weight.detach().clone() for weight in auto.parameters()])
-    answers = iter((SHIFT, SAME))  # the present weights, then their average
+    start = [weight.detach().clone() for weight in auto.parameters()]
+    auto.update(batch(0))
+    present = [weight.detach().clone() for weight in auto.parameters()]
+    answers = iter((SHIFT, SHIFT, SAME, SHIFT))  # the present weights, then those between
     auto.look(lambda: next(answers), last=False)
-    assert all(map(torch.equal, steps[-1], auto.parameters()))
+    assert all(map(torch.equal, present, auto.parameters()))
     auto.look(shown(SHIFT), last=True)
-    for first, second, found in zip(*steps, auto.parameters(), strict=True):
-        torch.testing.assert_close(found, first / 5 + 4 * second / 5)
+    for one, other, found in zip(start, present, auto.parameters(), strict=True):
+        torch.testing.assert_close(found, (one + other) / 2)
 
 
 def test_training_looks_ahead_while_it_matches():
@@ -263,10 +262,11 @@ def test_the_last_look_is_too_late_to_begin():
 
 def test_all_of_it_is_state():
     one, other = (build("idm-auto", gradient_warmup=0) for _ in range(2))
+    one.update(batch(2))
     one.look(shown(SHIFT), last=False)
     one.update(batch(0))
     one.look(shown(SAME), last=False)
-    other.load_training_state(one.training_state())
+    other.load_training_state(copy.deepcopy(one.training_state()))
     for algorithm in (one, other):
         for seed in range(EVERY):
             algorithm.update(batch(seed))

@@ -25,7 +25,7 @@ by chance would be the larger part.  A representation weight `auto` keeps κ = 1
 
 **Which weights.**  A penalty many times as large as the risk does not settle: the features that it
 removes come and go (`strength_looks` says what is done against that).  At every look the present
-weights and their average since matching began are candidates, and the run ends with the candidate
+weights and some on the way from the last look are candidates, and the run ends with the candidate
 that has the largest
 
     B(max(p, ALPHA / LOOKS)) · (H − R),   B(p) = −e p log p for p < 1/e, else 1.
