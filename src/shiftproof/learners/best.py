@@ -28,6 +28,7 @@ from shiftproof.learners.network import NetworkCandidate, stops
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.scores import EXPECTED
 from shiftproof.learners.weighting import LOG_LOSS, metric_weights
+from shiftproof.learners.within_candidate import WithinDomains
 
 # A member that counts less is left out: it would cost its fit and change nothing.
 LEAST_WEIGHT = 0.01
@@ -47,10 +48,11 @@ def portfolio(samples: Samples) -> list[Candidate]:
     They differ in kind, since an ensemble gains by members that err in different places: smooth
     and stepwise, few large steps and many small ones, grown greedily and at random.  The second
     linear model has scikit-learn's default penalty, 1/n: held-out domains are few, and the penalty
-    that they prefer may be theirs alone.
+    that they prefer may be theirs alone.  Where the samples have a second view, standardised within
+    domains, each candidate is there for both.
     """
     rows = len(samples)
-    return [
+    candidates: list[Candidate] = [
         LinearCandidate(),
         LinearCandidate("linear, default penalty", (1 / rows,)),
         LinearCandidate("linear on ranks", ranks=True),
@@ -63,6 +65,8 @@ def portfolio(samples: Samples) -> list[Candidate]:
         # Half as many seeds and steps as the others: matching takes a step twice as long.
         NetworkCandidate("IDM networks", stops(rows)[:-1], seeds=2, matched=True),
     ]
+    within = [] if samples.within is None else [WithinDomains(own) for own in candidates]
+    return [*candidates, *within]
 
 
 def planned(
@@ -139,7 +143,8 @@ def not_called_for(
     Matching is tried where outputs do not mean the same in every training domain
     (`algorithms.concept_test`): those of the best candidate so far, on held-out domains.
     """
-    if not (isinstance(candidate, NetworkCandidate) and candidate.matched):
+    kind = candidate.candidate if isinstance(candidate, WithinDomains) else candidate
+    if not (isinstance(kind, NetworkCandidate) and kind.matched):
         return None
     names, domains = np.unique(samples.domain, return_inverse=True)
     if len(names) < 3:
@@ -175,4 +180,7 @@ def combined(
         members.append(one.fitted(samples, seed, float(weight), float(spread)))
     progress("fitting members", len(judged), len(judged))
     held_out = tempered(mixture, temperature)
-    return Ensemble(tuple(members), samples.classes, temperature, held_out=held_out)
+    both = samples.within is not None
+    return Ensemble(
+        tuple(members), samples.classes, temperature, held_out=held_out, both_views=both
+    )
