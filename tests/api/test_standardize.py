@@ -218,3 +218,35 @@ def test_whitening_of_embeddings(tmp_path):
     assert run.to_dict()["adaptation"] == "whitened by domain"
     with pytest.raises(DataError, match="without gaps or categories"):
         trained(tmp_path / "table", sites(), standardize="whiten")
+
+
+def test_features_of_a_frozen_network_are_standardized(tmp_path):
+    """The model computes features of images, standardises them by site, and predicts as scored."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for place in ("day", "night", "dusk"):
+        for name in ("cat", "dog"):
+            (tmp_path / "photos" / place / name).mkdir(parents=True)
+            for number in range(6):
+                pixels = rng.integers(40, 200, (16, 16, 3)) // (1 + (place == "night"))
+                pixels[..., 0] += 50 * (name == "dog")
+                path = tmp_path / "photos" / place / name / f"{number}.png"
+                Image.fromarray(pixels.astype(np.uint8)).save(path)
+    given: dict[str, Any] = {
+        "test_domains": "dusk", "freeze": True, "backbone": "resnet18", "weights": "random",
+        "image_size": 32, "device": "cpu",
+    }  # fmt: skip
+    paths = sorted((tmp_path / "photos" / "dusk").glob("*/*.png"))
+    for how in ("domain", "whiten"):
+        folder = tmp_path / how
+        run = shiftproof.train(tmp_path / "photos", "linear", standardize=how, out=folder, **given)
+        model = TrainedModel.load(folder, "cpu")
+        found = model.predict(model.form.read(paths))
+        by_class = np.sort(run.outputs["dusk"].probabilities, axis=0)
+        np.testing.assert_allclose(
+            np.sort(found.probabilities.numpy(), axis=0), by_class, atol=1e-4
+        )
+        assert found.typicality.isfinite().all()
+    with pytest.raises(InvalidValue, match="images; `freeze`"):
+        shiftproof.train(tmp_path / "photos", "erm", standardize="domain", out=tmp_path / "no")
