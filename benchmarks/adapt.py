@@ -10,8 +10,9 @@ Concept shift: the values of half of its columns are permuted among its rows, so
 that they no longer tell the class; or half of its numeric columns are shifted by a standard
 deviation.
 
-*Standardized sites* (``--standardize``).  Each domain of a table, at most ten, is held out of `best`
-with `standardize="none"`, and with `"auto"` in twice the time: it has twice as many candidates.
+*Standardized sites* (``--standardize``).  Each domain of a table, at most ten, is held out of
+`best` with `standardize="none"`, and with `"auto"` in twice the time: it has twice as many
+candidates.
 
 Each outcome is appended to a file as soon as it is there; called again, what is there is not run
 again.

@@ -11,6 +11,7 @@ from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.judging import judge
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.samples import Samples
+from shiftproof.learners.views import members_that_count
 from shiftproof.learners.within_candidate import WithinDomains
 
 COLUMNS = 4
@@ -52,20 +53,38 @@ def test_sites_with_other_gains_are_better_off(seed):
     train, new = sites(0.8, 0, 6, seed), sites(0.8, 0, 20, seed + 100)
     plain, judged = ensembles(train)
     weights = {member.view: member.weight for member in judged.members}
-    assert weights["domain"] > 0.8  # weights are shrunk toward equal ones
+    assert weights["domain"] > 0.8
     x = both(new)
     assert risk(judged.predict_proba(x), new.y) < risk(plain.predict_proba(x), new.y) - 0.1
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sites_without_such_shift_lose_no_more_than_noise(seed):
-    """Shares differ, which standardising hides: the plain view counts more, and little is lost."""
+    """Shares differ, which standardising hides: only rows as they are count."""
     train, new = sites(0.0, 0.25, 6, seed), sites(0.0, 0.25, 20, seed + 100)
     plain, judged = ensembles(train)
     weights = {member.view: member.weight for member in judged.members}
-    assert weights["none"] > 0.5
-    x = both(new)
-    assert risk(judged.predict_proba(x), new.y) < risk(plain.predict_proba(x), new.y) + 0.02
+    assert weights == {"none": 1.0, "domain": 0.0}
+    np.testing.assert_allclose(judged.predict_proba(both(new)), plain.predict_proba(both(new)))
+
+
+def test_a_few_domains_alone_do_not_bring_the_second_view_in():
+    """Candidates that are equally good in both views: rows as they are count, by any metric."""
+    rng = np.random.default_rng(0)
+    y, domain = rng.integers(0, 2, 90), np.arange(90) % 5
+    samples = Samples(rng.normal(size=(90, COLUMNS)), y, domain, 2, NUMBERS)
+    right = np.clip(0.65 + 0.25 * rng.normal(size=(4, 90)), 0.05, 0.95)
+    predicted = np.empty((4, 90, 2))
+    for member in range(4):
+        predicted[member, np.arange(90), y] = right[member]
+        predicted[member, np.arange(90), 1 - y] = 1 - right[member]
+    views = ["none", "none", "domain", "domain"]
+    for metric in ("log_loss", "accuracy"):
+        found = members_that_count(predicted, views, samples, 0, metric)
+        assert found.tolist() == [True, True, False, False]
+    predicted[2:] = np.eye(2)[y] * 0.9 + 0.05  # surely better in every domain
+    assert members_that_count(predicted, views, samples, 0, "log_loss")[2:].all()
+    assert members_that_count(predicted[:2], views[:2], samples, 0, "log_loss").all()
 
 
 def test_a_stored_ensemble_gives_each_member_its_view():

@@ -27,6 +27,7 @@ from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.network import NetworkCandidate, stops
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.scores import EXPECTED
+from shiftproof.learners.views import members_that_count
 from shiftproof.learners.weighting import LOG_LOSS, metric_weights
 from shiftproof.learners.within_candidate import WithinDomains
 
@@ -168,13 +169,17 @@ def combined(
 ) -> Ensemble:
     """Weigh the candidates, and fit those that count to all samples."""
     predicted = np.stack([one.predicted for one in judged])
-    found = metric_weights(predicted, samples, seed, metric)
-    weights = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
+    views = [one.candidate.view for one in judged]
+    chosen = members_that_count(predicted, views, samples, seed, metric)
+    found = metric_weights(predicted[chosen], samples, seed, metric)
+    weights, spreads = np.zeros(len(judged)), np.zeros(len(judged))
+    weights[chosen] = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
     weights = weights / weights.sum()
+    spreads[chosen] = found.spread
     mixture = np.tensordot(weights, predicted, 1)
     temperature = fit_temperature(mixture, samples.y, samples.balanced())
     members = []
-    pairs = zip(judged, weights, found.spread, strict=True)
+    pairs = zip(judged, weights, spreads, strict=True)
     for place, (one, weight, spread) in enumerate(pairs):
         progress("fitting members", place, len(judged))
         members.append(one.fitted(samples, seed, float(weight), float(spread)))
