@@ -211,7 +211,7 @@ def _accuracy(p: np.ndarray, y: np.ndarray) -> float:
 def page(outcomes: Sequence[dict[str, Any]]) -> str:
     """Return the outcomes as Markdown."""
     real = [each for each in outcomes if each["kind"] == "real"]
-    budget = outcomes[-1]["budget"] if outcomes else 0
+    budget = real[-1]["budget"] if real else 0
     lines = [
         "# Adaptation to a new site without its labels",
         "",
