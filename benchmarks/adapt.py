@@ -269,9 +269,10 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
         about = outcomes[-1]
         total = sum(each["seconds"] for each in outcomes)
         seeds = sorted({each["seed"] for each in outcomes})
+        commits = ", ".join(dict.fromkeys(each["commit"] for each in outcomes))
         lines += [
-            f"Command: `python -m benchmarks.adapt` with the tables' paths; seeds {seeds}; commit"
-            f" {about['commit']}; {total:.0f} seconds in all; {about['machine']}.",
+            f"Command: `python -m benchmarks.adapt` with the tables' paths; seeds {seeds}; at"
+            f" {commits}; {total:.0f} seconds in all; {about['machine']}.",
             "",
         ]
     if kept := sum(each.get("kept", False) for each in outcomes):
