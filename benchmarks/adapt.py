@@ -278,7 +278,7 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
     if kept := sum(each.get("kept", False) for each in outcomes):
         lines += [
             f"{kept} of the domains were trained earlier with the same settings; their predictions"
-            " were kept, and adapted at this commit.",
+            " were kept, and adapted later.",
             "",
         ]
     return "\n".join(lines)
