@@ -22,9 +22,9 @@ need a τ² below 0, is the probability of τ = 0.
   freedom, which is exact.
 - No constant is chosen.  For equal vᵢ = s², H is the posterior of the weakly informative prior that
   is flat in log(τ² + s²), with what falls on τ² < 0 moved to 0.
-- Few domains cannot show that τ is much less than the sampling error.  An interval that is wide
-  enough for τ ≈ s then holds more than 95% of new domains where τ is nearly 0.  No interval avoids
-  this: for τ = 0 the next domain is μ itself (`results/expect.md` has the coverage for each τ).
+- Few domains cannot show that τ is much less than the sampling error s.  An interval that is wide
+  enough for τ ≈ s then holds more than 95% of new domains where τ is nearly 0: there the next domain
+  is μ itself (`results/expect.md` has the coverage for each τ).
 
 References: Viechtbauer (2007), *Confidence intervals for the amount of heterogeneity in
 meta-analysis* (Q-profile); Iyer, Wang and Mathew (2004), *Models and confidence intervals for true
@@ -132,11 +132,11 @@ def reml(estimates: Numbers, variances: Numbers) -> float:
     estimates, variances = _checked(estimates, variances)
 
     def loss(tau2: float) -> float:
-        return -float(_profile(np.array([tau2]), estimates, variances).log_likelihoods[0])
+        return -float(log_likelihood(np.array([tau2]), estimates, variances)[0])
 
     # The likelihood falls beyond the largest squared deviation, and may have several maxima.
     grid = np.ptp(estimates) ** 2 * np.linspace(0, 1, 200) ** 2
-    best = int(np.argmax(_profile(grid, estimates, variances).log_likelihoods))
+    best = int(np.argmax(log_likelihood(grid, estimates, variances)))
     if grid[-1] == 0:
         return 0.0
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
@@ -149,7 +149,7 @@ def paule_mandel(estimates: Numbers, variances: Numbers) -> float:
     estimates, variances = _checked(estimates, variances)
 
     def excess(tau2: float) -> float:
-        squares = _profile(np.array([tau2]), estimates, variances).squares
+        squares = profile(np.array([tau2]), estimates, variances).squares
         return float(squares[0]) - (len(estimates) - 1)
 
     if excess(0.0) <= 0:
@@ -187,11 +187,11 @@ def confidence_mixture(estimates: Numbers, variances: Numbers) -> Predictive:
     last = np.sqrt(squares / chdtri(freedom, 1 - BEYOND))
     steps = np.arcsinh(last / scale) / GRID
     edges = scale * np.sinh(steps * np.arange(GRID + 1))
-    below = chdtrc(freedom, _profile(edges**2, estimates, variances).squares)  # H at the edges
+    below = chdtrc(freedom, profile(edges**2, estimates, variances).squares)  # H at the edges
     weights = np.diff(below, prepend=0.0, axis=-1)
     middle = scale * np.sinh(steps * (np.arange(GRID) + 0.5))
     taus = np.concatenate([np.zeros_like(scale), middle], axis=-1)
-    own = _profile(taus**2, estimates, variances)
+    own = profile(taus**2, estimates, variances)
     weights = weights / weights.sum(axis=-1, keepdims=True)
     return Predictive(weights, own.means, taus**2 + own.errors, taus)
 
@@ -214,26 +214,34 @@ def outlier_p_values(estimates: Numbers, variances: Numbers) -> Numbers:
     return np.array(found)
 
 
-class _Profile(NamedTuple):
-    """For each τ²: the restricted log-likelihood, Q, μ̂ and the variance of μ̂."""
+class Profile(NamedTuple):
+    """For each τ²: Q, μ̂ and the variance of μ̂."""
 
-    log_likelihoods: Numbers
     squares: Numbers
     means: Numbers
     errors: Numbers
 
 
-def _profile(tau2: Numbers, estimates: Numbers, variances: Numbers) -> _Profile:
+def profile(tau2: Numbers, estimates: Numbers, variances: Numbers) -> Profile:
     """Return the profile at values of τ² [..., g] for estimates [..., k].
 
-    The log-likelihood is ½ Σ log wᵢ − ½ log Σ wᵢ − ½ Q, up to a constant.
+    With y measured from its plain mean, Q = Σ w y² − (Σ w y)² / Σ w loses no digits.
     """
-    weights = 1 / (tau2[..., :, None] + variances[..., None, :])
-    total = weights.sum(axis=-1)
-    means = (weights * estimates[..., None, :]).sum(axis=-1) / total
-    squares = (weights * (estimates[..., None, :] - means[..., None]) ** 2).sum(axis=-1)
-    likelihoods = (np.log(weights).sum(axis=-1) - np.log(total) - squares) / 2
-    return _Profile(likelihoods, squares, means, 1 / total)
+    middle = estimates.mean(axis=-1, keepdims=True)
+    y = estimates - middle
+    powers = np.stack([np.ones_like(y), y, y**2], axis=-1)
+    sums = (1 / (tau2[..., :, None] + variances[..., None, :])) @ powers
+    total, first, second = sums[..., 0], sums[..., 1], sums[..., 2]
+    squares = np.maximum(second - first**2 / total, 0.0)
+    return Profile(squares, middle + first / total, 1 / total)
+
+
+def log_likelihood(tau2: Numbers, estimates: Numbers, variances: Numbers) -> Numbers:
+    """Return the restricted log-likelihood, ½ (Σ log wᵢ − log Σ wᵢ − Q), up to a constant."""
+    own = profile(tau2, estimates, variances)
+    logs = np.log(tau2[..., :, None] + variances[..., None, :]).sum(axis=-1)
+    found: Numbers = (np.log(own.errors) - logs - own.squares) / 2
+    return found
 
 
 def _checked(estimates: Numbers, variances: Numbers) -> tuple[Numbers, Numbers]:
