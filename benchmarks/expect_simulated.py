@@ -41,8 +41,8 @@ LOWEST, HIGHEST, FROM = 0.93, 0.97, 5
 ACCURACY = 0.8
 POSITIVE = 0.4  # share of the first class, for the AUROC
 POOL = 4000  # simulated domains that sets are drawn from, for the AUROC
-AT_ONCE = 250  # sets, for the memory
-WIDTHS = 100  # sets that the median width is of
+AT_ONCE = 50  # sets, for the memory
+WIDTHS = 4  # batches of sets that the median width is of
 
 # Figures, estimates and variances [sets, k + 1] for a τ and numbers of samples.
 Process = Callable[[np.random.Generator, float, np.ndarray], tuple[np.ndarray, ...]]
@@ -127,7 +127,7 @@ def simulate(
     """Return one cell of the simulation: the coverage of each method."""
     rng = np.random.default_rng([list(PROCESSES).index(name), k, round(1000 * tau), *size])
     inside: dict[str, list[np.ndarray]] = {}
-    width = None
+    spans: list[np.ndarray] = []
     for _ in range(repetitions // AT_ONCE):
         sets = draw(PROCESSES[name], k, tau, size, AT_ONCE, rng)
         if name == "normal":
@@ -137,9 +137,9 @@ def simulate(
             found = {EXPECT: mixture_held(mixture, sets)}
         for method, held in found.items():
             inside.setdefault(method, []).append(np.mean(held, axis=1))
-        if width is None:
-            mixture = confidence_mixture(sets.estimates[:WIDTHS], sets.variances[:WIDTHS])
-            width = float(np.median(widths(mixture)))
+        if len(spans) < WIDTHS:
+            spans.append(widths(confidence_mixture(sets.estimates, sets.variances)))
+    width = float(np.median(spans))
     return [
         {
             "process": name, "method": method, "domains": k, "tau": tau, "size": list(size),

@@ -12,7 +12,8 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.inference.estimates import LEVEL
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected
 from shiftproof.inference.model import stored_classes
-from shiftproof.training.outputs import HELD_OUT, Outputs, load_outputs
+from shiftproof.inference.temperature import calibrated_outputs
+from shiftproof.training.outputs import HELD_OUT, Outputs
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -69,7 +70,7 @@ def runs_in(data: Data) -> dict[str, Outputs]:
         return found
     folder = Path(data).expanduser()
     for path in _files(folder):
-        for domain, own in load_outputs(path.parent).items():
+        for domain, own in calibrated_outputs(path.parent).items():
             if domain in found:
                 raise DataError(
                     f"{folder} has two runs that held out domain {domain!r}; give the folder of one"

@@ -76,16 +76,21 @@ def predict(
     if sets is not None and adapt != "none":
         raise InvalidValue("--sets are for predictions that are not adapted; leave out --adapt")
     from shiftproof import api
-    from shiftproof.api.expect import finished_runs, runs_in
+    from shiftproof.api.expect import classes_in, finished_runs, runs_in
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.conformal import domain_sets, domains_needed
+    from shiftproof.inference.expected import check_classes
     from shiftproof.reporting.adaptation import adaptation_lines
     from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
 
     held_out = [] if expected is None else list(runs_in(finished_runs(expected)).values())
     model = api.load_model(run, device)
+    if expected is not None:
+        check_classes(classes_in(expected), model.classes)
+        if model.update is not None:
+            raise InvalidValue("--sets are for trained models; this one is recalibrated")
     request = SampleRequest(
         data,
         domain=domain,

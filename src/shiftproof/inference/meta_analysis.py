@@ -23,7 +23,7 @@ need a τ² below 0, is the probability of τ = 0.
 - No constant is chosen.  For equal vᵢ = s², H is the posterior of the weakly informative prior that
   is flat in log(τ² + s²), with what falls on τ² < 0 moved to 0.
 - Few domains cannot show that τ is much less than the sampling error s.  An interval that is wide
-  enough for τ ≈ s then holds more than 95% of new domains where τ is nearly 0: there the next domain
+  enough for τ ≈ s then holds more than 95% of new domains where τ is nearly 0: there the next one
   is μ itself (`results/expect.md` has the coverage for each τ).
 
 References: Viechtbauer (2007), *Confidence intervals for the amount of heterogeneity in
