@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import shiftproof
-from benchmarks.expect_simulated import section
+from benchmarks.expect_simulated_page import section
 from shiftproof.inference.conformal import domain_sets, domains_needed
 from shiftproof.inference.estimates import estimate, scale_of
 from shiftproof.inference.meta_analysis import predictive, random_effects, t_interval

@@ -69,16 +69,14 @@ def share_log_odds(right: np.ndarray, samples: np.ndarray) -> tuple[np.ndarray, 
     return logit(share), 1 / (share * (1 - share) * (samples + 1))
 
 
-@cache
-def _pool(tau: float, samples: int) -> np.ndarray:
+def pooled_auroc(tau: float, samples: int, domains: int, rng: np.random.Generator) -> np.ndarray:
     """Return figure, estimate and variance [domains, 3] of the AUROC of simulated domains.
 
     Scores of the classes are N(d, 1) and N(0, 1), whose AUROC is Φ(d / √2).
     """
-    rng = np.random.default_rng([7, samples])
     labels = (np.arange(samples) >= POSITIVE * samples).astype(int)
     found = []
-    for z in rng.standard_normal(POOL):
+    for z in rng.standard_normal(domains):
         figure = np.log(ACCURACY / (1 - ACCURACY)) + tau * z
         apart = np.sqrt(2) * float(ndtri(expit(figure)))
         second = expit(apart * labels + rng.standard_normal(samples))
@@ -86,6 +84,11 @@ def _pool(tau: float, samples: int) -> np.ndarray:
         assert own is not None
         found.append((figure, own.additive, own.variance))
     return np.array(found)
+
+
+@cache
+def _pool(tau: float, samples: int) -> np.ndarray:
+    return pooled_auroc(tau, samples, POOL, np.random.default_rng([7, samples]))
 
 
 def _auroc(rng: np.random.Generator, tau: float, sizes: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -227,7 +227,7 @@ def test_held_out_runs_must_have_the_classes_of_the_model(
     assert shiftproof(*train)[0] == 0
     folder = each.runs[0].folder.parent
     message = (
-        "error: the held-out runs have the classes '0' and '1', and the model 'ill' and 'well';"
+        "error: the held-out runs have the classes '0', '1', and the model 'ill', 'well';"
         " give runs of the same task\n"
     )
     for command, *more in (("predict", "--sets", "0.8"), ("evaluate",)):
