@@ -116,7 +116,8 @@ def _judged(cells: Sequence[Cell]) -> list[str]:
         found.append(
             f" All that are above have τ at most {most:.2f} s (s of the middle size): a few domains"
             " cannot show that τ is that small, so the interval must allow for a τ near s, and"
-            " holds more than it needs to. Methods that stay below 97% there fall below 90% elsewhere."
+            " holds more than it needs to. Methods that stay below 97% there fall below 90%"
+            " elsewhere."
         )
     if low:
         said = ", ".join(
