@@ -175,7 +175,7 @@ def predictive(estimates: Numbers, variances: Numbers) -> Predictive:
     return confidence_mixture(*_checked(estimates, variances))
 
 
-def confidence_mixture(estimates: Numbers, variances: Numbers) -> Predictive:
+def confidence_mixture(estimates: Numbers, variances: Numbers, grid: int = GRID) -> Predictive:
     """Return the mixtures of estimates [..., k]: the first τ is 0, and the others are of steps.
 
     The steps are equal in asinh(τ / s), s² the harmonic mean of the vᵢ: fine steps below the
@@ -185,11 +185,11 @@ def confidence_mixture(estimates: Numbers, variances: Numbers) -> Predictive:
     scale = (1 / variances).mean(axis=-1, keepdims=True) ** -0.5
     squares = estimates.var(axis=-1, keepdims=True) * (freedom + 1)
     last = np.sqrt(squares / chdtri(freedom, 1 - BEYOND))
-    steps = np.arcsinh(last / scale) / GRID
-    edges = scale * np.sinh(steps * np.arange(GRID + 1))
+    steps = np.arcsinh(last / scale) / grid
+    edges = scale * np.sinh(steps * np.arange(grid + 1))
     below = chdtrc(freedom, profile(edges**2, estimates, variances).squares)  # H at the edges
     weights = np.diff(below, prepend=0.0, axis=-1)
-    middle = scale * np.sinh(steps * (np.arange(GRID) + 0.5))
+    middle = scale * np.sinh(steps * (np.arange(grid) + 0.5))
     taus = np.concatenate([np.zeros_like(scale), middle], axis=-1)
     own = profile(taus**2, estimates, variances)
     weights = weights / weights.sum(axis=-1, keepdims=True)
