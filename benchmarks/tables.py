@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=__doc__)
     parser.add_argument("data", nargs="+", metavar="PATH[:LABEL:DOMAIN]")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--backbone", default="tf_efficientnet_lite0", help="for images")
     parser.add_argument("--weights", default="pretrained", help="of the backbone: a file")
     parser.add_argument("--skip", nargs="*", default=[], metavar="NAME:ALGORITHM")
@@ -43,15 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     images = {"freeze": True, "backbone": asked.backbone, "weights": asked.weights}
     done = _read(asked.out)
-    for seed in range(asked.seeds):
+    for seed in asked.seeds:
         for spec in asked.data:
             for algorithm in ALGORITHMS:
                 name = Path(spec.split(":")[0]).name.split(".")[0]
                 skipped = f"{name}:{algorithm}" in asked.skip
                 if not skipped and (name, algorithm, seed) not in {_key(each) for each in done}:
-                    done.append(_run(spec, name, algorithm, seed, images))
+                    outcome = _run(spec, name, algorithm, seed, images)
                     with open(asked.out, "a") as file:
-                        file.write(json.dumps(done[-1]) + "\n")
+                        file.write(json.dumps(outcome) + "\n")
+                    done = _read(asked.out)  # another process may have added others
                     asked.out.with_suffix(".md").write_text(page(done))
     return 0
 

@@ -20,6 +20,12 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch):
+    """Tests run side by side already: what they call starts no further process to be faster."""
+    monkeypatch.setattr("shiftproof.api.side_by_side.PATIENCE", 600.0)
+
+
 @pytest.fixture
 def shiftproof(monkeypatch, capfd):
     """Run the command in this process; returns (exit code, stdout, stderr)."""

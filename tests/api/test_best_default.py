@@ -45,7 +45,7 @@ def test_rows_get_best_and_images_automatic_strength(each, tmp_path):
 def test_the_budget_is_shared_by_the_runs():
     assert with_budget({}, "best", "2m", runs=4) == {"budget": 30.0}
     assert with_budget({}, "best", None) == {"budget": 300.0}
-    assert with_budget({}, "best", None, runs=40) == {"budget": 30.0}
+    assert with_budget({}, "best", None, runs=40) == {"budget": 60.0}
     assert with_budget({"lr": 1.0}, "erm", None) == {"lr": 1.0}
 
 

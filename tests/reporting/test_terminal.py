@@ -29,3 +29,13 @@ def test_an_average_is_not_the_last_step(average):
     for text in captions(replace(CONFIG, average=average)):
         assert "last step" not in text
         assert "no model selection" not in text
+
+
+def test_what_was_not_tried_says_in_how_many_runs():
+    from shiftproof.reporting.terminal import _left_out
+
+    records = [
+        {"step": 1, "left_out": {"boosting": "for lack of time", "networks": "for lack of time"}},
+        {"step": 1, "left_out": {"networks": "for lack of time"}},
+    ]
+    assert _left_out(records) == {"for lack of time": "boosting (in 1 of 2 runs), networks"}

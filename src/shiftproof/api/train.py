@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
 # How long `best` may try candidates: so many seconds over all runs of a call, or for each of many.
-DEFAULT_BUDGET, BUDGET_A_RUN = 300, 30
+DEFAULT_BUDGET, BUDGET_A_RUN = 300, 60
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def train(
         test_domains: domains kept out of training; none trains on all of them.
         hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults.
         budget: time for `best` to try candidates in: seconds, or like 30s, 5m or 1h.  By default
-            5m, or 30s for each domain held out if that is more.
+            5m, or 60s for each domain held out if that is more.
         metric: what `best` optimises: settings are chosen by this score on held-out training
             domains, and the weights of the ensemble by log loss unless equal ones, or a single
             member, do better by it there; by default the log loss.  Other algorithms ignore it.

@@ -13,16 +13,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed
-from shiftproof.api.train import (
-    TrainedRun,
-    as_folder,
-    folder_of,
-    prepare,
-    train,
-    with_budget,
-)
+from shiftproof.api.side_by_side import Waiting, processes_for, train_together
+from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, with_budget
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected
 from shiftproof.inference.model import stored_classes
+from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.scores import checked_metric, mean_scores, worst_scores
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import HeldOutScore, held_out_score
@@ -150,7 +145,8 @@ def train_each(
 
     The parameters are those of `train`; a `budget` is that of all runs together.  `metric` is also
     the score that `expected` shows first, by default the accuracy.  With `out`, each run gets a
-    folder in it, named after the domain held out.
+    folder in it, named after the domain held out.  Runs that are fitted at once are made in as many
+    processes as there are cores, if they take long.
     """
     folder = folder_of(out)
     if metric is not None:
@@ -171,38 +167,35 @@ def train_each(
     if algorithm is None:
         algorithm = default_algorithm(images=len(dataset.input_shape) > 1)
     hparams = with_budget(hparams, algorithm, budget, len(dataset.domains))
-    runs, scores = [], []
-    for domain in dataset.domain_names:
-        run = train(
-            dataset,
-            algorithm,
-            test_domains=domain,
-            hparams=hparams,
-            metric=metric,
-            steps=steps,
-            seed=seed,
-            data_seed=data_seed,
-            out=folder and folder / _name(domain),
-            backbone=backbone,
-            holdout=holdout,
-            eval_every=eval_every,
-            evaluate=evaluate,
-            device=device,
-            precision=precision,
-            average=average,
-            augment_validation=augment_validation,
-            private=private,
-            workers=workers,
-            checkpoint_seconds=checkpoint_seconds,
-            tensorboard=tensorboard,
-            observer=observer,
-        )
-        runs.append(run)
+    settings: dict[str, Any] = {
+        "algorithm": algorithm,
+        "hparams": hparams,
+        "metric": metric,
+        "steps": steps,
+        "seed": seed,
+        "data_seed": data_seed,
+        "backbone": backbone,
+        "holdout": holdout,
+        "eval_every": eval_every,
+        "evaluate": evaluate,
+        "device": device,
+        "precision": precision,
+        "average": average,
+        "augment_validation": augment_validation,
+        "private": private,
+        "workers": workers,
+        "checkpoint_seconds": checkpoint_seconds,
+        "tensorboard": tensorboard,
+    }
+    waiting = [Waiting(name, folder and folder / _name(name)) for name in dataset.domain_names]
+    at_once = algorithm in ALGORITHMS and ALGORITHMS.get(algorithm).exact  # not a user's estimator
+    processes = processes_for(dataset, len(waiting)) if at_once else 1
+    runs = train_together(waiting, dataset, settings, observer or Observer(), processes)
+    scores = []
+    for run in runs:
         score = held_out_score(run.config, run.metrics, dataset)
-        auroc = run.scores.get(domain, {}).get("auroc")
+        auroc = run.scores.get(run.config.test_domains[0], {}).get("auroc")
         scores.append(score if auroc is None else replace(score, auroc=auroc))
-        if run.status == "stopped":
-            break
     return LeaveOneOut(tuple(runs), tuple(scores), metric or DEFAULT_METRIC)
 
 

@@ -75,7 +75,7 @@ Budget = Annotated[
     option(
         "Training",
         "Time for best to try candidates in, over all domains held out: 30s, 5m or 1h; default"
-        " 5m, or 30s a domain if that is more.",
+        " 5m, or 60s a domain if that is more.",
         metavar="TIME",
     ),
 ]

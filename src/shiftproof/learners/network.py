@@ -38,7 +38,7 @@ BATCH = 256
 RATE, DECAY, BETAS = 1e-3, 1e-2, (0.9, 0.999)
 WARMUP = 20
 # Values that are sorted, matched and differentiated, on one core.
-SORTED_A_SECOND = 8e6
+SORTED_A_SECOND = 2e7
 ETA = 3
 
 

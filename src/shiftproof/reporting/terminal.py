@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
@@ -120,11 +121,7 @@ def members_table(runs: Sequence[RunResult]) -> Table | None:
     members = [member for record in records for member in record.get("members", ())]
     if len(members) <= len(records):
         return None  # single models
-    left_out: dict[str, dict[str, None]] = {}
-    for record in records:
-        for name, reason in record.get("left_out", {}).items():
-            left_out.setdefault(reason, {})[name] = None
-    missing = "".join(f" Not tried, {why}: {', '.join(names)}." for why, names in left_out.items())
+    missing = "".join(f" Not tried, {why}: {names}." for why, names in _left_out(records).items())
     table = Table(
         title="members of the ensemble",
         title_justify="left",
@@ -147,6 +144,22 @@ def members_table(runs: Sequence[RunResult]) -> Table | None:
     for _, name, weight_text, accuracy, risk, seconds in sorted(rows, reverse=True):
         table.add_row(name, weight_text, _percent(accuracy), f"{risk:.3f}", seconds)
     return table
+
+
+def _left_out(records: Sequence[Record]) -> dict[str, str]:
+    """Return the candidates that were not tried by the reason, with in how many of the runs."""
+    runs: dict[str, Counter[str]] = {}
+    for record in records:
+        for name, reason in record.get("left_out", {}).items():
+            runs.setdefault(reason, Counter())[name] += 1
+    total = len(records)
+    return {
+        reason: ", ".join(
+            name if count == total else f"{name} (in {count} of {total} runs)"
+            for name, count in names.items()
+        )
+        for reason, names in runs.items()
+    }
 
 
 def dataset_summary(dataset: DomainDataset) -> str:

@@ -15,7 +15,7 @@ from shiftproof.inference.adaptation.label_shift import (
     log_ratio,
     weighted,
 )
-from shiftproof.inference.adaptation.matching_shares import class_biases, with_shares
+from shiftproof.inference.adaptation.matching_shares import class_factors, with_shares
 
 MEANS = np.array([[0.0, 0.0], [1.5, 0.5], [0.5, 2.0]])
 
@@ -123,7 +123,7 @@ def test_matching_under_label_shift_is_the_correction_by_shares() -> None:
     logs, _ = drawn([0.6, 0.3, 0.1], 50_000, seed=5)
     training, new = np.array([0.2, 0.4, 0.4]), np.array([0.6, 0.3, 0.1])
     ratio = np.log(new / training)
-    found = class_biases(np.log(weighted(logs, training)), new)
+    found = np.log(class_factors(weighted(logs, training), new))
     np.testing.assert_allclose(found, ratio - ratio.mean(), atol=0.05)
 
 

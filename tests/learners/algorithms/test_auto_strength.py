@@ -84,6 +84,15 @@ def test_the_best_look_means_the_same_everywhere_and_tells_of_the_label():
     assert found == [Verdict.BEGIN, Verdict.BEST, Verdict.NOTHING, Verdict.NOTHING]
 
 
+def test_answers_that_are_chance_in_a_domain_are_not_kept():
+    """Their outputs may mean the same everywhere: here the threshold is off in both domains."""
+    strength = AutoStrength()
+    strength.look(SHIFT)
+    one_answer = SAME._replace(logits=SAME.logits + np.array([9.0, -9.0]))
+    assert strength.look(one_answer) is Verdict.NOTHING
+    assert strength.look(SAME) is Verdict.BEST
+
+
 def test_looks_in_a_run_without_shift_call_at_most_at_the_level():
     """Twenty looks at outputs that vary a little from look to look, 60 runs."""
     calls = 0

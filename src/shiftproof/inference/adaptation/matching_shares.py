@@ -12,31 +12,28 @@ is the correction by π / ρ: p(y|x) π(y) / ρ(y) has the mean π (Saerens et a
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp, softmax  # type: ignore[import-untyped]
 
 SMALLEST = 1e-7
 ITERATIONS = 100
 PRECISION = 1e-9
 
 
-def class_biases(log_p: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return δ [c] with which log p [n, c] has mean probabilities ``shares``, all above 0.
+def class_factors(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return exp δ [c] with which probabilities [n, c], all above 0, have mean ``shares``, too.
 
-    Newton's method, each step halved until the objective falls.
+    Newton's method, each step halved until the objective falls.  The factors are 1 on average, as a
+    geometric mean.
 
-    >>> p = np.log([[0.5, 0.5], [0.5, 0.5]])
-    >>> class_biases(p, np.array([0.8, 0.2])).round(3).tolist()
-    [0.693, -0.693]
+    >>> p = np.array([[0.5, 0.5], [0.5, 0.5]])
+    >>> class_factors(p, np.array([0.8, 0.2])).round(3).tolist()
+    [2.0, 0.5]
     """
-    n, classes = log_p.shape
+    n, classes = probabilities.shape
     delta = np.zeros(classes)
-
-    def objective(values: np.ndarray) -> float:
-        return float(logsumexp(log_p + values, axis=1).mean() - shares @ values)
-
-    height = objective(delta)
+    totals = probabilities.sum(axis=1)
+    height = float(np.log(totals).mean())
     for _ in range(ITERATIONS):
-        q = softmax(log_p + delta, axis=1)
+        q = probabilities * np.exp(delta) / totals[:, None]
         gradient = q.mean(axis=0) - shares
         if np.abs(gradient).max() < PRECISION:
             break
@@ -46,11 +43,16 @@ def class_biases(log_p: np.ndarray, shares: np.ndarray) -> np.ndarray:
         curvature += np.full((classes, classes), 1 / classes) + 1e-10 * np.eye(classes)
         step = -np.linalg.solve(curvature, gradient)
         step = step / max(np.abs(step).max() / 2, 1)
-        while (reached := objective(delta + step)) > height and np.abs(step).max() > 1e-12:
+        while True:
+            reached = delta + step
+            totals = probabilities @ np.exp(reached)
+            risen = float(np.log(totals).mean() - shares @ reached)
+            if risen <= height or np.abs(step).max() <= 1e-12:
+                break
             step = step / 2
-        delta, height = delta + step, reached
-    centred: np.ndarray = delta - delta.mean()
-    return centred
+        delta, height = reached, risen
+    found: np.ndarray = np.exp(delta - delta.mean())
+    return found
 
 
 def with_shares(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -58,7 +60,8 @@ def with_shares(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
     No share counts as less than half a row: a class cannot be excluded by an estimate.
     """
-    log_p = np.log(np.maximum(probabilities, SMALLEST))
-    possible = np.maximum(shares, 0.5 / len(probabilities))
-    found: np.ndarray = softmax(log_p + class_biases(log_p, possible / possible.sum()), axis=1)
+    p = np.maximum(probabilities, SMALLEST)
+    possible = np.maximum(shares, 0.5 / len(p))
+    found: np.ndarray = p * class_factors(p, possible / possible.sum())
+    found /= found.sum(axis=1, keepdims=True)
     return found

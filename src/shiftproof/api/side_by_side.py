@@ -1,0 +1,229 @@
+"""Runs in several processes at the same time: each takes the next that waits.
+
+What a run finds is in its folder, so a process answers nothing: when all are done, the caller reads
+each run, and makes those whose process failed, which then says why.  This is for runs that are
+fitted at once: they have no checkpoint that would be lost with a process.
+
+A process is a program of its own and not a copy of the caller's: so a script needs no
+`if __name__ == "__main__"`.  It ends with the caller, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import torch
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from torch import Tensor
+
+from shiftproof.api.train import TrainedRun, train
+from shiftproof.data import DomainDataset
+from shiftproof.sweeps.executors.local import threads_of_each
+from shiftproof.sweeps.resources import choose_workers
+from shiftproof.training.observers import Observer
+
+# Seconds of work before other processes are started: each takes some seconds to start.
+PATIENCE = 1.0
+# What a process takes beside the data, and how often it holds the data (raw, encoded, binned …).
+BYTES, COPIES = 1_000_000_000, 5
+PROGRAM = f"from {__name__} import main; main()"
+
+
+class Waiting(NamedTuple):
+    """A run that waits to be made: the domain it holds out, and its folder, if that is given."""
+
+    domain: str
+    folder: Path | None
+
+
+Event = tuple[str, tuple[Any, ...]]
+
+
+def train_together(
+    runs: Sequence[Waiting],
+    dataset: DomainDataset,
+    settings: Mapping[str, Any],
+    observer: Observer,
+    processes: int,
+) -> list[TrainedRun]:
+    """Make all runs of a dataset with some settings of `train`; return them in order.
+
+    If the user stops it, the stopped run is the last, and those of other processes are left out:
+    the same call makes them again.
+    """
+    waiting, left = deque(runs), set[Waiting]()
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    made: dict[Waiting, TrainedRun] = {}
+    others = [_Process(dataset, settings, waiting, left, events) for _ in range(processes - 1)]
+
+    def make(run: Waiting) -> bool:
+        made[run] = train(
+            dataset, test_domains=run.domain, out=run.folder, observer=observer, **settings
+        )
+        return made[run].status != "stopped"
+
+    with _threads(threads_of_each(processes)), contextlib.ExitStack() as stack:
+        for other in others:
+            stack.enter_context(other)
+        while waiting:
+            with contextlib.suppress(IndexError):  # another process was faster
+                if not make(waiting.popleft()):
+                    return list(made.values())
+            _tell(events, observer)
+        while any(other.busy for other in others):
+            _tell(events, observer, seconds=0.1)
+    for run in runs:
+        if run in left:
+            if not make(run):
+                return list(made.values())
+            observer.begin(made[run].config, 0)
+            observer.record(made[run].metrics)
+    return [made[run] for run in runs]
+
+
+def processes_for(dataset: DomainDataset, runs: int) -> int:
+    """Return how many processes make so many runs: as many as cores, if the memory suffices."""
+    size = sum(d.x.nbytes for d in dataset.domains if isinstance(d.x, Tensor))
+    return min(choose_workers(None, BYTES + COPIES * size), runs)
+
+
+def _tell(events: queue.SimpleQueue[Event], observer: Observer, seconds: float = 0.0) -> None:
+    """Tell the observer, in its own thread, what happened in other processes."""
+    with contextlib.suppress(queue.Empty):
+        while True:
+            name, arguments = events.get(timeout=seconds) if seconds else events.get_nowait()
+            getattr(observer, name)(*arguments)
+
+
+@contextlib.contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let this process use its share of the cores."""
+    before = torch.get_num_threads()
+    with threadpool_limits(limits=min(count, before)):
+        torch.set_num_threads(min(count, before))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+class _Process:
+    """Another process, and the thread that gives it one run after the other."""
+
+    def __init__(
+        self,
+        dataset: DomainDataset,
+        settings: Mapping[str, Any],
+        waiting: deque[Waiting],
+        left: set[Waiting],
+        events: queue.SimpleQueue[Event],
+    ) -> None:
+        self.busy = False
+        self._work = (dataset, dict(settings))
+        self._waiting, self._left, self._events = waiting, left, events
+        self._ending = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._drive, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *ended: object) -> None:
+        self._ending.set()
+        if self._process is not None:
+            self._process.kill()
+        self._thread.join()
+
+    def _drive(self) -> None:
+        if self._ending.wait(PATIENCE) or not self._waiting:
+            return
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the caller, who then ends this one
+        )
+        with process, contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
+            try:
+                self._talk(process.stdin, process.stdout)  # type: ignore[arg-type]
+            finally:
+                self.busy = False
+                process.kill()
+
+    def _talk(self, to: BinaryIO, answers: BinaryIO) -> None:
+        _send(to, (*self._work, torch.get_num_threads()))
+        while not self._ending.is_set():
+            event: Event | None = pickle.load(answers)  # of our own process
+            if event is not None:
+                self._events.put(event)
+                continue
+            self.busy = True  # before a run is taken: so no one believes that all are done
+            try:
+                run = self._waiting.popleft()
+            except IndexError:
+                return
+            self._left.add(run)
+            _send(to, run)
+
+
+def _send(to: BinaryIO, what: object) -> None:
+    pickle.dump(what, to)
+    to.flush()
+
+
+# --- in the process ---------------------------------------------------------------------------
+
+
+class _Teller(Observer):
+    """Tells the caller what may be of interest while a run is made."""
+
+    def __init__(self, send: Callable[[Event], None]) -> None:
+        self._send = send
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Tell how far it is."""
+        self._send(("progress", (what, done, total)))
+
+    def note(self, text: str) -> None:
+        """Tell what the user may not expect."""
+        self._send(("note", (text,)))
+
+
+def main() -> None:
+    """Make one run after the other, until the caller has no more, or ends."""
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is not an answer
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
+    dataset, settings, threads = inbox.get()
+    observer = _Teller(lambda event: _send(answers, event))
+    with _threads(threads):
+        while True:
+            _send(answers, None)
+            run = inbox.get()
+            try:
+                train(
+                    dataset, test_domains=run.domain, out=run.folder, observer=observer, **settings
+                )
+            except Exception:
+                return  # the caller makes this run itself, and says what is wrong
+
+
+def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[Any]) -> None:
+    """Take what the caller sends; when it ends, end at once."""
+    try:
+        while True:
+            inbox.put(pickle.load(requests))  # of the process that started this one
+    except (EOFError, OSError):
+        os._exit(1)
