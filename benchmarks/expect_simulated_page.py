@@ -14,6 +14,7 @@ from benchmarks.expect_simulated import (
     FROM,
     HIGHEST,
     LOWEST,
+    POOL,
     POSITIVE,
     SIZES_OF,
     TAUS,
@@ -24,7 +25,8 @@ SAMPLING = {
     "accuracy": f"Accuracies: log odds are normal around those of {ACCURACY:.0%}, and right"
     " answers are binomial.",
     "auroc": f"AUROC: log odds are normal around those of {ACCURACY:g}, and scores are normal in"
-    f" each of two classes, of which one has {POSITIVE:.0%} of the samples.",
+    f" each of two classes, of which one has {POSITIVE:.0%} of the samples. Domains are drawn from"
+    f" {POOL} simulated ones.",
 }
 SHAPES = {
     "heavy tails": "Domains with heavy tails: Student's t distribution with 4 degrees of freedom.",
@@ -61,7 +63,9 @@ def section(stored: Mapping[str, Any]) -> list[str]:
         f" from {LOWEST:.0%} to {HIGHEST:.0%}. Plugging in one estimate of τ is too short where τ"
         " is near the sampling error, by more than ten points. A posterior can be calibrated on"
         " average over its prior, but not for every τ. The confidence distribution was chosen for"
-        " its exact pivot, and has no constants to choose.",
+        " its exact pivot, and has no constants to choose. For the estimate of the next domain"
+        " alone, whose own sampling error hides that of τ, the interval of Hartung and Knapp is"
+        " better; for the true figure it is far too short.",
         "",
         *_compared(normal),
         "",
