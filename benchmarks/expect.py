@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import shiftproof
-from benchmarks.expect_simulated import section
+from benchmarks.expect_simulated_page import section
 from shiftproof.inference.conformal import domain_sets, domains_needed
 from shiftproof.inference.estimates import estimate, scale_of
 from shiftproof.inference.meta_analysis import predictive, random_effects, t_interval
@@ -193,12 +193,12 @@ def page(tables: Sequence[dict[str, Any]], simulated: dict[str, Any] | None = No
         "Written by `python -m benchmarks.expect`. Each domain of a table plays the next one in"
         " turn: intervals of 95% come from the scores of all other domains. Each cell has the"
         " coverage (the share of domains whose score is inside) and the mean width of the interval."
-        " *logistic* is scikit-learn's, with its defaults.",
+        " The learner is named after the table: with each pair of domains held out, `best` would"
+        " take hours.",
         "",
         "The scores of the other domains are by models that were trained neither on the domain they"
-        " are scored on nor on the next one. Tables marked † have more than"
-        f" {MOST_NESTED} domains, or were recorded with one domain held out at a time: there the"
-        " models that score the other domains were trained on the next one too.",
+        f" are scored on nor on the next one. Tables marked † have more than {MOST_NESTED} domains:"
+        " there the models that score the other domains were trained on the next one too.",
         "",
         *(f"- *{method}*: {text}." for method, text in METHODS.items()),
     ]

@@ -216,6 +216,27 @@ def test_predict_adds_sets(
     assert (code, error) == (2, "error: --sets and --expected go together\n")
 
 
+def test_held_out_runs_must_have_the_classes_of_the_model(
+    six: pd.DataFrame, each: Any, tmp_path: Path, shiftproof: Callable[..., tuple[int, str, str]]
+) -> None:
+    """As many classes, but of other names: their order may be another one."""
+    named = six.assign(ill=np.where(six.ill == 1, "ill", "well"))
+    named.to_csv(tmp_path / "named.csv", index=False)
+    asked = [tmp_path / "named.csv", "--label", "ill", "--domain", "ward", "--quiet"]
+    train = ["train", *asked, "-a", "linear", "--test-domain", "a", "--out", tmp_path / "run"]
+    assert shiftproof(*train)[0] == 0
+    folder = each.runs[0].folder.parent
+    message = (
+        "error: the held-out runs have the classes '0', '1', and the model 'ill', 'well';"
+        " give runs of the same task\n"
+    )
+    for command, *more in (("predict", "--sets", "0.8"), ("evaluate",)):
+        code, _, error = shiftproof(
+            command, tmp_path / "run", tmp_path / "named.csv", "--expected", folder, *more
+        )
+        assert (code, error) == (2, message)
+
+
 def test_train_says_the_probability_of_falling_short(
     six: pd.DataFrame, tmp_path: Path, shiftproof: Callable[..., tuple[int, str, str]]
 ) -> None:

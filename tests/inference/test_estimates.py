@@ -84,3 +84,9 @@ def test_a_domain_of_one_row_or_one_class() -> None:
     assert found["accuracy"] is not None
     assert found["accuracy"].low < 0.3
     assert all(own is None or own.variance > 0 for own in found.values())
+
+
+def test_bounds_of_losses_stay_numbers() -> None:
+    """Two domains that differ much: exp of a bound beyond 709 would be infinite, not JSON."""
+    assert np.isfinite(scale_of("log_loss").back(1e4))
+    assert scale_of("brier").back(scale_of("brier").there(0.3)) == pytest.approx(0.3)

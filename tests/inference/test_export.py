@@ -73,6 +73,7 @@ def test_a_table_in_both_graphs_with_its_preparation_inside(
     tabular: TrainedModel, frame: pd.DataFrame
 ) -> None:
     assert isinstance(tabular.form, TableForm)
+    assert tabular.temperature != 1
     frame = pd.concat([frame, pd.DataFrame({"age": [1e30], "pain": ["agony"], "large": [0.0]})])
     expected = tabular.probabilities(tabular.form.read(frame)).numpy()
     cells = tabular.form.cells(frame).numpy()

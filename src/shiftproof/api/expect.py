@@ -13,8 +13,9 @@ from shiftproof.data.within_domain import ADAPTATION
 from shiftproof.inference.estimates import LEVEL
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected
 from shiftproof.inference.model import TrainedModel, stored_classes
+from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.training.load_run import read_run
-from shiftproof.training.outputs import HELD_OUT, Outputs, load_outputs
+from shiftproof.training.outputs import HELD_OUT, Outputs
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -72,7 +73,7 @@ def runs_in(data: Data) -> dict[str, Outputs]:
         return found
     folder = Path(data).expanduser()
     for path in _files(folder):
-        for domain, own in load_outputs(path.parent).items():
+        for domain, own in calibrated_outputs(path.parent).items():
             if domain in found:
                 raise DataError(
                     f"{folder} has two runs that held out domain {domain!r}; give the folder of one"

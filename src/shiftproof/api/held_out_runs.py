@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from shiftproof.data.within_domain import ADAPTATION, NONE
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected
 from shiftproof.inference.model import MODEL, stored_classes
+from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.weighting import LOG_LOSS
 from shiftproof.reporting.page import HeldOut
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome
-from shiftproof.training.outputs import Outputs, load_outputs
+from shiftproof.training.outputs import Outputs
 
 
 def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list[HeldOut]:
@@ -31,7 +32,7 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
         outputs: dict[str, Outputs] = {}
         for run in seeds[seed]:
             if run.folder is not None:
-                outputs.update(load_outputs(run.folder))
+                outputs.update(calibrated_outputs(run.folder))
         if not outputs:
             continue  # runs of a sweep, or of an older version, keep none
         optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)

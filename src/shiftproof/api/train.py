@@ -17,6 +17,7 @@ from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import ADAPTATION, NONE, within_domains
 from shiftproof.inference.model import MODEL, TrainedModel
 from shiftproof.inference.model_of_run import trained_model
+from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.scores import checked_metric, mean_scores, scores
 from shiftproof.models.weights import PRETRAINED
 from shiftproof.training.config import (
@@ -28,7 +29,7 @@ from shiftproof.training.config import (
 from shiftproof.training.features import freeze as freeze_backbone
 from shiftproof.training.loop import RunResult, train as run
 from shiftproof.training.observers import CompositeObserver, Observer
-from shiftproof.training.outputs import Outputs, load_outputs
+from shiftproof.training.outputs import Outputs
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
 
@@ -57,8 +58,8 @@ class TrainedRun(RunResult):
 
     @cached_property
     def outputs(self) -> dict[str, Outputs]:
-        """Probabilities and labels of the samples of each test domain, by domain."""
-        return load_outputs(self.folder)
+        """What the model answers on the samples of each test domain, with labels, by domain."""
+        return calibrated_outputs(self.folder)
 
     @cached_property
     def scores(self) -> dict[str, dict[str, float | None]]:

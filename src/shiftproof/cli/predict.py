@@ -76,11 +76,12 @@ def predict(
     if sets is not None and adapt != "none":
         raise InvalidValue("--sets are for predictions that are not adapted; leave out --adapt")
     from shiftproof import api
-    from shiftproof.api.expect import check_adaptation, finished_runs, runs_in
+    from shiftproof.api.expect import check_adaptation, classes_in, finished_runs, runs_in
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.conformal import domain_sets, domains_needed
+    from shiftproof.inference.expected import check_classes
     from shiftproof.reporting.adaptation import adaptation_lines
     from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
 
@@ -88,6 +89,9 @@ def predict(
     model = api.load_model(run, device)
     if expected is not None:
         check_adaptation(expected, model)
+        check_classes(classes_in(expected), model.classes)
+        if model.update is not None:
+            raise InvalidValue("--sets are for trained models; this one is recalibrated")
     request = SampleRequest(
         data,
         domain=domain,

@@ -30,6 +30,7 @@ LEVEL = 0.95
 GROUPS = 20
 LOGARITHMIC = ("log_loss", "brier")
 PLAIN = ("calibration_slope", "calibration_intercept")
+LARGEST_LOGARITHM = 700.0
 
 
 class Scale(NamedTuple):
@@ -46,7 +47,10 @@ def _same(value: float) -> float:
 
 LOG_ODDS = Scale("log odds", lambda value: float(logit(value)), lambda value: float(expit(value)))
 LOGARITHM = Scale(
-    "logarithm", lambda value: float(np.log(value)), lambda value: float(np.exp(value))
+    "logarithm",
+    lambda value: float(np.log(value)),
+    # Two domains that differ much have bounds beyond the largest number.
+    lambda value: float(np.exp(min(value, LARGEST_LOGARITHM))),
 )
 IDENTITY = Scale("plain", _same, _same)
 

@@ -7,51 +7,52 @@ Domain i of k has a true figure θᵢ, of which yᵢ is an estimate with known s
 For a given τ, with weights wᵢ = 1 / (τ² + vᵢ), the mean is μ̂ = Σ wᵢ yᵢ / Σ wᵢ with variance
 1 / Σ wᵢ, and the true figure of a new domain is N(μ̂, τ² + 1 / Σ wᵢ).  With few domains τ is hardly
 known, and an interval that takes one estimate of τ for the truth is too short.  `predictive`
-therefore averages over τ.  A flat prior of μ integrates to the restricted likelihood of τ; times
-the prior of τ, it weighs each τ, and the new domain's distribution is the mixture of these normals.
+therefore averages these normals over the confidence distribution of τ.
 
-The prior of τ is weakly informative:
+At the true τ, the generalised Q statistic
 
-    p(τ) ∝ 1 / √(2s² + τ²) · 1 / (1 + (τ/5)²),   s² the harmonic mean of the vᵢ.
+    Q(τ) = Σ wᵢ (yᵢ − μ̂)²
 
-- Up to the sampling error it is flat: data hardly tell such a τ from 0.
-- Between the sampling error and 5 it is flat in log τ: no order of magnitude is favoured.  Under
-  this prior alone, and with negligible vᵢ, the interval is the usual one of Student's t with k − 1
-  degrees of freedom, which is exact.
-- Beyond 5 it falls.  On the additive scale of every figure (log odds, logarithms) that is more than
-  domains differ: at τ = 5 most are below 5% or above 95%.
+has the χ² distribution with k − 1 degrees of freedom, exactly, and is independent of μ̂.  Q falls as
+τ grows, so H(τ) = P(χ² > Q(τ)) is a distribution function.  Its quantiles are the bounds of exact
+confidence intervals of τ (the Q-profile intervals of `metafor`).  H(0), the share of χ² that would
+need a τ² below 0, is the probability of τ = 0.
 
-The prior is proper, so intervals of 95% hold 95% of new domains on average over it.  For one τ they
-need not.  Few domains cannot show that τ is much less than the sampling error, so an interval that
-is wide enough for τ ≈ s holds more than 95% where τ is nearly 0.  The factor 2 was chosen by
-simulation, to come close to 95% for every τ from the sampling error on (`results/expect.md`).
+- Where sampling errors are negligible, the interval is that of Student's t with k − 1 degrees of
+  freedom, which is exact.
+- No constant is chosen.  For equal vᵢ = s², H is the posterior of the weakly informative prior that
+  is flat in log(τ² + s²), with what falls on τ² < 0 moved to 0.
+- Few domains cannot show that τ is much less than the sampling error s.  An interval that is wide
+  enough for τ ≈ s then holds more than 95% of new domains where τ is nearly 0: there the next one
+  is μ itself (`results/expect.md` has the coverage for each τ).
 
-References: Higgins, Thompson and Spiegelhalter (2009), *A re-evaluation of random-effects
-meta-analysis*; DuMouchel (1994), *Hierarchical Bayes linear models for meta-analysis* (a prior with
-the scale of the sampling errors); Gelman (2006), *Prior distributions for variance parameters in
-hierarchical models*; Paule and Mandel (1982), *Consensus values and weighting factors*.
+References: Viechtbauer (2007), *Confidence intervals for the amount of heterogeneity in
+meta-analysis* (Q-profile); Iyer, Wang and Mathew (2004), *Models and confidence intervals for true
+values in interlaboratory trials* (the generalised pivotal quantity); Nagashima, Noma and Furukawa
+(2019), *Prediction intervals for random-effects meta-analysis: a confidence distribution approach*
+(with a Q of fixed weights, by the bootstrap); Higgins, Thompson and Spiegelhalter (2009), *A
+re-evaluation of random-effects meta-analysis*; Paule and Mandel (1982), *Consensus values and
+weighting factors*.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar  # type: ignore[import-untyped]
-from scipy.special import ndtr  # type: ignore[import-untyped]
+from scipy.special import chdtrc, chdtri, ndtr  # type: ignore[import-untyped]
 from scipy.stats import t as student  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
-# Where the prior of τ begins to fall; and up to which multiple of s², for τ², it is flat.
-LARGEST, FLAT = 5.0, 2.0
-# Number of values of τ that the mixture averages over, and the last of them as a multiple of 5.
-GRID, LAST = 2000, 1000.0
-# With fewer domains, the prior decides much of the interval.
+# Number of steps of τ that the mixture averages over, and the probability beyond the last.
+GRID, BEYOND = 400, 1e-6
+# With fewer domains, the interval is mostly that of not knowing τ.
 FEW = 5
 
 
@@ -66,9 +67,9 @@ class RandomEffects:
 
 @dataclass(frozen=True)
 class Predictive:
-    """Distribution of the true figure of a new domain: a mixture of normals.
+    """Distribution of the true figure of a new domain: a mixture of normals over values of τ.
 
-    `tau` is the posterior median of τ, and `mean` the posterior mean of μ.
+    The arrays are [..., values of τ]: one mixture, or many for simulations.
     """
 
     weights: Numbers
@@ -78,7 +79,7 @@ class Predictive:
 
     @property
     def tau(self) -> float:
-        """Median of τ; its mean can be that of the prior's long tail."""
+        """Median of τ; its mean is infinite for two domains."""
         return float(self.taus[np.searchsorted(self.weights.cumsum(), 0.5)])
 
     @property
@@ -88,8 +89,13 @@ class Predictive:
 
     def below(self, value: float, variance: float = 0.0) -> float:
         """Return P(figure < value), of an estimate of it if that has a sampling variance."""
-        scale = np.sqrt(self.variances + variance)
-        return float(self.weights @ ndtr((value - self.means) / scale))
+        return float(self.shares_below(np.array([value]), np.array([variance])))
+
+    def shares_below(self, values: Numbers, variances: Numbers) -> Numbers:
+        """Return P(figure < value) for a value [..., 1] and a sampling variance [..., 1] each."""
+        scale = np.sqrt(self.variances + variances)
+        found: Numbers = (self.weights * ndtr((values - self.means) / scale)).sum(axis=-1)
+        return found
 
     def quantile(self, share: float, variance: float = 0.0) -> float:
         """Return the value that a share of new domains is below."""
@@ -126,11 +132,11 @@ def reml(estimates: Numbers, variances: Numbers) -> float:
     estimates, variances = _checked(estimates, variances)
 
     def loss(tau2: float) -> float:
-        return -float(_restricted(np.array([tau2]), estimates, variances)[0][0])
+        return -float(log_likelihood(np.array([tau2]), estimates, variances)[0])
 
     # The likelihood falls beyond the largest squared deviation, and may have several maxima.
     grid = np.ptp(estimates) ** 2 * np.linspace(0, 1, 200) ** 2
-    best = int(np.argmax(_restricted(grid, estimates, variances)[0]))
+    best = int(np.argmax(log_likelihood(grid, estimates, variances)))
     if grid[-1] == 0:
         return 0.0
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
@@ -139,13 +145,12 @@ def reml(estimates: Numbers, variances: Numbers) -> float:
 
 
 def paule_mandel(estimates: Numbers, variances: Numbers) -> float:
-    """Return the τ² at which Σ wᵢ (yᵢ − μ̂)² is its expectation k − 1; a check of `reml`."""
+    """Return the τ² at which Q is its expectation k − 1; a check of `reml`."""
     estimates, variances = _checked(estimates, variances)
 
     def excess(tau2: float) -> float:
-        weights = 1 / (tau2 + variances)
-        mean = weights @ estimates / weights.sum()
-        return float(weights @ (estimates - mean) ** 2) - (len(estimates) - 1)
+        squares = profile(np.array([tau2]), estimates, variances).squares
+        return float(squares[0]) - (len(estimates) - 1)
 
     if excess(0.0) <= 0:
         return 0.0
@@ -165,26 +170,30 @@ def t_interval(estimates: Numbers, variances: Numbers, level: float = 0.95) -> t
     return found.mean - reach, found.mean + reach
 
 
-def prior(variances: Numbers) -> tuple[Numbers, Numbers]:
-    """Return values of τ and their prior weights, which sum to 1.
-
-    With a² = 2s² and τ = a sinh u, dτ / √(a² + τ²) = du: equal steps of u have equal weights, but
-    for the factor that falls beyond `LARGEST`.
-    """
-    scale = math.sqrt(FLAT / float(np.mean(1 / variances)))
-    end = math.asinh(LAST * LARGEST / scale)
-    taus = scale * np.sinh(end * (np.arange(GRID) + 0.5) / GRID)
-    weights = 1 / (1 + (taus / LARGEST) ** 2)
-    return taus, weights / weights.sum()
-
-
 def predictive(estimates: Numbers, variances: Numbers) -> Predictive:
     """Return the distribution of a new domain's true figure, averaged over τ."""
-    estimates, variances = _checked(estimates, variances)
-    taus, weights = prior(variances)
-    log_likelihood, means, errors = _restricted(taus**2, estimates, variances)
-    weights = weights * np.exp(log_likelihood - log_likelihood.max())
-    return Predictive(weights / weights.sum(), means, taus**2 + errors, taus)
+    return confidence_mixture(*_checked(estimates, variances))
+
+
+def confidence_mixture(estimates: Numbers, variances: Numbers, grid: int = GRID) -> Predictive:
+    """Return the mixtures of estimates [..., k]: the first τ is 0, and the others are of steps.
+
+    The steps are equal in asinh(τ / s), s² the harmonic mean of the vᵢ: fine steps below the
+    sampling error and equal ratios above.  Q(τ) < Σ (yᵢ − ȳ)² / τ², which bounds the last τ.
+    """
+    freedom = estimates.shape[-1] - 1
+    scale = (1 / variances).mean(axis=-1, keepdims=True) ** -0.5
+    squares = estimates.var(axis=-1, keepdims=True) * (freedom + 1)
+    last = np.sqrt(squares / chdtri(freedom, 1 - BEYOND))
+    steps = np.arcsinh(last / scale) / grid
+    edges = scale * np.sinh(steps * np.arange(grid + 1))
+    below = chdtrc(freedom, profile(edges**2, estimates, variances).squares)  # H at the edges
+    weights = np.diff(below, prepend=0.0, axis=-1)
+    middle = scale * np.sinh(steps * (np.arange(grid) + 0.5))
+    taus = np.concatenate([np.zeros_like(scale), middle], axis=-1)
+    own = profile(taus**2, estimates, variances)
+    weights = weights / weights.sum(axis=-1, keepdims=True)
+    return Predictive(weights, own.means, taus**2 + own.errors, taus)
 
 
 def outlier_p_values(estimates: Numbers, variances: Numbers) -> Numbers:
@@ -205,18 +214,34 @@ def outlier_p_values(estimates: Numbers, variances: Numbers) -> Numbers:
     return np.array(found)
 
 
-def _restricted(
-    tau2: Numbers, estimates: Numbers, variances: Numbers
-) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the restricted log-likelihood, μ̂ and its variance for each τ².
+class Profile(NamedTuple):
+    """For each τ²: Q, μ̂ and the variance of μ̂."""
 
-    The log-likelihood is ½ Σ log wᵢ − ½ log Σ wᵢ − ½ Σ wᵢ (yᵢ − μ̂)², up to a constant.
+    squares: Numbers
+    means: Numbers
+    errors: Numbers
+
+
+def profile(tau2: Numbers, estimates: Numbers, variances: Numbers) -> Profile:
+    """Return the profile at values of τ² [..., g] for estimates [..., k].
+
+    With y measured from its plain mean, Q = Σ w y² − (Σ w y)² / Σ w loses no digits.
     """
-    weights = 1 / (tau2[:, None] + variances)
-    total = weights.sum(axis=1)
-    means = weights @ estimates / total
-    squares = (weights * (estimates - means[:, None]) ** 2).sum(axis=1)
-    return (np.log(weights).sum(axis=1) - np.log(total) - squares) / 2, means, 1 / total
+    middle = estimates.mean(axis=-1, keepdims=True)
+    y = estimates - middle
+    powers = np.stack([np.ones_like(y), y, y**2], axis=-1)
+    sums = (1 / (tau2[..., :, None] + variances[..., None, :])) @ powers
+    total, first, second = sums[..., 0], sums[..., 1], sums[..., 2]
+    squares = np.maximum(second - first**2 / total, 0.0)
+    return Profile(squares, middle + first / total, 1 / total)
+
+
+def log_likelihood(tau2: Numbers, estimates: Numbers, variances: Numbers) -> Numbers:
+    """Return the restricted log-likelihood, ½ (Σ log wᵢ − log Σ wᵢ − Q), up to a constant."""
+    own = profile(tau2, estimates, variances)
+    logs = np.log(tau2[..., :, None] + variances[..., None, :]).sum(axis=-1)
+    found: Numbers = (np.log(own.errors) - logs - own.squares) / 2
+    return found
 
 
 def _checked(estimates: Numbers, variances: Numbers) -> tuple[Numbers, Numbers]:

@@ -92,6 +92,11 @@ class TrainedModel:
     adaptation: Record | None = None
     update: Update | None = None
 
+    @property
+    def temperature(self) -> float:
+        """What the logits are divided by: from held-out samples of the training domains."""
+        return self.network.temperature
+
     def predict(
         self,
         inputs: Inputs,
@@ -206,6 +211,8 @@ class TrainedModel:
             "columns": dict(self.columns),
             **({} if self.adaptation is None else {"adaptation": self.adaptation.to_json()}),
             **({} if self.update is None else {"update": self.update.to_json()}),
+            # Absent in models that need none, and in those of versions that had none.
+            **({} if self.temperature == 1 else {"temperature": self.temperature}),
         }
 
     def to_bytes(self) -> bytes:
@@ -253,7 +260,8 @@ class TrainedModel:
             if config.frozen:
                 extractor = extractor_model(config.frozen["backbone"], RANDOM)
                 stem = build_extractor(extractor, form.input_shape)
-            network = Predictor(build_algorithm(built, task), stem).to(built.device)
+            temperature = float(described.get("temperature", 1.0))
+            network = Predictor(build_algorithm(built, task), stem, temperature).to(built.device)
             network.load(under("network.", tensors))
             return cls(
                 config,
@@ -310,17 +318,22 @@ class TrainedModel:
 
 
 def stored_classes(folder: Path) -> tuple[str, ...]:
-    """Return the classes of the model in the folder of a run; the weights are not read."""
+    """Return the classes of the model in the folder of a run."""
+    return tuple(stored_header(folder)["classes"])
+
+
+def stored_header(folder: Path) -> dict[str, Any]:
+    """Return the header of the model in the folder of a run; the weights are not read."""
     file = folder / MODEL
     if not file.is_file():
         raise DataError(_why_missing(folder))
     try:
         with safetensors.safe_open(file, framework="pt") as stored:
-            described = json.loads(stored.metadata()[HEADER])
+            described: dict[str, Any] = json.loads(stored.metadata()[HEADER])
         check_header(described)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{file} is not a valid model file ({error}); train again") from error
-    return tuple(described["classes"])
+    return described
 
 
 def _header(data: bytes) -> dict[str, Any]:

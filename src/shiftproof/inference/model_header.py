@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -86,9 +87,10 @@ def check_header(described: Mapping[str, Any]) -> None:
             "columns": Mapping[str, str],
             "adaptation": _ADAPTATION,
             "update": _UPDATE,
+            "temperature": float,
         },
         "the header",
-        optional=("adaptation", "update"),
+        optional=("adaptation", "update", "temperature"),
     )
     conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
     _check_form(described["form"])
@@ -97,6 +99,7 @@ def check_header(described: Mapping[str, Any]) -> None:
     _require(len(set(classes)) == len(classes), "a class occurs twice")
     _require(len(classes) == task["num_classes"] > 0, "classes and task.num_classes differ")
     _require(task["num_domains"] > 0, "task.num_domains must be positive")
+    _require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
     if "adaptation" in described:
         own = len(described["adaptation"]["shares"])
         _require(own == len(classes), "adaptation and classes differ")

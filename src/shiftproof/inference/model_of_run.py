@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +20,7 @@ from shiftproof.inference.adaptation.when import record_of
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.predictor import Predictor
 from shiftproof.inference.representation import seen_by
+from shiftproof.inference.temperature import held_out_temperature
 from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.training.config import RunConfig
@@ -55,12 +58,15 @@ def trained_model(
     network.load(weights)
     held_out = HeldOut.from_state(state["algorithm"]["modules"])
     splits = config.training_splits(dataset)
-    typicality = None
-    if not config.private:
-        typicality = _typicality(network, dataset, splits, form, config.device, progress)
+    parts = ("out",) if config.private else Split._fields
+    domains = _Domains(network, dataset, splits, parts, form, config.device, progress)
+    typicality = None if config.private else domains.typicality()
+    # Learners that are fitted at once are calibrated on whole domains that were held out.
+    temperature = 1.0 if network.algorithm.exact else domains.temperature()
+    stem = None
     if isinstance(dataset, FrozenFeatures):
-        form = dataset.source
-        network = Predictor(network.algorithm, dataset.network().to(config.device))
+        form, stem = dataset.source, dataset.network().to(config.device)
+    network = Predictor(network.algorithm, stem, temperature)
     model = TrainedModel(
         config,
         task,
@@ -76,42 +82,69 @@ def trained_model(
     return model.without_training_data() if config.private else model
 
 
-def _typicality(
-    network: Predictor,
-    dataset: DomainDataset,
-    splits: Mapping[str, Split],
-    form: InputForm,
-    device: str,
-    progress: Progress,
-) -> Typicality:
-    """Describe the training domains by some of the samples of each."""
-    domains = [domain for domain in dataset.domains if domain.name in splits]
-    # They are in random order, so the first are a random sample.
-    parts = {
-        part: {d.name: getattr(splits[d.name], part)[:MOST_SAMPLES] for d in domains}
-        for part in Split._fields
-    }
-    total = sum(len(index) for part in parts.values() for index in part.values())
-    done = 0
+class _Seen(NamedTuple):
+    """What a network says of samples: representations, logits and labels, on the CPU."""
 
-    def seen(part: str) -> dict[str, Tensor]:
-        nonlocal done
+    representation: Tensor
+    logits: Tensor
+    labels: Tensor
+
+
+class _Domains:
+    """Some samples of each training domain, read once, as the network sees them."""
+
+    def __init__(
+        self,
+        network: Predictor,
+        dataset: DomainDataset,
+        splits: Mapping[str, Split],
+        parts: Sequence[str],
+        form: InputForm,
+        device: str,
+        progress: Progress,
+    ) -> None:
+        self._network, self._form, self._device = network, form, device
+        self._progress, self._done = progress, 0
+        self._domains = [domain for domain in dataset.domains if domain.name in splits]
+        # They are in random order, so the first are a random sample.
+        self._rows = {
+            part: {d.name: getattr(splits[d.name], part)[:MOST_SAMPLES] for d in self._domains}
+            for part in parts
+        }
+
+    def typicality(self) -> Typicality:
+        """Describe the training domains."""
+        trained_on = {name: own.representation for name, own in self._seen("in_").items()}
+        held_out = {name: own.representation for name, own in self._held_out.items()}
+        # Without held-out samples, training samples are used, which look slightly more typical.
+        return Typicality.fit(trained_on, held_out or trained_on)
+
+    def temperature(self) -> float:
+        """Return the temperature with the least log loss on the held-out samples."""
+        return held_out_temperature(
+            {name: (own.logits, own.labels) for name, own in self._held_out.items()}
+        )
+
+    @cached_property
+    def _held_out(self) -> dict[str, _Seen]:
+        return self._seen("out")
+
+    def _seen(self, part: str) -> dict[str, _Seen]:
+        total = sum(len(index) for rows in self._rows.values() for index in rows.values())
         found = {}
-        for domain in domains:
-            subset = EvaluationSet(domain.name, domain, parts[part][domain.name])
+        for domain in self._domains:
+            subset = EvaluationSet(domain.name, domain, self._rows[part][domain.name])
             batches = []
-            for x, _ in read_in_order(subset, reading_threads(None)):
-                batches.append(
-                    form.features(x).float()
-                    if isinstance(form, TableForm)
-                    else seen_by(network, x.to(device), form)[0]
-                )
-                done += len(x)
-                progress("describing the training domains", done, total)
+            for x, labels in read_in_order(subset, reading_threads(None)):
+                batches.append(_Seen(*self._answers(x, part), labels.cpu()))
+                self._done += len(x)
+                self._progress("describing the training domains", self._done, total)
             if batches:
-                found[domain.name] = torch.cat(batches)
+                found[domain.name] = _Seen(*map(torch.cat, zip(*batches, strict=True)))
         return found
 
-    trained_on = seen("in_")
-    # Without held-out samples, training samples are used, which look slightly more typical.
-    return Typicality.fit(trained_on, seen("out") or trained_on)
+    def _answers(self, x: Tensor, part: str) -> tuple[Tensor, Tensor]:
+        """Return representations and logits; no logits where nothing asks for them."""
+        if isinstance(self._form, TableForm) and (part == "in_" or self._network.algorithm.exact):
+            return self._form.features(x).float().cpu(), torch.empty(len(x), 0)
+        return seen_by(self._network, x.to(self._device), self._form)

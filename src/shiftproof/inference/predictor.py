@@ -14,19 +14,24 @@ from shiftproof.learners.algorithms import Algorithm
 class Predictor(nn.Module):
     """From inputs [n, …] to logits [n, c], in eval mode.
 
-    `stem` is the frozen network that computed the features for training, if there is one.
+    `stem` is the frozen network that computed the features for training, if there is one.  The
+    logits are divided by the `temperature`.
     """
 
-    def __init__(self, algorithm: Algorithm, stem: nn.Module | None = None) -> None:
+    def __init__(
+        self, algorithm: Algorithm, stem: nn.Module | None = None, temperature: float = 1.0
+    ) -> None:
         super().__init__()
         self.algorithm = algorithm
         self.stem = stem
+        self.temperature = temperature
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits of inputs, uint8 or floating point."""
         x = as_numbers(x)
-        return self.algorithm.predict(x if self.stem is None else self.stem(x))
+        logits = self.algorithm.predict(x if self.stem is None else self.stem(x))
+        return logits if self.temperature == 1 else logits / self.temperature
 
     def represented(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the input of the head, [n, k], and the logits."""

@@ -35,7 +35,7 @@ def standardized_inputs(
         return network, inputs
     if isinstance(form, TableForm):
         return network, form.within_sites(torch.as_tensor(inputs), sites)
-    rest = Predictor(network.algorithm)
+    rest = Predictor(network.algorithm, temperature=network.temperature)
     x = _features(network, inputs, device, workers)
     categorical = np.zeros(x.shape[1], dtype=bool)
     if standardize == AUTO:

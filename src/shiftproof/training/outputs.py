@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError
+from shiftproof.models.risk import class_probabilities
 from shiftproof.training.checkpoint import load_state, save_state
 
 HELD_OUT = "held_out.safetensors"
@@ -31,7 +32,7 @@ class Outputs(NamedTuple):
 def outputs_of(logits: Tensor, labels: Tensor, rows: np.ndarray) -> Outputs:
     """Return outputs in the order of the rows."""
     order = np.argsort(rows, kind="stable")
-    probabilities = logits.double().softmax(dim=1).numpy()
+    probabilities = class_probabilities(logits.double()).numpy()
     return Outputs(probabilities[order], labels.numpy()[order], rows[order])
 
 
