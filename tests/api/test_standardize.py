@@ -250,3 +250,19 @@ def test_features_of_a_frozen_network_are_standardized(tmp_path):
         assert found.typicality.isfinite().all()
     with pytest.raises(InvalidValue, match="images; `freeze`"):
         shiftproof.train(tmp_path / "photos", "erm", standardize="domain", out=tmp_path / "no")
+
+
+def test_a_standardized_network_answers_with_its_temperature(tmp_path):
+    """As in the held-out run, whose stored probabilities are at least 1e-7 before tempering."""
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 2
+    x = (rng.normal(size=(240, 3)) + y[:, None]).astype(np.float32)
+    x *= np.repeat([1.0, 2.0, 5.0], 80)[:, None].astype(np.float32)
+    run = shiftproof.train(
+        (x, y, np.repeat(["a", "b", "c"], 80)), "erm", test_domains="c", steps=60,
+        hparams={"lr": 0.01}, standardize="domain", out=tmp_path, device="cpu",
+    )  # fmt: skip
+    model = TrainedModel.load(tmp_path)
+    assert model.temperature != 1
+    found = model.predict(torch.from_numpy(x[160:])).probabilities
+    np.testing.assert_allclose(found, run.outputs["c"].probabilities, atol=5e-3)
