@@ -1,8 +1,9 @@
 """`python -m benchmarks.diagnosis FIRST COUNT`: diagnoses of families whose shifts are known.
 
 Families with the seeds FIRST … FIRST + COUNT − 1 (see `families`) are drawn, diagnosed as a user
-would, and compared with the truth.  Each record is appended to a file, so that an interrupted run
-continues; the page is written from the records.
+would, and compared with the truth; so are those of `reported`, and frozen features of PACS, if
+`--data` has its images.  Each record is appended to a file, so that an interrupted run continues;
+the page is written from the records.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import argparse
 import json
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,19 +21,18 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 import shiftproof
+from benchmarks.clustered_families import Clustered, clustered
+from benchmarks.diagnosis_page import AMOUNTS, line_of, page, true_kinds
 from benchmarks.families import Family, family
 from benchmarks.reported import REPORTED
+from shiftproof.information import Shift
 from shiftproof.shift.advise import advise
 from shiftproof.shift.diagnose import diagnose
-from shiftproof.shift.interpretation import WORTH, kinds_of
+from shiftproof.shift.interpretation import kinds_of, summary
 from shiftproof.shift.samples import collect, every_sample
 
-AMOUNTS = {
-    "covariate": "domain_entropy",
-    "label": "label_entropy",
-    "concept": "uncertainty",
-    "within_label": "domain_entropy",
-}
+# The images and the network that the frozen features are of, in the folder `--data`.
+IMAGES, NETWORK = "pacs-sample", "tf_efficientnet_lite0"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,20 +40,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.diagnosis", description=__doc__)
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
+    parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--out", type=Path, default=Path("results/diagnosis.jsonl"))
     asked = parser.parse_args(arguments)
     lines = asked.out.read_text().splitlines() if asked.out.exists() else []
     records = [json.loads(line) for line in lines]
     known = {record["made_by"] for record in records}
-    wanted: dict[str, Callable[[], Family]] = {f.__name__: f for f in REPORTED}
-    wanted |= {
-        f"family {seed}": partial(family, seed)
+    makers: dict[str, Callable[[], Family | Clustered]] = {f.__name__: f for f in REPORTED}
+    makers |= {
+        f"{make.__name__} {seed}": partial(make, seed)
+        for make in (family, clustered)
         for seed in range(asked.first, asked.first + asked.count)
     }
-    for made_by, make in wanted.items():
+    wanted: dict[str, Callable[[], dict[str, Any]]] = {
+        made_by: partial(record_of, make) for made_by, make in makers.items()
+    }
+    if (asked.data / IMAGES).is_dir():
+        wanted[IMAGES] = partial(record_of_images, asked.data)
+    elif IMAGES not in known:
+        print(f"{IMAGES}: skipped, not in {asked.data}", file=sys.stderr)
+    for made_by, record in wanted.items():
         if made_by in known:
             continue
-        records.append({"made_by": made_by, **record_of(make())})
+        records.append({"made_by": made_by, **record()})
         with open(asked.out, "a") as file:
             file.write(json.dumps(records[-1]) + "\n")
         print(line_of(records[-1]), file=sys.stderr, flush=True)
@@ -65,11 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def frame_of(x: np.ndarray, y: np.ndarray, d: np.ndarray) -> pd.DataFrame:
     """Return the samples as a table with the columns `label` and `domain`."""
     table = pd.DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
-    return table.assign(label=np.array(["no", "yes"])[y], domain=[f"site {i}" for i in d])
+    return table.assign(label=[f"class {i}" for i in y], domain=[f"site {i}" for i in d])
 
 
-def record_of(one: Family) -> dict[str, Any]:
+def record_of(make: Callable[[], Family | Clustered]) -> dict[str, Any]:
     """Diagnose one family; return what was said beside the truth."""
+    one = make()
     true = one.truth()
     x, y, d = one.draw(one.rows, 0)
     began, worked = time.perf_counter(), time.process_time()
@@ -89,121 +98,48 @@ def record_of(one: Family) -> dict[str, Any]:
         "domains": one.domains,
         "tails": one.tails,
         "rule": one.rule,
+        "classes": len(found.classes),
         "gaps": one.missing is not None,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "truth": {name: round(value, 5) for name, value in true.items()},
         "said": list(kinds_of(advice.findings)),
         "true": list(true_kinds(true)),
         "states": {each.shift: each.state for each in advice.findings},
-        "estimates": {
-            name: [round(v, 5) for v in (estimate.value, *estimate.interval)]
-            for name in AMOUNTS
-            for estimate in [getattr(found.shift, name)]
-        },
+        "estimates": _estimates(found.shift),
         "advice": (advice.beside or advice.choice).algorithm,
     }
 
 
-def true_kinds(true: dict[str, float]) -> tuple[str, ...]:
-    """Return the kinds of shift that are worth minding by the true amounts."""
-    there = {name for name, of in AMOUNTS.items() if true[name] >= WORTH * true[of]}
-    if "label" in there and "within_label" not in there:
-        return ("label",)
-    return tuple(kind for kind in ("covariate", "label", "concept") if kind in there)
+def record_of_images(data: Path) -> dict[str, Any]:
+    """Diagnose frozen features of PACS; return what was said, there is no truth."""
+    began, worked = time.perf_counter(), time.process_time()
+    found = shiftproof.diagnose(
+        data / IMAGES, backbone=NETWORK, weights=data / "weights" / f"{NETWORK}.safetensors",
+        device="cpu",
+    )  # fmt: skip
+    seconds = {"wall": time.perf_counter() - began, "cpu": time.process_time() - worked}
+    return {
+        "name": IMAGES,
+        "kind": "data",
+        "rows": sum(found.measured.sizes),
+        "columns": len(found.measured.features),
+        "domains": len(found.measured.domains),
+        "seconds": {name: round(value, 1) for name, value in seconds.items()},
+        "said": list(kinds_of(found.advice.findings)),
+        "states": {each.shift: each.state for each in found.advice.findings},
+        "words": {each.shift: summary(each) for each in found.advice.findings},
+        "estimates": _estimates(found.shifts),
+        "advice": found.advice.choice.algorithm,
+        "first_remark": found.advice.remarks[0],
+    }
 
 
-def right(record: dict[str, Any]) -> bool:
-    """Return whether the kinds were named right.
-
-    A true amount within a factor of two of the limit may be named or not.
-    """
-    said, true = set(record["said"]), set(record["true"])
-    shares = {name: record["truth"][name] / record["truth"][of] for name, of in AMOUNTS.items()}
-    near = {name for name, share in shares.items() if WORTH / 2 <= share <= 2 * WORTH}
-    return not (said ^ true) - near
-
-
-def false_alarm(record: dict[str, Any]) -> bool:
-    """Return whether concept shift was named where there is none."""
-    return "concept" in record["said"] and record["truth"]["concept"] < 1e-9
-
-
-def too_high(record: dict[str, Any]) -> list[str]:
-    """Return the amounts whose lower end is above the truth."""
-    return [n for n in AMOUNTS if record["estimates"][n][1] > record["truth"][n] + 1e-4]
-
-
-def line_of(record: dict[str, Any]) -> str:
-    """Return a record in one line."""
-    marks = ["right" if right(record) else "WRONG"]
-    marks += ["FALSE ALARM"] * false_alarm(record) + [f"above: {n}" for n in too_high(record)]
-    true = "+".join(record["true"]) or "none"
-    said = "+".join(record["said"]) or "none"
-    return f"{record['name']}: {true} | {said} | {', '.join(marks)} {record['seconds']}"
-
-
-def page(records: Sequence[dict[str, Any]]) -> str:
-    """Return the page of results."""
-    reported = [r for r in records if r["kind"] == "reported"]
-    families = [r for r in records if r["kind"] != "reported"]
-    no_concept = [r for r in families if r["truth"]["concept"] < 1e-9]
-    bounds = [(r, n) for r in families for n in AMOUNTS]
-    above = sum(len(too_high(r)) for r in families)
-    alarms = sum(map(false_alarm, no_concept))
-    lines = [
-        "# Diagnoses of families whose shifts are known",
-        "",
-        "By `python -m benchmarks.diagnosis` (families and truth: `benchmarks/families.py`;"
-        " records: `diagnosis.jsonl`). The families vary the kind of shift, 2–50 columns,"
-        " 300–10,000 rows, 2–8 domains, tails and missing cells. True amounts come from the true"
-        " densities."
-        f" A shift is worth minding from {WORTH:.0%} of what there could be; a true amount within a"
-        " factor of two of that may be named or not. Report seeds that were not looked at"
-        " while the method was changed.",
-        "",
-        "| what | result |",
-        "|---|---|",
-        f"| families | {len(families)} |",
-        f"| kinds of shift named right | {sum(map(right, families))} of {len(families)} |",
-        f"| false alarms of concept shift | {alarms} of {len(no_concept)} families without any |",
-        f"| lower ends below the truth | {len(bounds) - above} of {len(bounds)} |",
-        "",
-        *_rows("Families that were read wrong before", reported),
-        *_rows("All families", families),
-        "## By kind",
-        "",
-        "| kind | right |",
-        "|---|---|",
-    ]
-    good, every = (
-        Counter(r["kind"] for r in families if right(r)),
-        Counter(r["kind"] for r in families),
-    )
-    lines += [f"| {kind} | {good[kind]} of {count} |" for kind, count in every.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _rows(title: str, records: Sequence[dict[str, Any]]) -> list[str]:
-    lines = [
-        f"## {title}",
-        "",
-        "| family | rows × columns, domains | truth | said | covariate: true, estimate (95%) |"
-        " concept: true, estimate (95%) | CPU s | |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for r in records:
-        cells = []
-        for name in ("covariate", "concept"):
-            value, low, high = r["estimates"][name]
-            cells.append(f"{r['truth'][name]:.3f}, {value:.3f} ({low:.3f}–{high:.3f})")
-        mark = "" if right(r) else "wrong"
-        lines.append(
-            f"| {r['name']}, {r['tails']}, {r['rule']} | {r['rows']} × {r['columns']},"
-            f" {r['domains']} | {', '.join(r['true']) or 'none'} |"
-            f" {', '.join(r['said']) or 'none'} | {' | '.join(cells)} | {r['seconds']['cpu']} |"
-            f" {mark} |"
-        )
-    return [*lines, ""]
+def _estimates(shift: Shift) -> dict[str, list[float]]:
+    return {
+        name: [round(v, 5) for v in (estimate.value, *estimate.interval)]
+        for name in AMOUNTS
+        for estimate in [getattr(shift, name)]
+    }
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 from scipy.linalg import expm  # type: ignore[import-untyped]
-from scipy.special import log_expit, logsumexp  # type: ignore[import-untyped]
+from scipy.special import entr, log_expit, logsumexp  # type: ignore[import-untyped]
 
 Array = np.ndarray
 KINDS = (
@@ -41,6 +41,16 @@ SHAPES = (stats.norm(), stats.laplace(scale=np.sqrt(0.5)), stats.uniform(-np.sqr
 RULES = ("linear", "radial", "product", "wave")
 TRUTH = 20_000
 TRIAL = 3_000
+
+
+class HasTruth(Protocol):
+    """A family whose true amounts can be simulated with n samples."""
+
+    def truth(self, n: int) -> dict[str, float]:
+        """Return the true amounts."""
+
+
+Known = TypeVar("Known", bound=HasTruth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,36 +153,38 @@ class Family:
         """Return the amounts with equally likely domains, H(Y|X) and H(D), by simulation."""
         rng = np.random.default_rng([self.seed, 12345])
         x, y, d = self._drawn(np.full(self.domains, n // self.domains), rng)
-        own = np.arange(len(d))
-        both = self.log_both(x)
-        inputs = logsumexp(both, axis=2)
-        count = np.log(self.domains)
-        log_mixed = logsumexp(inputs, axis=1) - count
-        covariate = inputs[own, d] - log_mixed
-        log_label = logsumexp(both, axis=1) - count - log_mixed[:, None]
-        concept = both[own, d, y] - inputs[own, d] - log_label[own, y]
-        posterior = np.exp(log_label)
-        shares = np.array([y[d == k].mean() for k in range(self.domains)])
-        if self.shares is not None:
-            shares = self.shares
-        rule_free = np.allclose(shares, shares[0], atol=0.03) and self.kind in ("none",)
-        label = 0.0 if rule_free else _binary(shares.mean()) - np.mean([_binary(s) for s in shares])
-        found = {
-            "covariate": float(max(covariate.mean(), 0)),
-            "label": float(max(label, 0)),
-            "concept": float(max(concept.mean(), 0)),
-            "uncertainty": float(-(posterior * log_label).sum(axis=1).mean()),
-            "label_entropy": float(_binary(shares.mean())),
-            "domain_entropy": float(count),
-        }
-        found["joint"] = found["covariate"] + found["concept"]
-        found["within_label"] = max(found["joint"] - found["label"], 0.0)
-        return found
+        ones = self.shares
+        if ones is None:
+            ones = np.array([y[d == k].mean() for k in range(self.domains)])
+        shares = np.stack([1 - ones, ones], axis=1)
+        return amounts(self.log_both(x), y, d, shares, alike=self.kind == "none")
 
 
-def _binary(p: float) -> float:
-    p = min(max(float(p), 1e-12), 1 - 1e-12)
-    return float(-p * np.log(p) - (1 - p) * np.log(1 - p))
+def amounts(both: Array, y: Array, d: Array, shares: Array, *, alike: bool) -> dict[str, float]:
+    """Return the true amounts, H(Y), H(Y|X) and H(D), with equally likely domains.
+
+    both [n, domains, classes] is log p(x, y | d) of samples with labels y [n] and domains d [n];
+    `shares` [domains, classes] are those of the labels, the same in all domains if `alike`.
+    """
+    own, count = np.arange(len(d)), np.log(both.shape[1])
+    inputs = logsumexp(both, axis=2)
+    log_mixed = logsumexp(inputs, axis=1) - count
+    covariate = inputs[own, d] - log_mixed
+    log_label = logsumexp(both, axis=1) - count - log_mixed[:, None]
+    concept = both[own, d, y] - inputs[own, d] - log_label[own, y]
+    label_entropy = entr(shares.mean(axis=0)).sum()
+    label = 0.0 if alike else label_entropy - entr(shares).sum(axis=1).mean()
+    found = {
+        "covariate": float(max(covariate.mean(), 0)),
+        "label": float(max(label, 0)),
+        "concept": float(max(concept.mean(), 0)),
+        "uncertainty": float(-(np.exp(log_label) * log_label).sum(axis=1).mean()),
+        "label_entropy": float(label_entropy),
+        "domain_entropy": float(count),
+    }
+    found["joint"] = found["covariate"] + found["concept"]
+    found["within_label"] = max(found["joint"] - found["label"], 0.0)
+    return found
 
 
 def family(seed: int) -> Family:
@@ -212,8 +224,8 @@ def family(seed: int) -> Family:
 
 
 def reaching(
-    amount: str, of: str, target: float, at: Callable[[float], Family], most: float
-) -> Family:
+    amount: str, of: str, target: float, at: Callable[[float], Known], most: float
+) -> Known:
     """Return `at(t)` whose true amount is about the share `target` of `of`, by bisection."""
     low, high = 0.0, most
     for _ in range(18):

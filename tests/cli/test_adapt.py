@@ -157,3 +157,33 @@ def test_values_outside_the_range_of_training_are_named(folder: Path) -> None:
     found = library.compare_sites(folder / "run", table)
     assert found.new_values == {"pressure": 1.0}
     assert next(iter(found.shifts)) == "pressure"
+
+
+def test_standardize_goes_from_train_to_evaluate(folder: Path, shiftproof: Any) -> None:
+    table, run, new = folder / "sites.csv", folder / "standardized", folder / "labelled.csv"
+    patients(SITES, 0, rows=60).to_csv(table, index=False)
+    given = ("--label", "ill", "--domain", "hospital", "--algorithm", "linear", "--device", "cpu")
+    code, out, _ = shiftproof(
+        "train", table, *given, "--standardize", "domain", "--test-domain", "west", "--out", run
+    )
+    assert code == 0
+    assert "linear, standardized by domain on sites" in out
+    assert "adaptation: the rows of the test domain are used" in " ".join(out.split())
+    code, out, _ = shiftproof("evaluate", run, new, "--json")
+    assert json.loads(out)["adaptation"] == "standardized by domain"
+    code, _, err = shiftproof("predict", run, new, "--out", folder / "standardized.csv")
+    assert code == 0
+    assert "adaptation: rows are standardized by domain, by those given here" in err
+    # One line for what is wrong, in the words of the command.
+    for how, said in (("auto", "--standardize auto is for best"), ("domian", "'domain'")):
+        code, _, err = shiftproof("train", table, *given, "--standardize", how)
+        assert code == 2
+        assert said in err
+        assert err.count("\n") == 1
+    pd.read_csv(new).head(5).to_csv(folder / "few.csv", index=False)
+    code, _, err = shiftproof("predict", run, folder / "few.csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "fifth: 5 rows" in err
+    code, _, err = shiftproof("export", run, "--to", "torchscript", "--out", folder / "graph.pt")
+    assert code == 2
+    assert "needs all rows of a site" in err

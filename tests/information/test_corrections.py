@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.special import log_softmax
 from scipy.stats import norm
 
 from shiftproof.information import Counts, CrossFitted, estimator_for
-from shiftproof.information.classifiers import _concept, mixture
+from shiftproof.information.classifiers import _concept, _covariate, mixture
 from shiftproof.information.contingency import information
-from shiftproof.information.sample import checked, stratified_mean
+from shiftproof.information.sample import LogRatio, checked, stratified_mean
 from shiftproof.information.stacking import Posterior
 
 Z = norm.ppf(0.975)
@@ -66,6 +67,36 @@ def test_what_may_be_unseen_falls_with_the_number_of_samples(size):
     estimate = Counts(seed=0).covariate(x, d)
     assert estimate.value == 0
     assert estimate.interval == (0, pytest.approx(2 * Z**2 / (2 * size)))
+
+
+def test_the_covariate_shift_is_corrected_for_the_classifier_of_the_domain():
+    rng = np.random.default_rng(2)
+    n, folds = 40, 4
+    sample = checked(rng.normal(size=(n, 2)), None, np.arange(n) % 2, True)
+    fitted = log_softmax(rng.normal(size=(n, 1, 2)), axis=-1)
+    refitted = log_softmax(rng.normal(size=(folds - 1, n, 1, 2)), axis=-1)
+    divergence = (np.exp(fitted) * (fitted - refitted)).sum(axis=-1).mean()
+    found = _covariate(sample, Posterior(fitted, refitted))
+    assert found.correction == pytest.approx((folds - 2) * divergence)
+
+
+def test_what_may_be_unseen_beside_a_small_estimate():
+    """Shares of 50% and 62%: the largest u with u − value = z √(2u/n)."""
+    x = np.concatenate([np.arange(100) < 50, np.arange(100) < 62]).astype(float)
+    estimate = Counts(seed=0).covariate(x, np.repeat([0, 1], 100))
+    assert estimate.value > 0
+    largest = brentq(lambda u: u - estimate.value - Z * np.sqrt(2 * u / 200), estimate.value, 1)
+    assert estimate.interval == (0, pytest.approx(largest))
+
+
+def test_the_interval_has_room_for_the_correction():
+    class Corrected(Counts):
+        def covariate_part(self, sample):
+            return LogRatio(np.full(len(sample.d), 0.3), 0.1)
+
+    estimate = Corrected(seed=0).covariate(np.tile([0.0, 1.0], 40), np.repeat([0, 1], 40))
+    assert estimate.value == pytest.approx(0.4)
+    assert estimate.interval == pytest.approx((0.4 - 0.1 * Z, 0.4 + 0.1 * Z))
 
 
 def test_few_distinct_rows_are_counted_and_many_are_not():

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from shiftproof.api.load import Data
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.data.within_domain import ADAPTATION
 from shiftproof.inference.estimates import LEVEL
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected
-from shiftproof.inference.model import stored_classes
+from shiftproof.inference.model import TrainedModel, stored_classes
+from shiftproof.training.load_run import read_run
 from shiftproof.training.outputs import HELD_OUT, Outputs, load_outputs
 
 if TYPE_CHECKING:
@@ -51,7 +53,8 @@ def expect(
     if (isinstance(data, LeaveOneOut) or outputs) and (algorithm is not None or training):
         raise InvalidValue("`data` has finished runs, which take no `algorithm` and no settings")
     if outputs:
-        return Expected(outputs, shown, level, at_least, classes_in(data))
+        folder = Path(str(data)).expanduser()
+        return Expected(outputs, shown, level, at_least, classes_in(data), adaptation_in(folder))
     each = (
         data
         if isinstance(data, LeaveOneOut)
@@ -59,7 +62,7 @@ def expect(
     )
     if each.status != "finished":
         raise DataError(f"not all runs have finished: they {each.status}; call again to resume")
-    return Expected(each.outputs, shown, level, at_least, each.classes)
+    return Expected(each.outputs, shown, level, at_least, each.classes, each.adaptation)
 
 
 def runs_in(data: Data) -> dict[str, Outputs]:
@@ -87,6 +90,27 @@ def classes_in(data: Data) -> tuple[str, ...]:
         first, second, *_ = found.values()
         raise DataError(f"{first} and {second} have different classes; give the runs of one task")
     return next(iter(found))
+
+
+def adaptation_in(folder: Path) -> str:
+    """Return how the runs in a folder adapt to the held-out domain, in words."""
+    found = {read_run(path.parent).standardize: path.parent for path in _files(folder)}
+    if len(found) > 1:
+        first, second, *_ = found.values()
+        raise DataError(
+            f"{first} and {second} differ in `standardize`; adaptation is not mixed with"
+            " generalization"
+        )
+    return ADAPTATION[next(iter(found))]
+
+
+def check_adaptation(folder: Path, model: TrainedModel) -> None:
+    """Require that held-out runs adapt to a new domain in the same way as a model."""
+    if (said := adaptation_in(folder)) != model.standardized:
+        raise DataError(
+            f"the runs in {folder} are {said or 'not standardized'}, and the model is"
+            f" {model.standardized or 'not'}; give runs with the same `standardize`"
+        )
 
 
 def _files(folder: Path) -> list[Path]:

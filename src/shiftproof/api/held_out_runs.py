@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shiftproof.data.within_domain import ADAPTATION, NONE
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected
 from shiftproof.inference.model import MODEL, stored_classes
 from shiftproof.learners.weighting import LOG_LOSS
@@ -37,7 +38,9 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
         shown = metric or (DEFAULT_METRIC if optimised == LOG_LOSS else str(optimised))
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
         classes = _classes(seeds[seed])
-        found.append(HeldOut(title, Expected(outputs, shown, classes=classes), seed, len(seeds)))
+        adaptation = ADAPTATION[str(seeds[seed][0].origin.config.get("standardize", NONE))]
+        expected = Expected(outputs, shown, classes=classes, adaptation=adaptation)
+        found.append(HeldOut(title, expected, seed, len(seeds)))
     return found
 
 

@@ -16,6 +16,7 @@ from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError
 from shiftproof.data import DomainDataset
+from shiftproof.data.within_domain import checked_standardize
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
@@ -61,9 +62,11 @@ class Study:
             else f"In all {len(scores)} held out in turn it is at least what always giving the"
             " commonest class gets."
         )
+        adapted = self.held_out.adaptation
+        how = f" (adaptation: {adapted})" if adapted else ""
         return (
-            f"At the next {self.domain_column} expect {found.mean:.0%} right, and with probability"
-            f" {found.level:.0%} between {low:.0%} and {high:.0%}. {beside}"
+            f"At the next {self.domain_column}{how} expect {found.mean:.0%} right, and with"
+            f" probability {found.level:.0%} between {low:.0%} and {high:.0%}. {beside}"
         )
 
 
@@ -79,6 +82,7 @@ def study(
     backbone: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     freeze: bool = False,
+    standardize: str = "none",
     device: str = "auto",
     workers: int | None = None,
     observer: Observer | None = None,
@@ -100,12 +104,14 @@ def study(
         backbone: as in `train`.
         weights: as in `train`.
         freeze: compute the features of all images with the backbone once, and train on them.
+        standardize: as in `train`; the diagnosis is of the data as it is.
         device: auto, cpu, cuda or mps.
         workers: threads that read images ahead; by default one a core, at most eight.
         observer: told of progress, evaluations and notes; see `Observer`.
     """
     observer = observer or Observer()
     folder = folder_of(out)
+    checked_standardize(standardize)
     dataset, hparams, backbone = prepare(
         data,
         observer,
@@ -140,6 +146,7 @@ def study(
         "steps": steps,
         "seed": seed,
         "backbone": backbone,
+        "standardize": standardize,
         "device": device,
         "workers": workers,
         "observer": observer,

@@ -14,6 +14,7 @@ from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data import DomainDataset
+from shiftproof.data.within_domain import ADAPTATION, NONE, within_domains
 from shiftproof.inference.model import MODEL, TrainedModel
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.learners.scores import checked_metric, mean_scores, scores
@@ -84,6 +85,7 @@ class TrainedRun(RunResult):
             "metrics": mean_scores(list(self.scores.values())),
             "timings": dict(self.timings),
             "final": self.metrics or None,
+            **adaptation_entry(self.config),
         }
 
     def __repr__(self) -> str:
@@ -113,6 +115,7 @@ def train(
     average: str = "none",
     augment_validation: bool = False,
     private: bool = False,
+    standardize: str = "none",
     workers: int | None = None,
     checkpoint_seconds: float = 5.0,
     tensorboard: bool = False,
@@ -157,6 +160,11 @@ def train(
         augment_validation: evaluate the training domains on random views, as DomainBed does.
         private: keep all that tells of single training samples, and all that predictions do not
             need, out of the model's file; it then cannot mark inputs unlike the training data.
+        standardize: `domain` centres and scales the numbers of each domain by its own mean and
+            standard deviation, and those of a new site by its own rows when the model predicts;
+            `whiten` takes away the correlations of features too.  `auto`, for `best`, lets held-out
+            domains judge models with and without.  Results then are of adaptation: they use the
+            rows of the new site, without labels.
         workers: threads that read images ahead; by default one a core, at most eight.
         checkpoint_seconds: shortest time between checkpoints.
         tensorboard: write the records for TensorBoard, into the folder.
@@ -181,6 +189,7 @@ def train(
     )
     if algorithm is None:
         algorithm = default_algorithm(images=len(dataset.input_shape) > 1)
+    dataset = within_domains(dataset, standardize)
     config = configure(
         dataset,
         algorithm,
@@ -213,6 +222,12 @@ def train(
     if result.status == "finished" and not (folder / MODEL).exists():
         trained_model(config, dataset, folder, observer.progress).save(folder)
     return TrainedRun(**vars(result), config=config)
+
+
+def adaptation_entry(config: RunConfig) -> dict[str, str]:
+    """Return what JSON says of how a run adapts to a new site; nothing if it does not."""
+    said = ADAPTATION[config.standardize]
+    return {"adaptation": said} if said else {}
 
 
 def prepare(
@@ -309,4 +324,5 @@ def _name(config: RunConfig) -> str:
     """Return what the folder of a run is called by default."""
     held_out = as_folder("+".join(config.test_domains))
     without = f"-without-{held_out}" if held_out else ""
-    return f"{config.dataset}-{config.algorithm}{without}-{config.run_id[:8]}"
+    within = "" if config.standardize == NONE else f"-{config.standardize}"
+    return f"{config.dataset}-{config.algorithm}{within}{without}-{config.run_id[:8]}"

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed
 from shiftproof.api.side_by_side import Waiting, processes_for, train_together
-from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, with_budget
+from shiftproof.api.train import (
+    TrainedRun,
+    adaptation_entry,
+    as_folder,
+    folder_of,
+    prepare,
+    with_budget,
+)
+from shiftproof.data.within_domain import ADAPTATION, checked_standardize
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected
 from shiftproof.inference.model import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
@@ -65,7 +73,12 @@ class LeaveOneOut:
     @cached_property
     def expected(self) -> Expected:
         """What to expect at the next domain."""
-        return Expected(self.outputs, self.metric, classes=self.classes)
+        return Expected(self.outputs, self.metric, classes=self.classes, adaptation=self.adaptation)
+
+    @property
+    def adaptation(self) -> str:
+        """How the models adapt to the held-out domain, in words; empty if they do not."""
+        return ADAPTATION[self.runs[0].config.standardize] if self.runs else ""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -101,11 +114,12 @@ class LeaveOneOut:
             "expected": expected.expected,
             **({"at_least": expected.threshold} if finished else {}),
             "seconds": round(sum(run.seconds for run in self.runs), 3),
+            **adaptation_entry(self.runs[0].config),
         }
 
     def _repr_html_(self) -> str:
         config = self.runs[0].config
-        title = f"{config.algorithm} on {config.dataset}, each domain held out in turn"
+        title = f"{config.title} on {config.dataset}, each domain held out in turn"
         shown = self.to_frame().drop(columns=["seconds", "folder"])
         shares = ["accuracy", "commonest_class", "training_domains", "auroc"]
         table = shown.to_html(formatters=dict.fromkeys(shares, "{:.1%}".format))
@@ -135,6 +149,7 @@ def train_each(
     average: str = "none",
     augment_validation: bool = False,
     private: bool = False,
+    standardize: str = "none",
     workers: int | None = None,
     checkpoint_seconds: float = 5.0,
     tensorboard: bool = False,
@@ -151,6 +166,7 @@ def train_each(
     folder = folder_of(out)
     if metric is not None:
         checked_metric(metric)  # a wrong setting must not cost a training
+    checked_standardize(standardize)
     dataset, hparams, backbone = prepare(
         data,
         observer or Observer(),
@@ -183,6 +199,7 @@ def train_each(
         "average": average,
         "augment_validation": augment_validation,
         "private": private,
+        "standardize": standardize,
         "workers": workers,
         "checkpoint_seconds": checkpoint_seconds,
         "tensorboard": tensorboard,

@@ -43,7 +43,7 @@ def evaluate(
     from rich.console import Console
 
     from shiftproof import api
-    from shiftproof.api.expect import finished_runs
+    from shiftproof.api.expect import check_adaptation, finished_runs
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.expected import check_classes, compare
@@ -52,8 +52,9 @@ def evaluate(
 
     asked = None if expected is None else api.expect(finished_runs(expected), metric=metric)
     model = api.load_model(run, device)
-    if asked is not None:
+    if asked is not None and expected is not None:
         check_classes(asked.classes, model.classes)
+        check_adaptation(expected, model)
     request = SampleRequest(
         data,
         label=label,
@@ -77,12 +78,13 @@ def evaluate(
         found = {
             "classes": list(model.classes),
             "domains": [outcome.to_json() for outcome in outcomes],
+            **({"adaptation": model.standardized} if model.standardized else {}),
         }
         if asked is not None:
             found["expected"] = [each.to_dict() for each in compared]
         print(json.dumps(found, ensure_ascii=False))
         return
-    Console().print(assessment_table(outcomes))
+    Console().print(assessment_table(outcomes, model.standardized))
     Console().print(card_table(outcomes))
     for comparison in compared:
         print(comparison.sentence)

@@ -47,6 +47,7 @@ def expect(
     backbone: options.Backbone = None,
     weights: options.Weights = None,
     freeze: options.Freeze = False,
+    standardize: options.Standardize = "none",
     device: options.Device = "auto",
     out: Annotated[
         Path | None, option("Output", "Folder of the runs; default one each in runs/.")
@@ -85,10 +86,11 @@ def expect(
         "backbone": backbone,
         "weights": weights,
         "freeze": freeze,
+        "standardize": standardize,
         "device": device,
         "out": out,
     }
-    default = {"steps": 5001, "seed": 0, "device": "auto", "freeze": False}
+    default = {"steps": 5001, "seed": 0, "device": "auto", "freeze": False, "standardize": "none"}
     training = {
         name: value
         for name, value in given.items()

@@ -105,6 +105,16 @@ Average = Annotated[
         " parts of the training domains (best).",
     ),
 ]
+Standardize = Annotated[
+    str,
+    option(
+        "Adaptation",
+        "Center and scale the numbers of each domain by its own rows, and those of a new site by"
+        " its own when the model predicts: [bold]domain[/]; [bold]whiten[/] (features) removes"
+        " correlations too; [bold]auto[/] (best) lets held-out domains judge; or [bold]none[/]."
+        " Results then are of adaptation.",
+    ),
+]
 AugmentValidation = Annotated[
     bool,
     option(

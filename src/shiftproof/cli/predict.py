@@ -76,7 +76,7 @@ def predict(
     if sets is not None and adapt != "none":
         raise InvalidValue("--sets are for predictions that are not adapted; leave out --adapt")
     from shiftproof import api
-    from shiftproof.api.expect import finished_runs, runs_in
+    from shiftproof.api.expect import check_adaptation, finished_runs, runs_in
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
@@ -86,6 +86,8 @@ def predict(
 
     held_out = [] if expected is None else list(runs_in(finished_runs(expected)).values())
     model = api.load_model(run, device)
+    if expected is not None:
+        check_adaptation(expected, model)
     request = SampleRequest(
         data,
         domain=domain,
@@ -128,6 +130,8 @@ def predict(
     else:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, frame_bytes(frame, out.suffix))
+    if model.standardized:
+        typer.echo(f"adaptation: rows are {model.standardized}, by those given here", err=True)
     for _, own in done:
         for line in adaptation_lines(own.adapted, model.classes):
             typer.echo(line, err=True)

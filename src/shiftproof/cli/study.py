@@ -34,6 +34,7 @@ def study(
     backbone: options.Backbone = None,
     weights: options.Weights = None,
     freeze: options.Freeze = False,
+    standardize: options.Standardize = "none",
     device: options.Device = "auto",
     out: Annotated[
         Path | None, option("Output", "Folder of the study; default one in runs/.")
@@ -67,6 +68,7 @@ def study(
         "backbone": backbone,
         "weights": weights,
         "freeze": freeze,
+        "standardize": standardize,
         "device": device,
         "workers": workers,
         "label": label,

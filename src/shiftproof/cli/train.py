@@ -49,6 +49,7 @@ def train(
     evaluate: options.Evaluate = "train-out,test-in,test-out,extra",
     average: options.Average = "none",
     augment_validation: options.AugmentValidation = False,
+    standardize: options.Standardize = "none",
     private: Annotated[
         bool,
         option(
@@ -127,6 +128,7 @@ def train(
         "average": average,
         "augment_validation": augment_validation,
         "private": private,
+        "standardize": standardize,
         "workers": workers,
         "checkpoint_seconds": checkpoint_seconds,
         "tensorboard": tensorboard,

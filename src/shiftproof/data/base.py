@@ -76,7 +76,8 @@ class DomainDataset:
     out, classes missing from a domain).  `identity` replaces the hash of the content where the
     content was computed from other data; `frozen` then names the network that computed it.
     `columns` names the columns of a table or manifest that hold the label, the domain and the
-    image paths.
+    image paths.  `standardize` says how rows are standardised within domains
+    (`data.within_domain`).
     """
 
     name: str
@@ -91,6 +92,7 @@ class DomainDataset:
     identity: str = ""
     frozen: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
+    standardize: str = "none"
 
     def __post_init__(self) -> None:
         names = [domain.name for domain in (*self.domains, *self.extras)]

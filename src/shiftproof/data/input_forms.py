@@ -24,6 +24,14 @@ from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.index import scan
 from shiftproof.data.preparation import FittedPreparation
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
+from shiftproof.data.within_domain import (
+    AUTO,
+    NONE,
+    are_categorical,
+    both_views,
+    checked_standardize,
+    standardized_by_site,
+)
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -62,20 +70,25 @@ class TableForm(InputForm):
     """Rows of a table, imputed, scaled and encoded by the training samples.
 
     With `raw` the model takes the cells as they are: categories as codes, missing values as NaN.
+    If rows are standardised within their site (`standardize`), `read` returns cells, and
+    `within_sites` what the model takes; with `auto` it takes both views, side by side.
     """
 
     columns: FittedColumns
     raw: bool = False
+    standardize: str = NONE
     kind = "table"
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The number of features."""
-        return (len(self.columns.columns.columns if self.raw else self.columns.feature_names),)
+        width = len(self.columns.columns.columns if self.raw else self.columns.feature_names)
+        return (2 * width if self.standardize == AUTO else width,)
 
     def features(self, inputs: Tensor) -> Tensor:
         """Return inputs of the model, [n, *input_shape], imputed, scaled and encoded."""
-        return self.columns.apply(inputs.double()) if self.raw else as_numbers(inputs)
+        cells = inputs[:, : len(self.columns.columns.columns)]  # the first of two views
+        return self.columns.apply(cells.double()) if self.raw else as_numbers(inputs)
 
     def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> Tensor:
         """Return rows as numbers, [rows, columns] of float64; categories as codes, missing as NaN.
@@ -102,16 +115,32 @@ class TableForm(InputForm):
     def read(self, raw: Any, progress: Progress = silent, table: str = "the table") -> Tensor:
         """Return rows, a data frame or an array, as the model takes them."""
         cells = self.cells(raw, table)
+        return self._ready(cells) if self.standardize == NONE else cells
+
+    def within_sites(self, cells: Tensor, sites: Sequence[str] | None) -> Tensor:
+        """Return cells, each site's standardised by themselves, as the model takes them."""
+        categorical = are_categorical(self.columns.columns)
+        if self.standardize != AUTO:
+            own = standardized_by_site(cells.numpy(), sites, categorical, self.standardize)
+            return self._ready(torch.from_numpy(own))
+        pooled = self.columns.pooled(cells)
+        return both_views(pooled, sites, categorical).float()
+
+    def _ready(self, cells: Tensor) -> Tensor:
         return self.columns.pooled(cells).float() if self.raw else self.columns.apply(cells)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fitted columns as JSON values."""
-        return {"kind": self.kind, **self.columns.to_json(), **({"raw": True} if self.raw else {})}
+        set_ones: dict[str, Any] = {"raw": True} if self.raw else {}
+        if self.standardize != NONE:
+            set_ones["standardize"] = self.standardize
+        return {"kind": self.kind, **self.columns.to_json(), **set_ones}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableForm:
         """Rebuild what `to_json` returned."""
-        return cls(FittedColumns.from_json(value), bool(value.get("raw", False)))
+        how = checked_standardize(value.get("standardize", NONE))
+        return cls(FittedColumns.from_json(value), bool(value.get("raw", False)), how)
 
 
 @dataclass(frozen=True)
@@ -187,7 +216,7 @@ def form_of(
     It holds nothing of other samples.
     """
     if isinstance(fitted, FittedColumns):
-        return TableForm(fitted, raw)
+        return TableForm(fitted, raw, dataset.standardize)
     if fitted is not None:
         raise InvalidValue(
             f"the preparation of {dataset.name} ({type(fitted).__name__}) cannot be saved with a"

@@ -127,6 +127,7 @@ class Expected:
 
     `metric` is the score that `to_frame` and a notebook show, `level` the probability of its
     intervals, and `at_least` a threshold for it.  `classes` are the names of the classes, if known.
+    `adaptation` says how the models use the rows of the held-out domain; empty if they do not.
     """
 
     outputs: Mapping[str, Outputs]
@@ -134,6 +135,7 @@ class Expected:
     level: float = LEVEL
     at_least: float | None = None
     classes: tuple[str, ...] = ()
+    adaptation: str = ""
 
     def __post_init__(self) -> None:
         checked_metric(self.metric)
@@ -186,6 +188,8 @@ class Expected:
         found: dict[str, Any] = {"metric": self.metric, "expected": self.expected}
         if self.at_least is not None:
             found["at_least"] = self.threshold
+        if self.adaptation:
+            found["adaptation"] = self.adaptation
         found["domains"] = [
             {
                 "domain": domain,
@@ -259,6 +263,11 @@ def sentences(expected: Expected) -> list[str]:
         side = "above" if expected.metric in LOSSES else "below"
         found.append(
             f"The probability that the next domain is {side} {expected.at_least:g} is {worse:.2g}."
+        )
+    if expected.adaptation:
+        found.append(
+            f"This is adaptation ({expected.adaptation}): it uses the rows of the new domain,"
+            " without labels."
         )
     return [*found, score.note] if score.note else found
 

@@ -92,6 +92,11 @@ def exported(model: TrainedModel) -> ExportedModel:
     """Return the model as one module on the CPU."""
     if model.update is not None:
         raise InvalidValue("a recalibrated model can be exported to safetensors only")
+    if model.standardized:
+        raise InvalidValue(
+            f"a model of rows {model.standardized} needs all rows of a site to predict one, which a"
+            " graph does not have; export it to safetensors, or predict with shiftproof"
+        )
     model = TrainedModel.from_bytes(model.to_bytes(), "cpu")  # a copy: the caller's does not move
     form, network = model.form, model.network
     columns = form.columns if isinstance(form, TableForm) and not form.raw else None

@@ -28,12 +28,14 @@ from shiftproof.core.types import Task
 from shiftproof.data import Domain
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json
+from shiftproof.data.within_domain import ADAPTATION, NEW_SITE
 from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adapt
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model_header import check_header
 from shiftproof.inference.predictor import Predictor, under
 from shiftproof.inference.representation import seen_by
+from shiftproof.inference.standardized import standardized_inputs
 from shiftproof.inference.typicality import Typicality
 from shiftproof.models.risk import class_probabilities
 from shiftproof.models.weights import RANDOM
@@ -49,8 +51,6 @@ MODEL = "model.safetensors"
 # The name of the model's description in the file's header.
 HEADER = "shiftproof"
 FORMAT = 1
-# The name of the site of inputs whose site is not given.
-NEW_SITE = "new site"
 
 
 class Predictions(NamedTuple):
@@ -108,7 +108,8 @@ class TrainedModel:
             adapt: `auto` corrects the probabilities for the class shares of the new site, estimated
                 from all its rows, if held-out training domains say that this helps; `labels`
                 corrects in any case, taking for granted that only the shares differ.
-            sites: the site of each input, if they are of several: each is adapted to by itself.
+            sites: the site of each input, if they are of several: each is adapted to by itself, and
+                a model trained with `standardize` takes its mean and spread from its own inputs.
             workers: threads that read images ahead.
             progress: told how many inputs are done.
         """
@@ -122,11 +123,12 @@ class TrainedModel:
         if sites is not None and len(sites) != len(inputs):
             raise DataError(f"`sites` has {len(sites)} entries for {len(inputs)} inputs")
         unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
-        domain = Domain("inputs", inputs, unlabelled)
+        network, ready = self.ready(inputs, sites, workers)
+        domain = Domain("inputs", ready, unlabelled)
         subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
         probabilities, p_values, done = [], [], 0
         for x, _ in read_in_order(subset, reading_threads(workers)):
-            seen, logits = seen_by(self.network, x.to(self.device), self.form)
+            seen, logits = seen_by(network, x.to(self.device), self.form)
             probabilities.append(self._updated(class_probabilities(logits), seen))
             unknown = torch.full((len(seen),), torch.nan, dtype=torch.float64)
             p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
@@ -145,6 +147,20 @@ class TrainedModel:
             found[rows] = torch.from_numpy(own.probabilities).to(found.dtype)
             done_to[str(site)] = own
         return plain._replace(probabilities=found, adapted=done_to)
+
+    @property
+    def standardized(self) -> str:
+        """How rows are standardised by their own site, in words; empty if they are not."""
+        return ADAPTATION[self.config.standardize]
+
+    def ready(
+        self, inputs: Inputs, sites: Sequence[str] | None = None, workers: int | None = None
+    ) -> tuple[Predictor, Inputs]:
+        """Return the network, and inputs as it takes them: standardised by site, if trained so."""
+        how = self.config.standardize
+        return standardized_inputs(
+            self.network, self.form, how, inputs, sites, self.device, workers
+        )
 
     def _updated(self, probabilities: Tensor, seen: Tensor) -> Tensor:
         """Return probabilities after the update to a new site, if the model has one."""
@@ -167,7 +183,8 @@ class TrainedModel:
         found = self.predict(inputs).probabilities.double().numpy()
         features = None
         if isinstance(self.form, TableForm):
-            features = self.form.features(torch.as_tensor(inputs)).double().numpy()
+            _, ready = self.ready(inputs)
+            features = self.form.features(torch.as_tensor(ready)).double().numpy()
         done = recalibrated(found, features, np.asarray(labels))
         # What held-out domains say of the trained model does not hold for the updated one.
         return replace(self, update=done.update, adaptation=None), done
@@ -221,6 +238,9 @@ class TrainedModel:
             shape = tuple(described["task"]["input_shape"])
             task = Task(**{**described["task"], "input_shape": shape})
             form = form_from_json(described["form"])
+            known = config.standardize in ADAPTATION
+            if not known or getattr(form, "standardize", config.standardize) != config.standardize:
+                raise ValueError("how its rows are standardized is unknown")
             if not config.frozen and form.input_shape != task.input_shape:
                 raise ValueError(
                     f"inputs of shape {form.input_shape} for a network of {task.input_shape}"

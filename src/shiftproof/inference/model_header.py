@@ -24,7 +24,7 @@ _CONFIG = {
     if name not in _OF_THIS_MACHINE
 }
 # Settings that have a default may be absent (see `RunConfig.to_json`).
-_MAY_BE_ABSENT = ("average", "frozen", "augment_validation", "init_seed", "private")
+_MAY_BE_ABSENT = ("average", "frozen", "augment_validation", "init_seed", "private", "standardize")
 _FORM: dict[str, dict[str, Any]] = {
     "table": {
         "kind": str,
@@ -33,6 +33,7 @@ _FORM: dict[str, dict[str, Any]] = {
         "parts": tuple[Any, ...],
         "notes": tuple[str, ...],
         "raw": bool,
+        "standardize": typing.Literal["none", "domain", "whiten", "auto"],
     },
     "images": {"kind": str, "image_size": int},
     "tensor": {"kind": str, "shape": tuple[int, ...]},
@@ -109,7 +110,7 @@ def _check_form(form: Mapping[str, Any]) -> None:
     conform(kind, str, "form.kind")
     if kind not in _FORM:
         return  # of a newer version: `form_from_json` says so
-    conform_fields(form, _FORM[kind], "form", optional=("notes", "raw"))
+    conform_fields(form, _FORM[kind], "form", optional=("notes", "raw", "standardize"))
     if kind == "images":
         _require(form["image_size"] > 0, "form.image_size must be positive")
     elif kind == "tensor":

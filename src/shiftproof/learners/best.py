@@ -27,7 +27,9 @@ from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.network import NetworkCandidate, stops
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.scores import EXPECTED
+from shiftproof.learners.views import members_that_count
 from shiftproof.learners.weighting import LOG_LOSS, metric_weights
+from shiftproof.learners.within_candidate import WithinDomains
 
 # A member that counts less is left out: it would cost its fit and change nothing.
 LEAST_WEIGHT = 0.01
@@ -47,10 +49,11 @@ def portfolio(samples: Samples) -> list[Candidate]:
     They differ in kind, since an ensemble gains by members that err in different places: smooth
     and stepwise, few large steps and many small ones, grown greedily and at random.  The second
     linear model has scikit-learn's default penalty, 1/n: held-out domains are few, and the penalty
-    that they prefer may be theirs alone.
+    that they prefer may be theirs alone.  Where the samples have a second view, standardised within
+    domains, each candidate is there for both.
     """
     rows = len(samples)
-    return [
+    candidates: list[Candidate] = [
         LinearCandidate(),
         LinearCandidate("linear, default penalty", (1 / rows,)),
         LinearCandidate("linear on ranks", ranks=True),
@@ -63,6 +66,8 @@ def portfolio(samples: Samples) -> list[Candidate]:
         # Half as many seeds and steps as the others: matching takes a step twice as long.
         NetworkCandidate("IDM networks", stops(rows)[:-1], seeds=2, matched=True),
     ]
+    within = [] if samples.within is None else [WithinDomains(own) for own in candidates]
+    return [*candidates, *within]
 
 
 def planned(
@@ -139,7 +144,8 @@ def not_called_for(
     Matching is tried where outputs do not mean the same in every training domain
     (`algorithms.concept_test`): those of the best candidate so far, on held-out domains.
     """
-    if not (isinstance(candidate, NetworkCandidate) and candidate.matched):
+    kind = candidate.candidate if isinstance(candidate, WithinDomains) else candidate
+    if not (isinstance(kind, NetworkCandidate) and kind.matched):
         return None
     names, domains = np.unique(samples.domain, return_inverse=True)
     if len(names) < 3:
@@ -163,16 +169,23 @@ def combined(
 ) -> Ensemble:
     """Weigh the candidates, and fit those that count to all samples."""
     predicted = np.stack([one.predicted for one in judged])
-    found = metric_weights(predicted, samples, seed, metric)
-    weights = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
+    views = [one.candidate.view for one in judged]
+    chosen = members_that_count(predicted, views, samples, seed, metric)
+    found = metric_weights(predicted[chosen], samples, seed, metric)
+    weights, spreads = np.zeros(len(judged)), np.zeros(len(judged))
+    weights[chosen] = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
     weights = weights / weights.sum()
+    spreads[chosen] = found.spread
     mixture = np.tensordot(weights, predicted, 1)
     temperature = fit_temperature(mixture, samples.y, samples.balanced())
     members = []
-    pairs = zip(judged, weights, found.spread, strict=True)
+    pairs = zip(judged, weights, spreads, strict=True)
     for place, (one, weight, spread) in enumerate(pairs):
         progress("fitting members", place, len(judged))
         members.append(one.fitted(samples, seed, float(weight), float(spread)))
     progress("fitting members", len(judged), len(judged))
     held_out = tempered(mixture, temperature)
-    return Ensemble(tuple(members), samples.classes, temperature, held_out=held_out)
+    both = samples.within is not None
+    return Ensemble(
+        tuple(members), samples.classes, temperature, held_out=held_out, both_views=both
+    )

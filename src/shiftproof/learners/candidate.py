@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from shiftproof.data.within_domain import NONE
 from shiftproof.learners.samples import Samples
 
 # Multiplications and additions of large products on one core.
@@ -42,10 +43,14 @@ def size_of(samples: Samples) -> Size:
 
 
 class Candidate(ABC):
-    """A kind of model, and variants of it that differ in one setting."""
+    """A kind of model, and variants of it that differ in one setting.
+
+    ``view`` says which view of the rows it takes (`data.within_domain`).
+    """
 
     name: str
     variants: Sequence[Any]
+    view: ClassVar[str] = NONE
 
     @abstractmethod
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:

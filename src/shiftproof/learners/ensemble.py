@@ -23,6 +23,7 @@ import numpy as np
 from shiftproof.core.errors import CheckpointError, ShiftproofError
 from shiftproof.core.gzip_lines import ALWAYS_ALLOWED, MOST_TIMES
 from shiftproof.core.text import reason_of
+from shiftproof.data.within_domain import NONE
 from shiftproof.learners import packed_boosting, packed_forest
 from shiftproof.learners.calibration import tempered
 from shiftproof.learners.threads import threads_for
@@ -112,6 +113,7 @@ class Member:
     over which domains were held out.  ``risk`` is the mean log loss over held-out training domains,
     after calibration, and ``accuracy`` the mean accuracy there; both are None if it was not judged.
     ``seconds``, the time of judging and fitting, is not stored: equal runs have equal files.
+    ``view`` says which view of the rows it takes (`data.within_domain`).
     """
 
     name: str
@@ -123,6 +125,7 @@ class Member:
     accuracy: float | None
     model: Any
     seconds: float = field(default=0.0, compare=False)
+    view: str = NONE
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,8 @@ class Ensemble:
 
     ``left_out`` names candidates that were not tried, with the reason.  ``held_out`` [n, classes]
     are the predictions for the training rows, each by models that were not trained on its domain;
-    they are not stored with the ensemble.
+    they are not stored with the ensemble.  With ``both_views``, rows [n, 2 d] hold d columns as
+    they are and the same standardised within their domain.
     """
 
     members: tuple[Member, ...]
@@ -139,15 +143,18 @@ class Ensemble:
     temperature: float = 1.0
     left_out: Mapping[str, str] = field(default_factory=dict)
     held_out: np.ndarray | None = field(default=None, compare=False, repr=False)
+    both_views: bool = False
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Return class probabilities [n, classes] of raw rows [n, d]."""
+        """Return class probabilities [n, classes] of raw rows [n, d], or [n, 2 d] of both views."""
+        first, second = np.split(x, 2, axis=1) if self.both_views else (x, x)
         total = np.zeros((len(x), self.classes))
         with threads_for(len(x) * SECONDS_A_ROW):
             for member in self.members:
                 if member.weight > 0:
                     try:
-                        predicted = member.model.predict_proba(x)
+                        rows = first if member.view == NONE else second
+                        predicted = member.model.predict_proba(rows)
                         known = np.asarray(member.model.classes_, dtype=int)
                         total[:, known] += member.weight * tempered(predicted, member.temperature)
                     except (ShiftproofError, MemoryError):
@@ -159,6 +166,7 @@ class Ensemble:
     def described(self) -> list[dict[str, Any]]:
         """Return what each member is and counts, as JSON values: no models, and no times."""
         names = [each.name for each in fields(Member) if each.name not in ("model", "seconds")]
+        names = [name for name in names if name != "view" or self.both_views]
         return [{name: getattr(member, name) for name in names} for member in self.members]
 
     def timings(self) -> dict[str, float]:
@@ -171,6 +179,7 @@ class Ensemble:
             {
                 "classes": self.classes,
                 "temperature": self.temperature,
+                **({"both_views": True} if self.both_views else {}),
                 "members": [
                     {**about, "model": _packed(member.model)}
                     for about, member in zip(self.described(), self.members, strict=True)
@@ -188,7 +197,12 @@ class Ensemble:
                 Member(**{**member, "model": _unpacked(member["model"])})
                 for member in value["members"]
             )
-            return cls(members, int(value["classes"]), float(value["temperature"]))
+            return cls(
+                members,
+                int(value["classes"]),
+                float(value["temperature"]),
+                both_views=bool(value.get("both_views", False)),
+            )
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise unreadable(error) from error
 

@@ -75,6 +75,7 @@ class Judged:
             self.scores.accuracy,
             model,
             seconds,
+            self.candidate.view,
         )
 
 

@@ -17,7 +17,8 @@ class Samples:
     ``y`` [n] are classes 0 … ``classes`` − 1, ``domain`` [n] numbers the domains.  ``categorical``
     [d] says which columns hold codes.  ``class_names`` [classes] and, for a table whose columns
     have names, ``columns`` [d] say what the numbers stand for.  A model of ``private`` samples must
-    not hold what tells of single rows.
+    not hold what tells of single rows.  ``within`` [n, d], if both views are to be judged, are the
+    same rows standardised within their domains (`data.within_domain`).
     """
 
     x: np.ndarray
@@ -28,13 +29,23 @@ class Samples:
     class_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     private: bool = False
+    within: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
     def only(self, rows: np.ndarray) -> Samples:
         """Return some of the rows, by a mask or positions."""
-        return replace(self, x=self.x[rows], y=self.y[rows], domain=self.domain[rows])
+        within = None if self.within is None else self.within[rows]
+        return replace(
+            self, x=self.x[rows], y=self.y[rows], domain=self.domain[rows], within=within
+        )
+
+    def within_domains(self) -> Samples:
+        """Return the rows standardised within their domains; the view must be there."""
+        if self.within is None:
+            raise ValueError("the samples have one view only")
+        return replace(self, x=self.within, within=None)
 
     def balanced(self) -> np.ndarray:
         """Return sample weights that sum to 1 and give every domain the same share."""

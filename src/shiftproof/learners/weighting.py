@@ -39,15 +39,20 @@ def mean_badness(metric: str, predicted: np.ndarray, samples: Samples) -> float:
 
     Domains where the score is undefined are left out.
     """
+    found = domain_badness(metric, predicted, samples)
+    if np.isnan(found).all():
+        raise DataError(f"`metric` {metric} is undefined in every training domain; use another")
+    return float(np.nanmean(found))
+
+
+def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.ndarray:
+    """Return how bad predictions [n, classes] are in each domain; NaN where that is undefined."""
     found = []
     for domain in np.unique(samples.domain):
         rows = samples.domain == domain
         value = SCORES[metric](predicted[rows], samples.y[rows])
-        if value is not None:
-            found.append(badness(metric, value))
-    if not found:
-        raise DataError(f"`metric` {metric} is undefined in every training domain; use another")
-    return float(np.mean(found))
+        found.append(np.nan if value is None else badness(metric, value))
+    return np.array(found)
 
 
 def metric_weights(predicted: np.ndarray, samples: Samples, seed: int, metric: str) -> Weights:
@@ -76,19 +81,28 @@ def best_rule(
     rules: Sequence[Rule], predicted: np.ndarray, samples: Samples, seed: int, metric: str
 ) -> Rule:
     """Return the rule whose weights do best on domains that they were not found on."""
-    folds = held_out_folds(samples, FOLDS, seed)
-    found = []
-    for rule in rules:
-        mixture = np.empty(predicted.shape[1:])
-        for fold in np.unique(folds):
-            rows, kept = folds == fold, samples.only(folds != fold)
-            weights = rule(predicted[:, ~rows], kept).mean
-            temperature = fit_temperature(
-                np.tensordot(weights, predicted[:, ~rows], 1), kept.y, kept.balanced()
-            )
-            mixture[rows] = tempered(np.tensordot(weights, predicted[:, rows], 1), temperature)
-        found.append(mean_badness(metric, mixture, samples))
+    found = [
+        mean_badness(metric, cross_fitted(rule, predicted, samples, seed), samples)
+        for rule in rules
+    ]
     return rules[int(np.argmin(found))]
+
+
+def cross_fitted(rule: Rule, predicted: np.ndarray, samples: Samples, seed: int) -> np.ndarray:
+    """Return the ensemble's predictions [n, classes], its weights from domains other than a row's.
+
+    So is its temperature.  ``predicted`` [members, n, classes] are those of its members.
+    """
+    folds = held_out_folds(samples, FOLDS, seed)
+    mixture = np.empty(predicted.shape[1:])
+    for fold in np.unique(folds):
+        rows, kept = folds == fold, samples.only(folds != fold)
+        weights = rule(predicted[:, ~rows], kept).mean
+        temperature = fit_temperature(
+            np.tensordot(weights, predicted[:, ~rows], 1), kept.y, kept.balanced()
+        )
+        mixture[rows] = tempered(np.tensordot(weights, predicted[:, rows], 1), temperature)
+    return mixture
 
 
 def _certain(weights: np.ndarray) -> Weights:

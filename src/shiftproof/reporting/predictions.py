@@ -12,9 +12,10 @@ from rich.text import Text
 
 from shiftproof.core.text import counted
 from shiftproof.data.samples import Samples
+from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.metrics import DomainMetrics
-from shiftproof.inference.model import NEW_SITE, Predictions
+from shiftproof.inference.model import Predictions
 from shiftproof.learners.scores import EXPECTED
 from shiftproof.reporting.renderers.csv_lines import csv_text
 
@@ -99,9 +100,10 @@ def predictions_summary(frame: pd.DataFrame) -> str:
     return f"{count} ({most}{more}); {warning}"
 
 
-def assessment_table(outcomes: Sequence[DomainMetrics]) -> Table:
+def assessment_table(outcomes: Sequence[DomainMetrics], adaptation: str = "") -> Table:
     """Return accuracies by domain, with their mean and the worst."""
-    table = Table(caption="± is the standard error over samples", caption_justify="left")
+    used = f". Adaptation, {adaptation}: each domain's rows are used" if adaptation else ""
+    table = Table(caption=f"± is the standard error over samples{used}", caption_justify="left")
     table.add_column("domain")
     for name in ("samples", "accuracy", "risk", "far"):
         table.add_column(name, justify="right")

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from shiftproof.core.space import HparamSpec, specs
 from shiftproof.data import DomainDataset
+from shiftproof.data.within_domain import NONE
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models import MODELS
 from shiftproof.training.config import NO_NETWORK, RunConfig
@@ -36,8 +37,8 @@ _SCORED = {
 def accuracy_table(config: RunConfig, record: Record) -> Table:
     """Return the accuracy and risk of each evaluated set at one record."""
     table = Table(
-        title=f"{config.algorithm} on {config.dataset} after step {record['step']}",
-        caption=f"one run, seed {config.seed}, {scored_model(config)}",
+        title=f"{config.title} on {config.dataset} after step {record['step']}",
+        caption=f"one run, seed {config.seed}, {scored_model(config)}{_adapted(config)}",
         title_justify="left",
         caption_justify="left",
     )
@@ -63,8 +64,8 @@ def accuracy_table(config: RunConfig, record: Record) -> Table:
 def leave_one_out_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Table:
     """Return one row a held-out domain; ``config`` is that of any of the runs."""
     table = Table(
-        title=f"{config.algorithm} on {config.dataset}, each domain held out in turn",
-        caption=f"One run each, seed {config.seed}, {scored_model(config)}."
+        title=f"{config.title} on {config.dataset}, each domain held out in turn",
+        caption=f"One run each, seed {config.seed}, {scored_model(config)}{_adapted(config)}."
         " Commonest class: accuracy of always predicting it there. Training domains: mean accuracy"
         " on the parts of them that were not trained on.",
         title_justify="left",
@@ -97,6 +98,13 @@ def scored_model(config: RunConfig) -> str:
     if config.backbone == NO_NETWORK:
         return "fitted at once (no model selection)"
     return _SCORED[config.average]
+
+
+def _adapted(config: RunConfig) -> str:
+    """Say that a run is one of adaptation, if it is."""
+    if config.standardize == NONE:
+        return ""
+    return "; adaptation: the rows of the test domain are used, without labels"
 
 
 def scored_weights(record: Record) -> str:

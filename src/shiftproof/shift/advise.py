@@ -144,8 +144,9 @@ def _remarks(
         )
     if "concept" in kinds:
         yield (
-            "Do not choose between models by their accuracy on training domains: it rewards what"
-            " does not carry over. Hold domains out, or use the selection `invariance` of a sweep."
+            "Choose between models by domains that they were not trained on (the selection"
+            " `leave-one-domain-out` of a sweep): accuracy on training domains can reward what does"
+            " not carry over."
         )
     counts = np.array(diagnosis.counts)
     alone = [diagnosis.classes[c] for c in np.flatnonzero((counts > 0).sum(axis=0) == 1)]

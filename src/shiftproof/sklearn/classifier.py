@@ -21,6 +21,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from shiftproof.core.errors import DataError
 from shiftproof.core.space import resolve
 from shiftproof.data.images.files import ImageView
+from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model import Predictions, TrainedModel
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.estimator import title
@@ -85,6 +86,9 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         default 0.2, and 0 for what is fitted at once, such as `best`.
     precision
         `fp32` or `bf16`.
+    standardize
+        `domain` standardises the numbers of each domain by its own rows, and those of a new one by
+        the rows given to `predict`; `whiten` and `auto` as in `shiftproof.train`.
     image_size, augment
         For image files: height and width, and whether to train on random crops, flips and colours.
     device
@@ -124,6 +128,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         selection: str = "last",
         holdout: float | None = None,
         precision: str = "fp32",
+        standardize: str = "none",
         image_size: int = 224,
         augment: bool = True,
         device: str = "auto",
@@ -137,6 +142,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.selection = selection
         self.holdout = holdout
         self.precision = precision
+        self.standardize = standardize
         self.image_size = image_size
         self.augment = augment
         self.device = device
@@ -175,6 +181,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 view=resolve(ImageView, "large-image", view, "option"),
                 progress=reporter.loading,
             )
+            dataset = within_domains(dataset, self.standardize)
             params = {**self.get_params(deep=False), "algorithm": algorithm}
             model, history = train_model(params, dataset, reporter)
         self._kind = kind
@@ -184,25 +191,28 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.model_ = model
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each sample, in the type of `y`."""
-        likely = self.predict_proba(X).argmax(axis=1)
+    def predict(self, X: Any, sample_domain: Any = None) -> np.ndarray:
+        """Return the most probable class of each sample, in the type of `y`.
+
+        `sample_domain` is only for `standardize`: without it, all samples are of one domain.
+        """
+        likely = self.predict_proba(X, sample_domain).argmax(axis=1)
         return np.asarray(self.classes_[likely])
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, sample_domain: Any = None) -> np.ndarray:
         """Return the probability of each class, [n, classes] in the order of `classes_`."""
-        found = self._predicted(X)
+        found = self._predicted(X, sample_domain)
         names, _ = Names.of(self.classes_, "y")
         order = [self.model_.classes.index(text) for text in names.texts]
         return found.probabilities.numpy()[:, order]
 
-    def typicality(self, X: Any) -> np.ndarray:
+    def typicality(self, X: Any, sample_domain: Any = None) -> np.ndarray:
         """Return how typical each sample is of the training domains, [n], from 0 to 1.
 
         A new sample of the training domains is below α with probability at most α.  A sample below
         0.01 is unlike the training data, and its prediction is a guess.
         """
-        return np.asarray(self._predicted(X).typicality)
+        return np.asarray(self._predicted(X, sample_domain).typicality)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted estimator to a folder, which `shiftproof predict` can also read."""
@@ -282,11 +292,15 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             x = pd.DataFrame(x, columns=getattr(self, "feature_names_in_", None))
         return kind, x
 
-    def _predicted(self, given: Any) -> Predictions:
+    def _predicted(self, given: Any, sample_domain: Any) -> Predictions:
         check_is_fitted(self, "model_")
         with value_errors():
             _, x = self._validated(given, reset=False)
-            return self.model_.predict(self.model_.form.read(x))
+            sites = None
+            if sample_domain is not None:
+                names, where = Names.of(as_numpy(sample_domain), "sample_domain")
+                sites = [names.texts[code] for code in where]
+            return self.model_.predict(self.model_.form.read(x), sites=sites)
 
 
 def _domains(

@@ -50,7 +50,7 @@ def _number_or_none(value: Any) -> bool:
 # One call a value: a sweep has ten thousands of runs.
 _KINDS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("dataset", "algorithm", "variant", "backbone", "fingerprint"), is_text),
-    **dict.fromkeys(("average", "device", "precision", "status"), is_text),
+    **dict.fromkeys(("average", "device", "precision", "status", "standardize"), is_text),
     **dict.fromkeys(("domains", "test_domains", "evaluate"), _texts),
     **dict.fromkeys(("hparams_seed", "trial_seed", "steps", "eval_every", "seed"), _whole),
     "data_seed": _whole,

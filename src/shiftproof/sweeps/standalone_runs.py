@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
+from shiftproof.data.within_domain import NONE, adaptation_title
 from shiftproof.sweeps.results import Evaluation, RunKey, RunOutcome
 from shiftproof.sweeps.selection.base import Needs, StepSelector
 from shiftproof.sweeps.stored_run import VARIANT, StoredRun
@@ -21,7 +22,7 @@ _TRACES = ("lock", "records.jsonl", "done.json")
 # Settings that do not distinguish methods, or that tables have columns for.
 _NO_SETTINGS = (
     "dataset", "fingerprint", "algorithm", "test_domains", "seed", "data_seed", "device",
-    "evaluate", "eval_every", "hparams", "form",
+    "evaluate", "eval_every", "hparams", "form", "standardize",
 )  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def standalone_outcomes(runs: Sequence[StoredRun]) -> list[RunOutcome]:
     for run in runs:
         config = run.config
         job = {
-            "dataset": config["dataset"],
+            "dataset": _dataset(config),
             "algorithm": config["algorithm"],
             VARIANT: titles[run.path],
             "domains": domains[config["dataset"]],
@@ -91,7 +92,7 @@ def _refuse_other_data(runs: Iterable[StoredRun]) -> None:
     first: dict[tuple[Any, ...], StoredRun] = {}
     for run in runs:
         frozen = tuple(sorted(run.config.get("frozen", {}).items()))
-        key = (run.config["dataset"], run.config.get("data_seed"), frozen)
+        key = (_dataset(run.config), run.config.get("data_seed"), frozen, _standardize(run.config))
         other = first.setdefault(key, run)
         if run.config.get("fingerprint") != other.config.get("fingerprint"):
             raise DataError(
@@ -123,7 +124,8 @@ def _titles(runs: Iterable[StoredRun]) -> dict[Path, str]:
     """Name each run after its algorithm and, where those differ, its settings."""
     groups: dict[tuple[str, str], list[StoredRun]] = {}
     for run in runs:
-        groups.setdefault((run.config["dataset"], run.config["algorithm"]), []).append(run)
+        title = adaptation_title(run.config["algorithm"], _standardize(run.config))
+        groups.setdefault((run.config["dataset"], title), []).append(run)
     titles = {}
     for (_, algorithm), group in groups.items():
         settings = {run.path: _settings(run.config) for run in group}
@@ -135,6 +137,15 @@ def _titles(runs: Iterable[StoredRun]) -> dict[Path, str]:
             said = ", ".join(f"{name}={each[name]}" for name in differing if name in each)
             titles[folder] = f"{algorithm} ({said})" if said else algorithm
     return titles
+
+
+def _standardize(config: Mapping[str, Any]) -> str:
+    return str(config.get("standardize", NONE))
+
+
+def _dataset(config: Mapping[str, Any]) -> str:
+    """Return the name of the data; adaptation gets tables of its own, beside no other results."""
+    return f"{config['dataset']}{'' if _standardize(config) == NONE else ' (adaptation)'}"
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:

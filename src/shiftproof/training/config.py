@@ -19,6 +19,7 @@ from shiftproof.core.text import counted
 from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split, split_domain
+from shiftproof.data.within_domain import AUTO, NONE, adaptation_title
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identified
 from shiftproof.models import MODELS, Model
@@ -49,7 +50,9 @@ class RunConfig:
     `frozen` names the network that computed the features, if `backbone` is trained on features
     (see `training.features`).  With `augment_validation`, the training domains are evaluated on
     random views, as in the original protocol.  A `private` run keeps what tells of single training
-    samples out of its model (see `TrainedModel.without_training_data`).
+    samples out of its model (see `TrainedModel.without_training_data`).  `standardize` says how
+    rows are standardised within their domain (see `data.within_domain`); results then are of
+    adaptation.
 
     If `weights` is a file, `hparams` holds the hash of its content; `weights_file` is its
     path on this machine and not part of the run: not compared, not written, and not in the id.
@@ -75,8 +78,14 @@ class RunConfig:
     augment_validation: bool = False
     init_seed: int | None = None
     private: bool = False
+    standardize: str = NONE
     weights_file: str = field(default="", compare=False)
     estimator: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def title(self) -> str:
+        """What results of the run are called: its algorithm, and how it adapts to a domain."""
+        return adaptation_title(self.algorithm, self.standardize)
 
     @property
     def run_id(self) -> str:
@@ -91,7 +100,7 @@ class RunConfig:
         """
         of_this_machine = {"weights_file", "estimator"}
         unused: dict[str, Any] = {"average": "none", "frozen": {}, "augment_validation": False}
-        unused |= {"init_seed": None, "private": False}
+        unused |= {"init_seed": None, "private": False, "standardize": NONE}
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in dataclasses.asdict(replace(self, estimator=None)).items()
@@ -212,6 +221,11 @@ def configure(
     elif algorithm == ESTIMATOR:
         raise InvalidValue(NEEDS_ONE)
     learner = ALGORITHMS.get(algorithm)
+    if dataset.standardize == AUTO and algorithm != "best":
+        raise InvalidValue(
+            f"`standardize={AUTO!r}` is for best, which judges models with and without it; for"
+            f" {algorithm}, choose one"
+        )
     if holdout is None:
         holdout = default_holdout(learner)
     if learner.exact:  # one step fits it, and no network is built
@@ -287,6 +301,7 @@ def configure(
         augment_validation=augment_validation,
         init_seed=init_seed,
         private=private,
+        standardize=dataset.standardize,
         weights_file=weights_file,
         estimator=estimator,
     )

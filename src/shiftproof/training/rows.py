@@ -11,6 +11,7 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.preparation import FittedPreparation
 from shiftproof.data.tables.preprocessing import Column, Columns, FittedColumns
+from shiftproof.data.within_domain import AUTO, with_both_views
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.samples import Samples
 
@@ -21,13 +22,16 @@ def ready_for(
     """Return the dataset as an algorithm takes it.
 
     For a network it is prepared.  Algorithms that are fitted at once take raw rows, in which only
-    rare values are pooled (see `FittedColumns.pooled`).
+    rare values are pooled (see `FittedColumns.pooled`), in two views side by side where both are to
+    be judged (`standardize='auto'`).
     """
     if not ALGORITHMS.get(algorithm).exact:
         return dataset.prepared(fitted)
-    if not isinstance(fitted, FittedColumns):
-        return dataset
+    raw = _pooled(dataset, fitted) if isinstance(fitted, FittedColumns) else dataset
+    return with_both_views(raw) if dataset.standardize == AUTO else raw
 
+
+def _pooled(dataset: DomainDataset, fitted: FittedColumns) -> DomainDataset:
     def pool(domain: Domain) -> Domain:
         return replace(domain, x=fitted.pooled(domain.stored(np.arange(len(domain)))))
 
@@ -53,7 +57,9 @@ def samples_of(
     """
     pairs = list(zip(domains, trained_on, strict=True))
     rows = [as_numbers(domain.stored(index)).flatten(1).cpu().numpy() for domain, index in pairs]
-    x = np.concatenate(rows).astype(np.float64)
+    x, within = np.concatenate(rows).astype(np.float64), None
+    if dataset.standardize == AUTO:
+        x, within = np.split(x, 2, axis=1)
     columns = dataset.preparation.columns if isinstance(dataset.preparation, Columns) else ()
     categorical = np.zeros(x.shape[1], dtype=bool)
     if columns:
@@ -69,4 +75,5 @@ def samples_of(
         dataset.classes,
         columns if named else (),
         private,
+        within,
     )

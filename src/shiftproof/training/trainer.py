@@ -94,21 +94,20 @@ class Trainer:
                 measured = self.algorithm.update(batch)
         self.step += 1
         if self.step in self.looks:
-            self._look()
+            self.algorithm.look(self._held_out, last=self.step == self.config.steps)
         self.average.follow(self.step)
         for name, value in measured.items():
             self.pending.setdefault(name, DeviceSeries()).append(value)
         return measured
 
-    def _look(self) -> None:
-        """Show the algorithm its outputs on the held-out parts of the training domains."""
+    def _held_out(self) -> HeldOut:
+        """Return the algorithm's outputs on the held-out parts of the training domains."""
         with self._autocast():
             scores = [
                 evaluate(self.algorithm, subset, self.workers, keep_outputs=True)
                 for subset in self.looked_at
             ]
-        held_out = HeldOut.of([score.outputs for score in scores if score.outputs is not None])
-        self.algorithm.look(held_out, last=self.step == self.config.steps)
+        return HeldOut.of([score.outputs for score in scores if score.outputs is not None])
 
     def _next_batch(self) -> Batch:
         if self._batches is None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -18,9 +21,11 @@ from shiftproof.learners.algorithms.auto_strength import (
     LOOKS,
     AutoStrength,
     Verdict,
+    null_support,
     planned_looks,
 )
-from shiftproof.learners.algorithms.concept_test import HeldOut
+from shiftproof.learners.algorithms.concept_test import HeldOut, calibrated, welch_p
+from shiftproof.learners.algorithms.strength_looks import EVERY, PART
 from shiftproof.matching.pdm import pdm
 from shiftproof.testing.harness import first_difference, problem
 from shiftproof.training.config import configure
@@ -41,6 +46,11 @@ def outputs(
 
 
 SHIFT, SAME, EMPTY = outputs((1.5, 0.5)), outputs((1.0, 1.0)), outputs((1.0, 1.0), reads=0.0)
+
+
+def shown(held_out: HeldOut) -> Callable[[], HeldOut]:
+    """Outputs as an algorithm is shown them, whatever its weights."""
+    return lambda: held_out
 
 
 # --- the decision -----------------------------------------------------------------------------
@@ -75,22 +85,42 @@ def test_it_doubles_while_the_test_rejects_and_goes_back_when_nothing_is_left():
     assert strength.look(EMPTY) is Verdict.BACK
     assert strength.kappa == FACTOR
     strength.look(SHIFT)
-    assert strength.kappa == FACTOR  # not again to where it ran away
+    assert strength.kappa == FACTOR**1.5  # not again to where it ran away
+    assert strength.look(EMPTY) is Verdict.BACK
+    strength.look(SHIFT)
+    assert strength.kappa == pytest.approx(FACTOR**1.25)
 
 
-def test_the_best_look_means_the_same_everywhere_and_tells_of_the_label():
+def test_once_matching_began_the_usual_level_makes_it_stronger():
+    """That of all looks together is for the beginning."""
+    strength, doubtful = AutoStrength(), outputs((1.1, 0.9), seed=2)
+    assert ALPHA / LOOKS < welch_p(calibrated(doubtful).t, doubtful) < ALPHA
+    assert strength.look(doubtful) is Verdict.NOTHING
+    strength.look(SHIFT)
+    strength.look(doubtful)
+    assert strength.kappa == FACTOR
+
+
+def test_the_best_candidate_means_the_same_everywhere_and_tells_of_the_label():
     strength = AutoStrength()
-    found = [strength.look(each) for each in (SHIFT, SAME, SHIFT, outputs((0.3, 0.3), seed=1))]
-    assert found == [Verdict.BEGIN, Verdict.BEST, Verdict.NOTHING, Verdict.NOTHING]
+    found = [strength.is_best(o) for o in (SHIFT, SAME, SHIFT, outputs((0.3, 0.3), seed=1))]
+    assert found == [True, True, False, False]
 
 
 def test_answers_that_are_chance_in_a_domain_are_not_kept():
     """Their outputs may mean the same everywhere: here the threshold is off in both domains."""
     strength = AutoStrength()
-    strength.look(SHIFT)
     one_answer = SAME._replace(logits=SAME.logits + np.array([9.0, -9.0]))
-    assert strength.look(one_answer) is Verdict.NOTHING
-    assert strength.look(SAME) is Verdict.BEST
+    assert not strength.is_best(one_answer)
+    assert strength.is_best(SAME)
+
+
+def test_the_support_of_the_null_is_the_least_over_beta_alternatives():
+    """Alternatives with the density ξ p^(ξ−1) of p, 0 < ξ ≤ 1; the null has 1."""
+    shapes = np.linspace(0.001, 1, 100_000)
+    for p in (0.001, 0.05, 0.3, 0.5, 1.0):
+        least = (1 / (shapes * p ** (shapes - 1))).min()
+        assert null_support(p) == pytest.approx(least, rel=1e-4)
 
 
 def test_looks_in_a_run_without_shift_call_at_most_at_the_level():
@@ -133,7 +163,7 @@ def test_before_matching_it_is_erm_to_the_last_bit():
         one, other = erm.update(batch(seed)), auto.update(batch(seed))
         assert torch.equal(one["loss"], other["loss"])
         assert "gradient_penalty" not in other
-        auto.look(SAME, last=False)
+        auto.look(shown(SAME), last=False)
     for mine, theirs in zip(erm.parameters(), auto.parameters(), strict=True):
         assert torch.equal(mine, theirs)
 
@@ -147,7 +177,7 @@ def test_the_first_unit_makes_the_penalty_as_large_as_the_risk(variant, scale):
         auto.featurizer.weight *= scale
         auto.featurizer.bias *= scale
         auto.head.weight /= scale
-    auto.look(SHIFT, last=False)
+    auto.look(shown(SHIFT), last=False)
     parts = auto.objective(batch(0)).parts
     inputs = auto.features(batch(0))
     from shiftproof.matching.gradients import gradients_of
@@ -159,9 +189,9 @@ def test_the_first_unit_makes_the_penalty_as_large_as_the_risk(variant, scale):
 
 def test_the_loss_has_the_penalty_with_its_weight():
     auto = build("idm-auto", gradient_warmup=0)
-    auto.look(SHIFT, last=False)
+    auto.look(shown(SHIFT), last=False)
     auto.update(batch(0))
-    auto.look(SHIFT, last=False)
+    auto.look(shown(SHIFT), last=False)
     losses = auto.objective(batch(1))
     weight = 2 * auto.extensions.strength.units["gradient"]
     expected = losses.parts["risk"] + weight * losses.parts["gradient_penalty"]
@@ -171,22 +201,51 @@ def test_the_loss_has_the_penalty_with_its_weight():
 
 def test_the_last_look_restores_the_best_weights():
     auto = build("idm-auto", gradient_warmup=0)
-    auto.look(SHIFT, last=False)
+    auto.look(shown(SHIFT), last=False)
     auto.update(batch(0))
-    auto.look(SAME, last=False)
+    auto.look(shown(SAME), last=False)
     best = [weight.clone() for weight in auto.parameters()]
     auto.update(batch(1))
-    auto.look(SHIFT, last=True)
+    auto.look(shown(SHIFT), last=True)
     assert all(map(torch.equal, best, auto.parameters()))
+
+
+def test_weights_between_two_looks_are_candidates_too():
+    auto = build("idm-auto", gradient_warmup=0)
+    auto.look(shown(SHIFT), last=False)
+    start = [weight.detach().clone() for weight in auto.parameters()]
+    auto.update(batch(0))
+    present = [weight.detach().clone() for weight in auto.parameters()]
+    answers = iter((SHIFT, SHIFT, SAME, SHIFT))  # the present weights, then those between
+    auto.look(lambda: next(answers), last=False)
+    assert all(map(torch.equal, present, auto.parameters()))
+    auto.look(shown(SHIFT), last=True)
+    for one, other, found in zip(start, present, auto.parameters(), strict=True):
+        torch.testing.assert_close(found, (one + other) / 2)
+
+
+def test_training_looks_ahead_while_it_matches():
+    """Every fifth step goes half of the way back to where the last such step ended."""
+    auto, plain = (build("idm-auto", gradient_warmup=0) for _ in range(2))
+    auto.look(shown(SHIFT), last=False)
+    start = [weight.detach().clone() for weight in auto.parameters()]
+    plain.look(shown(SHIFT), last=False)
+    del plain._kept["slow"]
+    for seed in range(EVERY):
+        auto.update(batch(seed))
+        plain.update(batch(seed))
+    ends = zip(start, plain.parameters(), auto.parameters(), strict=True)
+    for before, ahead, found in ends:
+        torch.testing.assert_close(found, before + PART * (ahead - before))
 
 
 def test_matching_that_runs_away_goes_back_to_where_it_began():
     auto = build("idm-auto", gradient_warmup=0)
     auto.update(batch(0))
-    auto.look(SHIFT, last=False)
+    auto.look(shown(SHIFT), last=False)
     start = [weight.clone() for weight in auto.parameters()]
     auto.update(batch(1))
-    auto.look(EMPTY, last=False)
+    auto.look(shown(EMPTY), last=False)
     assert all(map(torch.equal, start, auto.parameters()))
     assert auto.extensions.strength.kappa == 1 / FACTOR
     assert not auto.optimizers["main"].state
@@ -196,20 +255,22 @@ def test_matching_that_runs_away_goes_back_to_where_it_began():
 def test_the_last_look_is_too_late_to_begin():
     auto = build("idm-auto", gradient_warmup=0)
     before = [weight.clone() for weight in auto.parameters()]
-    auto.look(SHIFT, last=True)
+    auto.look(shown(SHIFT), last=True)
     assert not auto.extensions.strength.matches
     assert all(map(torch.equal, before, auto.parameters()))
 
 
 def test_all_of_it_is_state():
     one, other = (build("idm-auto", gradient_warmup=0) for _ in range(2))
-    one.look(SHIFT, last=False)
+    one.update(batch(2))
+    one.look(shown(SHIFT), last=False)
     one.update(batch(0))
-    one.look(SAME, last=False)
-    other.load_training_state(one.training_state())
+    one.look(shown(SAME), last=False)
+    other.load_training_state(copy.deepcopy(one.training_state()))
     for algorithm in (one, other):
-        algorithm.update(batch(1))
-        algorithm.look(SHIFT, last=True)
+        for seed in range(EVERY):
+            algorithm.update(batch(seed))
+        algorithm.look(shown(SHIFT), last=True)
     assert first_difference(one.training_state(), other.training_state()) is None
 
 
@@ -219,15 +280,15 @@ def test_idm_with_words_is_idm_auto():
     other = build("idm-auto", gradient_warmup=0)
     for seed in range(3):
         assert torch.equal(one.update(batch(seed))["loss"], other.update(batch(seed))["loss"])
-        one.look(SHIFT, last=False)
-        other.look(SHIFT, last=False)
+        one.look(shown(SHIFT), last=False)
+        other.look(shown(SHIFT), last=False)
 
 
 def test_an_automatic_representation_weight_waits_too():
     idm = build("idm", gradient_weight=0, representation_weight="auto", gradient_warmup=0)
     parts = idm.objective(batch(0)).parts
     assert "representation_penalty" not in parts
-    idm.look(SHIFT, last=False)
+    idm.look(shown(SHIFT), last=False)
     losses = idm.objective(batch(0))
     torch.testing.assert_close(losses.total, 2 * losses.parts["risk"])
 

@@ -181,7 +181,7 @@ class Columns(Preparation):
                 if len(there) < FEWEST_ROWS <= len(cells):
                     without[few].append(column.name)
                 else:
-                    parts.append(Scaled(position, *_statistics(there)))
+                    parts.append(Scaled(position, *statistics(there)))
             else:
                 seen, counts = np.unique(there[there != _UNKNOWN], return_counts=True)
                 common = seen[counts >= FEWEST_ROWS].astype(int)
@@ -327,7 +327,7 @@ class FittedColumns(FittedPreparation):
         return cls(made, tuple(parts), tuple(value.get("notes", ())))
 
 
-def _statistics(there: np.ndarray) -> tuple[float, float, float]:
+def statistics(there: np.ndarray) -> tuple[float, float, float]:
     """Return median, mean and standard deviation, without overflow in any sum or square."""
     exponent = int(np.frexp(np.abs(there).max())[1]) - 1
     small = np.ldexp(there, -exponent)  # within ±2, by a power of two: exact

@@ -21,9 +21,11 @@ from shiftproof.core.errors import DataError
 from shiftproof.data import Domain
 from shiftproof.data.input_forms import Inputs, TableForm
 from shiftproof.data.tables.preprocessing import OneHot, Scaled
+from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.adapt import Adapted, adapted
 from shiftproof.inference.adaptation.when import Record
-from shiftproof.inference.model import NEW_SITE, TrainedModel
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.predictor import Predictor
 from shiftproof.inference.representation import seen_by
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
 
@@ -70,7 +72,8 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
     if model.typicality is None:
         raise DataError("a private model holds nothing of its training domains to compare with")
     predictions = model.predict(inputs)
-    seen = _representations(model, inputs).double()
+    network, ready = model.ready(inputs)
+    seen = _representations(model, network, ready).double()
     mean = seen.mean(dim=0)
     means = model.typicality.means
     apart = ((mean - means) @ model.typicality.whitening).norm(dim=1)
@@ -84,7 +87,7 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
         moved = (mean - means[order[0]]).numpy()
         largest = np.argsort(-np.abs(moved), kind="stable")[:MOST_COLUMNS]
         shifts = {features[place]: float(moved[place]) for place in largest}
-        new_values = _new_values(model.form, inputs)
+        new_values = _new_values(model.form, ready)
     probabilities = predictions.probabilities.double().numpy()
     return Comparison(
         len(seen),
@@ -97,12 +100,12 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
     )
 
 
-def _representations(model: TrainedModel, inputs: Inputs) -> Tensor:
+def _representations(model: TrainedModel, network: Predictor, inputs: Inputs) -> Tensor:
     """Return what the typicality of inputs is computed from, [n, k]."""
     domain = Domain(NEW_SITE, inputs, torch.zeros(len(inputs), dtype=torch.int64))
     subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
     seen = [
-        seen_by(model.network, x.to(model.device), model.form)[0]
+        seen_by(network, x.to(model.device), model.form)[0]
         for x, _ in read_in_order(subset, reading_threads(None))
     ]
     return torch.cat(seen)

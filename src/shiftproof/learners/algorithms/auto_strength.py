@@ -16,25 +16,27 @@ to the last bit.
 with L₀ and P₀ the risk and PDM of order p of the first batch that is matched.  The factor cancels
 the memory γ, which adds up 1 / (1 − γ) batches.  κ = 1 makes the penalty as large as the risk.  The
 unit is fixed at that step: gradients that become alike become small, and a unit that followed them
-would grow without bound.  At every look that rejects again, κ is doubled, so
-it is at most 2^`LOOKS`.  If less than `LEFT` of the information on the label is left that there was
-before matching, matching has run away: κ is halved and from then on not raised above that, and
-training goes back to the weights before matching.  Gradients are matched with
-those of earlier batches alone (`matching.cross`): of a strong penalty, what batches differ in by
-chance would be the larger part.  A representation weight `auto` keeps κ = 1.
+would grow without bound.  At every look with p ≤ `ALPHA`, κ is multiplied by `FACTOR`.  If less
+than `LEFT` of the information on the label is left that there was before matching, matching has run
+away: training goes back to the weights before matching and to the last κ, and the factor becomes
+its square root.  So κ approaches the largest strength that leaves something.  Gradients are matched
+with those of earlier batches alone (`matching.cross`): of a strong penalty, what batches differ in
+by chance would be the larger part.  A representation weight `auto` keeps κ = 1.
 
 **Which weights.**  A penalty many times as large as the risk does not settle: the features that it
-removes come and go.  So the weights of the look with the largest
+removes come and go (`strength_looks` says what is done against that).  At every look the present
+weights and some on the way from the last look are candidates, and the run ends with the candidate
+that has the largest
 
-    max(p, ALPHA / LOOKS) · (H − R)
+    B(max(p, ALPHA / LOOKS)) · (H − R),   B(p) = −e p log p for p < 1/e, else 1.
 
-are kept, and the run ends with them.  H − R is the information in nats that the outputs hold on the
-label: H is the risk of a guess by the class shares, R the risk of the calibrated outputs.  p is how
-well "it means the same in every domain" agrees with the samples; what the test rejects is not
-ordered by how small its p is.  The weights before matching take part, and those of a look that had
-run away do not; nor do weights whose answers are no better than chance in some domain
-(`concept_test.informed`), for outputs that say nothing mean the same everywhere.  So matching that
-gains nothing is undone.
+H − R is the information in nats that the outputs hold on the label: H is the risk of a guess by the
+class shares, R the risk of the calibrated outputs.  B(p) bounds how much the samples speak against
+"it means the same in every domain": no alternative has a larger likelihood ratio than 1 / B
+(Sellke, Bayarri and Berger, 2001).  What the test rejects is not ordered by how small its p is, and
+what it does not doubt not by how large.  The weights before matching take part; weights whose
+answers are no better than chance in some domain do not (`concept_test.informed`), for outputs that
+say nothing mean the same everywhere.  So matching that gains nothing is undone.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ ALPHA = 0.05
 LOOKS = 20
 # With twice as many, p = ALPHA / LOOKS is reached with one permutation to spare.
 PERMUTATIONS = round(2 * LOOKS / ALPHA) - 1
-# Doubling reaches any strength in a few looks, and is at most one doubling too strong.
+# Doubling reaches any strength in a few looks.
 FACTOR = 2.0
 # An order of magnitude less information than before is not what an invariant model would have.
 LEFT = 0.1
@@ -68,8 +70,7 @@ class Verdict(Enum):
     """What a look makes of the present weights."""
 
     NOTHING = "go on"
-    BEGIN = "matching begins here: keep these weights"
-    BEST = "the best so far: keep these weights"
+    BEGIN = "matching begins here"
     BACK = "matching has run away: go back to where it began"
 
 
@@ -77,14 +78,14 @@ class Verdict(Enum):
 class AutoStrength:
     """The strength of one run.
 
-    `kappa` is 0 before matching begins, and never above `most`.  `units` are the weights that κ = 1
-    stands for, by term.  `information` is H − R before matching, and `score` the largest
-    max(p, α / `LOOKS`) · (H − R).
+    `kappa` is 0 before matching begins, and `factor` what it is multiplied by.  `units` are the
+    weights that κ = 1 stands for, by term.  `information` is H − R before matching, and `score` is
+    that of the best candidate so far.
     """
 
     kappa: float = 0.0
     units: dict[str, float] = field(default_factory=dict)
-    most: float = math.inf
+    factor: float = FACTOR
     information: float = 0.0
     score: float = 0.0
 
@@ -102,25 +103,32 @@ class AutoStrength:
         self.units[term] = (1 - gamma) ** (order - 1) * risk / penalty if penalty > 0 else 0.0
 
     def look(self, held_out: HeldOut, *, seed: int = 0) -> Verdict:
-        """Decide on what was held out."""
+        """Decide how strongly to match, by the outputs of the present weights."""
         found = calibrated(held_out)
         p, information = welch_p(found.t, held_out), found.guess - found.risk
-        rejects = p <= ALPHA / LOOKS
-        score = max(p, ALPHA / LOOKS) * information
         if not self.matches:
-            if not rejects or permutation_p(found.t, held_out, PERMUTATIONS, seed) > ALPHA / LOOKS:
+            level = ALPHA / LOOKS
+            if p > level or permutation_p(found.t, held_out, PERMUTATIONS, seed) > level:
                 return Verdict.NOTHING
-            self.kappa, self.information, self.score = 1.0, information, score
+            self.kappa, self.information = 1.0, information
             return Verdict.BEGIN
         if information < LEFT * self.information:
-            self.kappa = self.most = self.kappa / FACTOR
+            self.kappa /= self.factor
+            self.factor = math.sqrt(self.factor)
             return Verdict.BACK
-        if rejects:
-            self.kappa = min(FACTOR * self.kappa, self.most)
+        if p <= ALPHA:
+            self.kappa *= self.factor
+        return Verdict.NOTHING
+
+    def is_best(self, held_out: HeldOut) -> bool:
+        """Whether weights that give this on what was held out are the best candidate so far."""
+        found = calibrated(held_out)
+        support = null_support(max(welch_p(found.t, held_out), ALPHA / LOOKS))
+        score = support * (found.guess - found.risk)
         if score <= self.score or not informed(held_out, ALPHA / LOOKS):
-            return Verdict.NOTHING
+            return False
         self.score = score
-        return Verdict.BEST
+        return True
 
     def state(self) -> dict[str, Any]:
         """Return all that changes."""
@@ -130,6 +138,15 @@ class AutoStrength:
         """Restore what `state` returned."""
         for name in asdict(self):
             setattr(self, name, state[name])
+
+
+def null_support(p: float) -> float:
+    """Return B(p): the null hypothesis' likelihood over the alternative's is nowhere below this.
+
+    >>> round(null_support(0.05), 2), null_support(0.5)
+    (0.41, 1.0)
+    """
+    return -math.e * p * math.log(p) if p < 1 / math.e else 1.0
 
 
 def planned_looks(start: int, steps: int) -> tuple[int, ...]:

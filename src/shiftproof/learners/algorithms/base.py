@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -142,8 +143,11 @@ class Algorithm(nn.Module, ABC):
         """Return after which of `steps` updates to call `look`, in order; by default never."""
         return ()
 
-    def look(self, held_out: HeldOut, *, last: bool) -> None:
-        """Take in the outputs on the held-out parts of the training domains, at a planned look."""
+    def look(self, outputs: Callable[[], HeldOut], *, last: bool) -> None:
+        """Take a planned look at the held-out parts of the training domains.
+
+        `outputs` gives those of the present weights.
+        """
 
     @property
     def num_features(self) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.auto_strength import Verdict, planned_looks
 from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.learners.algorithms.erm import ERM
@@ -13,17 +16,33 @@ from shiftproof.learners.algorithms.idm_extensions import Extensions
 from shiftproof.matching.cross import CrossMatch
 from shiftproof.matching.term import MatchingTerm
 
+# Steps between two moves of the slow weights, and how far they move: the defaults of Lookahead.
+EVERY, PART = 5, 0.5
+# Which weights between two looks are looked at.
+BETWEEN = 0.25, 0.5, 0.75
+
 
 class StrengthLooks(ERM):
-    """Looks at held-out samples at planned steps, and keeps the weights worth going back to."""
+    """Looks at held-out samples at planned steps, and keeps the weights worth going back to.
+
+    A strong penalty against the risk is a game that plain steps circle in: what the penalty removes
+    comes back.  So from where matching begins, training looks ahead (Lookahead; Zhang et al., 2019;
+    for games Chavdarova et al., 2021): every `EVERY` steps, slow weights move by `PART` of the way
+    to the present ones, which then go on from there.
+
+    Between two looks the present weights may pass from one side to the other: from reading a
+    feature to reading its opposite.  So weights between those of the last look and the present ones
+    are looked at too.
+    """
 
     extensions: Extensions
     terms: dict[str, MatchingTerm]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Where matching began, and the best.
+        # Those where matching began, the best, those of the last look, and the slow ones.
         self._kept: dict[str, dict[str, Tensor]] = {}
+        self._since = 0  # the update after which matching began, or began again
 
     def looks(self, steps: int) -> tuple[int, ...]:
         """Return when the automatic strength is decided."""
@@ -31,7 +50,15 @@ class StrengthLooks(ERM):
             return ()
         return planned_looks(min(self.late_starts), steps)
 
-    def look(self, held_out: HeldOut, *, last: bool) -> None:
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Take one step, and look ahead while domains are matched."""
+        measured = super().update(batch)
+        if (slow := self._kept.get("slow")) and (self.updates - self._since) % EVERY == 0:
+            for name, value in self._weights().items():
+                value.copy_(slow[name].lerp_(value, PART))
+        return measured
+
+    def look(self, outputs: Callable[[], HeldOut], *, last: bool) -> None:
         """Decide on the automatic strength, and keep the best weights; the last look restores them.
 
         The last look comes too late for matching to begin.
@@ -39,24 +66,46 @@ class StrengthLooks(ERM):
         strength = self.extensions.strength
         if strength is None or (last and not strength.matches):
             return
+        held_out = outputs()
         verdict = strength.look(held_out)
-        if verdict in (Verdict.BEGIN, Verdict.BEST):
-            self._kept["best"] = self._predicting(copied=True)
         if verdict is Verdict.BEGIN:
-            self._kept["start"] = self._kept["best"]
+            self._kept["start"] = self._kept["best"] = self._predicting(copied=True)
+        if strength.matches:
+            self._consider(held_out)
+        if "last" in self._kept:
+            present = self._predicting(copied=True)
+            for share in BETWEEN:
+                for name, value in self._weights().items():
+                    value.copy_(torch.lerp(self._kept["last"][name], present[name], share))
+                self._consider(outputs())
+            self._restore(present)
         if verdict is Verdict.BACK:
-            self._restore("start")
+            self._restore(self._kept["start"])
             for term in self.terms.values():
                 if isinstance(term.match, CrossMatch):
                     term.match.forget()
         if verdict in (Verdict.BEGIN, Verdict.BACK):
             self.reset_optimizer()  # the old moments do not fit the new loss
+            self._kept["slow"] = self._predicting(copied=True)
+            self._since = self.updates
+        if strength.matches:
+            self._kept["last"] = self._predicting(copied=True)
         if last:
-            self._restore("best")
+            self._restore(self._kept["best"])
 
-    def _restore(self, which: str) -> None:
+    def _consider(self, held_out: HeldOut) -> None:
+        """Keep the present weights if they are the best so far."""
+        strength = self.extensions.strength
+        if strength is not None and strength.is_best(held_out):
+            self._kept["best"] = self._predicting(copied=True)
+
+    def _restore(self, weights: dict[str, Tensor]) -> None:
         for name, value in self._predicting().items():
-            value.copy_(self._kept[which][name])
+            value.copy_(weights[name])
+
+    def _weights(self) -> dict[str, Tensor]:
+        """Return what can be moved by a part of the way: not what counts batches."""
+        return {k: v for k, v in self._predicting().items() if v.is_floating_point()}
 
     def _predicting(self, *, copied: bool = False) -> dict[str, Tensor]:
         """Return the weights that `predict` uses, by name, and their running statistics."""
@@ -70,7 +119,10 @@ class StrengthLooks(ERM):
         """Return everything that changes."""
         state = super().training_state()
         if self.extensions.strength is not None:
-            state["strength"] = self.extensions.strength.state() | {"kept": dict(self._kept)}
+            state["strength"] = self.extensions.strength.state() | {
+                "kept": dict(self._kept),
+                "since": self._since,
+            }
         return state
 
     def load_training_state(self, state: dict[str, Any]) -> None:
@@ -79,3 +131,4 @@ class StrengthLooks(ERM):
         if self.extensions.strength is not None:
             self.extensions.strength.load(state["strength"])
             self._kept = dict(state["strength"]["kept"])
+            self._since = state["strength"]["since"]

@@ -186,15 +186,15 @@ def _forest_notes(own: HeldOut, score: ExpectedScore) -> Iterable[str]:
         yield f"Seed {own.seed}, of {own.seeds}."
 
 
-def _order(own: HeldOut) -> tuple[float, str]:
-    """Sort by the mean over domains, the best first; those without a mean last."""
+def _order(own: HeldOut) -> tuple[bool, float, str]:
+    """Sort by the mean over domains, the best first; those without a mean, and adaptation, last."""
     score = own.expected.score(own.expected.metric)
     if score is None:
-        return np.inf, own.title
+        return bool(own.expected.adaptation), np.inf, own.title
     metric = own.expected.metric
     sign = 1 if metric in LOSSES else -1
     value = abs(score.mean - TARGETS[metric]) if metric in TARGETS else sign * score.mean
-    return value, own.title
+    return bool(own.expected.adaptation), value, own.title
 
 
 def _row(label: str, value: float | None, low: float, high: float, samples: int | None) -> Row:

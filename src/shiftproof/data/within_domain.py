@@ -1,0 +1,195 @@
+"""Standardisation within a domain: each site's rows, by that site's own mean and spread.
+
+Sites measure with other units, devices and populations.  Where such a difference is a shift and a
+scale of each column, x ↦ a x + b with a > 0, it is gone after
+
+    z = (x − mean of the site) / standard deviation of the site.
+
+`whiten` also takes away the correlations between columns, as CORAL does for features of networks
+(Sun, Feng and Saenko, 2016, *Return of Frustratingly Easy Domain Adaptation*): the centred rows
+times Σ^(−1/2), where Σ is the site's covariance, shrunk as by Ledoit and Wolf (2004) so that it can
+be inverted.
+
+No labels are used, but other rows of the same site are: this is adaptation.  What differs between
+sites for a reason (sicker patients) is taken away too, so it must be judged on held-out domains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.text import counted
+from shiftproof.data.base import DomainDataset
+from shiftproof.data.domain import Domain, as_numbers
+from shiftproof.data.tables.preprocessing import FEWEST_ROWS, Columns, Scaled, statistics
+
+NONE, DOMAIN, WHITEN, AUTO = "none", "domain", "whiten", "auto"
+# What `standardize` may be, and what results are then called.  With `auto`, held-out domains judge
+# models of both views of the rows: as they are, and standardised by domain.
+ADAPTATION = {
+    NONE: "",
+    DOMAIN: "standardized by domain",
+    WHITEN: "whitened by domain",
+    AUTO: "standardized by domain where that helps",
+}
+# The name of the site of rows whose site is not given.
+NEW_SITE = "new site"
+
+
+def checked_standardize(asked: str) -> str:
+    """Return `asked` if it is a way to standardise; raise with the nearest one if not."""
+    if asked not in ADAPTATION:
+        raise UnknownName("standardize", str(asked), ADAPTATION)
+    return asked
+
+
+def adaptation_title(algorithm: str, standardize: str) -> str:
+    """Return what the results of an algorithm are called.
+
+    >>> adaptation_title("best", "none"), adaptation_title("best", "domain")
+    ('best', 'best, standardized by domain')
+    """
+    said = ADAPTATION[checked_standardize(standardize)]
+    return f"{algorithm}, {said}" if said else algorithm
+
+
+def standardized(x: np.ndarray, categorical: np.ndarray, how: str) -> np.ndarray:
+    """Return the rows [n, d] of one site, standardised by themselves, as float64.
+
+    Missing values (NaN) stay and are ignored; columns that are `categorical` [d] stay; a column
+    with one value becomes 0.
+    """
+    x = x.astype(np.float64)
+    if np.isinf(x[:, ~categorical]).any():
+        raise DataError("infinite values among the rows; replace them")
+    if how == WHITEN:
+        return _whitened(x, categorical)
+    for column in np.flatnonzero(~categorical):
+        own = x[:, column]
+        there = ~np.isnan(own)
+        values = own[there]
+        if len(values) and (values != values[0]).any():
+            own[there] = Scaled(int(column), *statistics(values)).apply(values)[:, 0]
+        else:
+            own[there] = 0.0
+    return x
+
+
+def _whitened(x: np.ndarray, categorical: np.ndarray) -> np.ndarray:
+    """Return (x − mean) Σ^(−1/2) with the covariance Σ of Ledoit and Wolf."""
+    from sklearn.covariance import ledoit_wolf  # type: ignore[import-untyped]
+
+    if categorical.any() or np.isnan(x).any():
+        raise DataError(
+            "whitening takes numbers without gaps or categories, such as features and embeddings;"
+            f" use `standardize={DOMAIN!r}`"
+        )
+    centred = x - x.mean(axis=0)
+    covariance, _ = ledoit_wolf(centred, assume_centered=True)
+    values, vectors = np.linalg.eigh(np.atleast_2d(covariance))
+    if values.max() <= 0:  # all rows are equal
+        zeros: np.ndarray = centred
+        return zeros
+    # A direction without variance stays without: nothing is divided by 0.
+    root = np.sqrt(np.maximum(values, values.max() * 1e-12))
+    white: np.ndarray = centred @ (vectors / root) @ vectors.T
+    return white
+
+
+def standardized_by_site(
+    x: np.ndarray, sites: Sequence[str] | None, categorical: np.ndarray, how: str
+) -> np.ndarray:
+    """Return rows [n, d] of several sites, those of each standardised by themselves.
+
+    Without `sites`, one for each row, all are of one.
+    """
+    names = np.array([NEW_SITE] * len(x) if sites is None else list(sites), dtype=object)
+    found = np.empty(x.shape)
+    for site in dict.fromkeys(names):
+        rows = names == site
+        if (count := int(rows.sum())) < FEWEST_ROWS:
+            raise DataError(
+                f"{site}: {counted(count, 'row')}, but rows are standardized by the mean and"
+                f" spread of their site, which take at least {FEWEST_ROWS}; give all rows of the"
+                " site at once, or train without standardizing"
+            )
+        found[rows] = standardized(x[rows], categorical, how)
+    return found
+
+
+def categorical_columns(dataset: DomainDataset) -> np.ndarray:
+    """Return which columns of a dataset's rows hold codes of categories, [d]."""
+    if isinstance(dataset.preparation, Columns):
+        return are_categorical(dataset.preparation)
+    return np.zeros(dataset.input_shape[0], dtype=bool)
+
+
+def are_categorical(columns: Columns) -> np.ndarray:
+    """Return which columns of a table hold codes of categories, [d]."""
+    return np.array([column.kind == "category" for column in columns.columns], dtype=bool)
+
+
+def within_domains(dataset: DomainDataset, how: str) -> DomainDataset:
+    """Return a dataset for training with `standardize=how`: a dataset of another fingerprint.
+
+    With `domain` and `whiten`, each domain is standardised by itself; with `auto`, the rows get
+    their second view later (`with_both_views`), when rare values are pooled.
+    """
+    if checked_standardize(how) == NONE:
+        return dataset
+    if dataset.standardize != NONE:
+        raise InvalidValue(f"{dataset.name} is {ADAPTATION[dataset.standardize]} already")
+    if len(dataset.input_shape) != 1:
+        raise InvalidValue(
+            "`standardize` is for rows of tables, arrays and features, and"
+            f" {dataset.name} has images; `freeze` makes features of them"
+        )
+    categorical = categorical_columns(dataset)
+    described = json.dumps([dataset.fingerprint, how])
+    made = replace(
+        dataset,
+        standardize=how,
+        identity=hashlib.sha256(described.encode()).hexdigest()[:16],
+    )
+    # With `auto` the result is not needed yet, but what cannot be standardised must be said now.
+    view = made.with_domains(lambda own: _standardized_domain(own, categorical, how))
+    return made if how == AUTO else view
+
+
+def with_both_views(dataset: DomainDataset) -> DomainDataset:
+    """Return the dataset with rows [n, 2 d]: as they are, and standardised by domain."""
+    categorical = categorical_columns(dataset)
+
+    def both(domain: Domain) -> Domain:
+        return replace(domain, x=both_views(_rows(domain), _site(domain), categorical))
+
+    return dataset.with_domains(both)
+
+
+def both_views(x: Tensor, sites: Sequence[str] | None, categorical: np.ndarray) -> Tensor:
+    """Return rows [n, d] as they are and, beside, standardised by site: [n, 2 d]."""
+    own = standardized_by_site(x.numpy(), sites, categorical, DOMAIN)
+    return torch.cat([x, torch.from_numpy(own).to(x.dtype)], dim=1)
+
+
+def _site(domain: Domain) -> list[str]:
+    return [f"domain {domain.name!r}"] * len(domain)
+
+
+def _rows(domain: Domain) -> Tensor:
+    x = domain.stored(np.arange(len(domain)))
+    return x if x.is_floating_point() else as_numbers(x)
+
+
+def _standardized_domain(domain: Domain, categorical: np.ndarray, how: str) -> Domain:
+    x = _rows(domain)
+    found = standardized_by_site(x.numpy(), _site(domain), categorical, how)
+    return replace(domain, x=torch.from_numpy(found).to(x.dtype))
