@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 import safetensors.torch
 import torch
-from hostile import Rng, crafted_json, damaged, either, guarded
+from hostile import VALUES, Rng, crafted_json, damaged, either, guarded
 from PIL import Image
 
 from shiftproof import (
@@ -96,9 +96,13 @@ def _header(data: bytes, rng: Rng) -> bytes:
     tensors = safetensors.torch.load(data)
     length = int.from_bytes(data[:8], "little")
     own = json.loads(data[8 : 8 + length])["__metadata__"]
-    key = next(iter(own))
-    text = crafted_json(json.loads(own[key]), rng)
-    return safetensors.torch.save(tensors, metadata={key: text})
+    key = sorted(own)[int(rng.integers(len(own)))]
+    value = json.loads(own[key])
+    if isinstance(value, dict | list):
+        text = crafted_json(value, rng)
+    else:  # the version of the format
+        text = json.dumps(VALUES[int(rng.integers(len(VALUES)))])
+    return safetensors.torch.save(tensors, metadata={**own, key: text})
 
 
 def _safetensors(data: bytes, rng: Rng) -> bytes:

@@ -15,7 +15,7 @@ from PIL import Image
 
 PROGRAM = Path(__file__).with_name("killed.py")
 SWEEP = Path(__file__).parent / "golden" / "v0.1" / "sweep"
-KILLS = [pytest.param(2, id="2"), pytest.param(25, id="25", marks=pytest.mark.slow)]
+KILLS = [pytest.param(1, id="1"), pytest.param(25, id="25", marks=pytest.mark.slow)]
 
 
 def killed(work: str, folder: Path, kills: int, home: Path) -> int:

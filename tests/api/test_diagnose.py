@@ -100,7 +100,7 @@ def test_picture_and_file(found: ShiftReport, tmp_path: Path) -> None:
     assert found.picture(str(tmp_path / "shift.png")) == tmp_path / "shift.png"
     assert matplotlib.image.imread(tmp_path / "shift.png").shape[1] > 900
     path = found.save(str(tmp_path / "deep" / "diagnosis.json"))
-    assert json.loads(path.read_text()) == json.loads(json.dumps(found.to_dict()))
+    assert json.loads(path.read_text()) == json.loads(json.dumps({"format": 1} | found.to_dict()))
     with pytest.raises(ShiftproofError, match="writes a PNG file"):
         found.picture(tmp_path / "shift.pdf")
 

@@ -101,7 +101,10 @@ def read_run_folder(folder: Path) -> StoredRun:
 
 def read_outcome(folder: Path) -> RunOutcome:
     """Return what a run of a sweep measured."""
-    return read_run_folder(folder).outcome()
+    run = read_run_folder(folder)
+    if not run.job:
+        raise DataError(f"{folder / 'job.json'} has gone while the sweep was read; try again")
+    return run.outcome()
 
 
 def row_of(job: Mapping[str, Any]) -> str:
