@@ -10,6 +10,7 @@ import pytest
 
 import shiftproof
 from shiftproof.api import side_by_side
+from shiftproof.core import own_process
 from shiftproof.training.observers import Observer
 
 DOMAINS = ("a", "b", "c")
@@ -34,7 +35,7 @@ def started(monkeypatch):
             super().__init__(*arguments, **options)
             found.append(self)
 
-    monkeypatch.setattr(side_by_side.subprocess, "Popen", Popen)
+    monkeypatch.setattr(own_process.subprocess, "Popen", Popen)
     monkeypatch.setattr(side_by_side, "PATIENCE", 0.0)
     monkeypatch.setattr(side_by_side, "choose_workers", lambda asked, memory: 2)
     return found
@@ -87,7 +88,7 @@ def test_runs_of_two_processes_are_those_of_one(table, started, tmp_path, monkey
 
 
 def test_a_process_that_fails_costs_nothing(table, started, tmp_path, monkeypatch):
-    monkeypatch.setattr(side_by_side.sys, "executable", "false")
+    monkeypatch.setattr(own_process.sys, "executable", "false")
     ended = lambda: started and started[0].poll() is not None  # noqa: E731
     monkeypatch.setattr(side_by_side, "train", slowly(side_by_side.train, ended))
     each = shiftproof.train_each(table, "linear", out=tmp_path, label="label", domain="site")

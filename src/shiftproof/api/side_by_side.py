@@ -4,8 +4,7 @@ What a run finds is in its folder, so a process answers nothing: when all are do
 each run, and makes those whose process failed, which then says why.  This is for runs that are
 fitted at once: they have no checkpoint that would be lost with a process.
 
-A process is a program of its own and not a copy of the caller's: so a script needs no
-`if __name__ == "__main__"`.  It ends with the caller, however that ends.
+A process ends with the caller, however that ends.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor
 
 from shiftproof.api.train import TrainedRun, train
+from shiftproof.core.own_process import start_process
 from shiftproof.data import DomainDataset
 from shiftproof.sweeps.executors.local import threads_of_each
 from shiftproof.sweeps.resources import choose_workers
@@ -147,13 +147,8 @@ class _Process:
     def _drive(self) -> None:
         if self._ending.wait(PATIENCE) or not self._waiting:
             return
-        self._process = process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the caller, who then ends this one
-        )
+        # Ctrl-C is for the caller, who then ends this one.
+        self._process = process = start_process(PROGRAM, new_session=True)
         with process, contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
             try:
                 self._talk(process.stdin, process.stdout)  # type: ignore[arg-type]

@@ -1,14 +1,8 @@
-"""Many files read by several processes: paths go out, what was read of each comes back.
-
-A process is started by its own module and not as a copy of the caller: so a script that makes a
-report needs no `if __name__ == "__main__"`.
-"""
+"""Many files read by several processes: paths go out, what was read of each comes back."""
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +10,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 from shiftproof.core.errors import DataError, ShiftproofError
+from shiftproof.core.own_process import start_process
+from shiftproof.sweeps.resources import cores
 
 # Fewer files are read in less time than it takes to start a process.
 FEWEST = 1000
 # So many answers are sent at once: memory holds them twice for a moment.
 _BLOCK = 250
+PROGRAM = f"from {__name__} import main; main()"
 
 Answer = TypeVar("Answer")
 
@@ -32,7 +29,7 @@ def read_each(
 
     ``read`` must be a function of a module that other processes can import.
     """
-    count = min(processes or len(os.sched_getaffinity(0)), len(paths) // FEWEST)
+    count = min(processes or cores(), len(paths) // FEWEST)
     if count < 2:
         return [read(path) for path in paths]
     size = -(-len(paths) // count)
@@ -45,12 +42,7 @@ def read_each(
 
 def _read_apart(read: Callable[[Path], Answer], paths: Sequence[Path]) -> list[Answer]:
     """Read these paths in a process of their own."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", __spec__.name if __spec__ else __name__],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    process = start_process(PROGRAM)
     request, answers = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
     found: list[Answer] = []
     try:
@@ -73,8 +65,9 @@ def _read_apart(read: Callable[[Path], Answer], paths: Sequence[Path]) -> list[A
     return found
 
 
-def main(request: BinaryIO, answers: BinaryIO) -> None:
-    """Answer one request."""
+def main() -> None:
+    """Answer one request on standard input."""
+    request, answers = sys.stdin.buffer, sys.stdout.buffer
     read, paths = pickle.load(request)  # from the process that started this one
     try:
         for start in range(0, len(paths), _BLOCK):
@@ -83,7 +76,3 @@ def main(request: BinaryIO, answers: BinaryIO) -> None:
             answers.flush()
     except ShiftproofError as error:
         pickle.dump(error, answers)
-
-
-if __name__ == "__main__":
-    main(sys.stdin.buffer, sys.stdout.buffer)
