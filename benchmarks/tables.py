@@ -1,9 +1,10 @@
 """`python -m benchmarks.tables PATH[:LABEL:DOMAIN] …`: learners on tables and frozen features.
 
-The same for numbers is `benchmarks.regression`.  Each domain is held out in turn, at most ten of a table.  A folder of images is turned into frozen
-features.  Each outcome is appended to a file as soon as it is there; called again, what is there is
-not run again.  The page shows for every table the mean over held-out domains and seeds, and how far
-`best` is from the best of the single learners, chosen in hindsight by the test domains themselves.
+The same for numbers is `benchmarks.regression`.  Each domain is held out in turn, at most ten of a
+table.  A folder of images is turned into frozen features.  Each outcome is appended to a file as
+soon as it is there; called again, what is there is not run again.  The page shows for every table
+the mean over held-out domains and seeds, and how far `best` is from the best of the single
+learners, chosen in hindsight by the test domains themselves.
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ def page(outcomes: Sequence[dict[str, Any]], study: Study = TABLES) -> str:
     lines = [
         f"# {study.title}",
         "",
-        f"Written by `python -m benchmarks.{study.name}`. Each figure is the mean over held-out domains"
+        f"Written by `python -m benchmarks.{study.name}`."
+        " Each figure is the mean over held-out domains"
         f" (at most {MOST_HELD_OUT}, chosen at random once),"
         " then over seeds. Settings of all learners come from held-out training domains."
         " *Hindsight* is the best of the single learners on this table, chosen by the test domains:"
