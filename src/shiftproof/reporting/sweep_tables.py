@@ -174,8 +174,9 @@ def _caption(results: SelectionResults, datasets: Sequence[DatasetResults]) -> s
     single = all(len(dataset.trials) == 1 for dataset in datasets)
     each = "run" if all(dataset.standalone for dataset in datasets) else "trial"
     bars = f"one {each} each, hence no error bars" if single else f"+/- {ERROR_BAR}"
+    measure = "R²" if any(dataset.predicts_numbers for dataset in datasets) else "Accuracy"
     return (
-        f"Accuracy (%) on the test domain's in part (test-in), selector {results.selector.name};"
+        f"{measure} (%) on the test domain's in part (test-in), selector {results.selector.name};"
         f" {sizes_of(datasets)}; {bars}."
     )
 

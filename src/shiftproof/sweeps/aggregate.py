@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.sweeps.domainbed.names import algorithms_in_order, datasets_in_order
 from shiftproof.sweeps.results import RunKey, RunOutcome, checked
 from shiftproof.sweeps.selection import Selection, Selector
@@ -105,6 +106,15 @@ class DatasetResults:
         """Whether all numbers are of standalone runs."""
         return all(
             found.run.standalone
+            for cell in self.cells.values()
+            for found in cell.selections.values()
+        )
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether the runs are of regression: their accuracies then are R²."""
+        return any(
+            found.run.origin.config.get("loss", CROSS_ENTROPY) != CROSS_ENTROPY
             for cell in self.cells.values()
             for found in cell.selections.values()
         )
