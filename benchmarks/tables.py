@@ -1,9 +1,10 @@
 """`python -m benchmarks.tables PATH[:LABEL:DOMAIN] …`: learners on tables and frozen features.
 
-Each domain is held out in turn, at most ten of a table, or `--most` of it.  A folder of images is turned into frozen
-features.  Each outcome is appended to a file as soon as it is there; called again, what is there is
-not run again.  The page shows for every table the mean over held-out domains and seeds, and how far
-`best` is from the best of the single learners, chosen in hindsight by the test domains themselves.
+Each domain is held out in turn, at most ten of a table, or `--most` of it.  A folder of images is
+turned into frozen features.  Each outcome is appended to a file as soon as it is there; called
+again, what is there is not run again.  The page shows for every table the mean over held-out
+domains and seeds, and how far `best` is from the best of the single learners, chosen in hindsight
+by the test domains themselves.
 """
 
 from __future__ import annotations
