@@ -15,7 +15,6 @@ from shiftproof.inference.adaptation.adapt import NO_RECORD, adapted, checked_ad
 from shiftproof.inference.adaptation.held_out import HeldOut
 from shiftproof.inference.adaptation.matching_shares import with_shares
 from shiftproof.inference.adaptation.sites import (
-    EM,
     LEVEL,
     NONE,
     PAIRS,
@@ -144,13 +143,14 @@ def test_label_shift_is_contradicted_at_its_level(classes: int) -> None:
     assert more > 0.9
 
 
-def test_the_em_estimate_is_taken_unless_held_out_domains_contradict_it() -> None:
+def test_factors_are_learnt_only_where_held_out_domains_contradict_label_shift() -> None:
     rng, losses = np.random.default_rng(4), np.ones((6, len(PAIRS)))
+    losses[:, 0] = 0
     factors, noise = learnt(drawn_sites(3, 0.5, rng), losses)
-    assert factors is EM
+    assert factors.tolist() == NONE.tolist()
     assert noise == 0
     factors, noise = learnt(drawn_sites(3, 9.0, rng), losses)
-    assert factors is not EM
+    np.testing.assert_allclose(factors, NONE + 6 / 7 * (PAIRS[0] - NONE))
     assert noise > 0
 
 

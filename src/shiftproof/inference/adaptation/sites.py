@@ -8,21 +8,22 @@ and π̂ from its rows without their labels.
 **Label shift is not contradicted** if the errors of π̂ on training domains are no larger than those
 of resampled rows.  With V_s the covariance of π̂ over resampled rows of site s of K sites, and e_s
 its error, the mean of |e_s|² / tr V_s has the expectation 1 and about the distribution of χ²_f / f,
-f = K² / Σ_s tr V_s² / (tr V_s)² (Satterthwaite, 1946).  Unless that is rejected at 5%, π = π̂.
+f = K² / Σ_s tr V_s² / (tr V_s)² (Satterthwaite, 1946).  Unless that is rejected at 5%, the shares
+are those of the model's own probabilities, their mean m, moved to π̂ by 1 − τ² / |π̂ − m|² of the
+way, if that is positive (James and Stein, 1961), with τ² the sampling variance of π̂ at the new
+site.
 
-**Otherwise** there are three views of the shares: those of training π₀, the mean m of the model's
-own probabilities, and π̂:
+**Otherwise** there are three views of the shares: those of training π₀, m, and π̂:
 
     π = π₀ + α (m − π₀) + β (π̂ − π₀).
 
 α = 1 and β = 0 is no correction.  Those with the lowest log loss, mean over training domains, are
 taken, and with K domains K / (K + 1) of the way to them is gone, as if one more domain had needed
-no correction.  A new site may differ more than any training domain did.  With τ² the mean squared
-error of π̂ on training domains (as far as resampling their rows does not explain it) plus the
-sampling variance at the new site, a distance e² = |π̂ − π|² that is too large to be an error of π̂,
-by an F test of e² / τ² at 5%, moves π to π̂ by 1 − τ² / e² of the way (James and Stein, 1961).  The
-degrees of freedom of τ² are again those of Satterthwaite: K for the first part, and many for the
-second.
+no correction.  A new site may differ more than any training domain did.  With τ² larger by the mean
+squared error of π̂ on training domains (as far as resampling their rows does not explain it), a
+distance |π̂ − π|² that is too large to be an error of π̂, by an F test of its ratio to τ² at 5%,
+moves π to π̂ in the same way.  The degrees of freedom of τ² are again those of Satterthwaite: K for the
+second part, and many for the first.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from shiftproof.learners.calibration_scores import fitted_slope
 
 # Level of the tests.
 LEVEL = 0.05
-# The α and β that are tried; what is no correction, and what is π̂.
+# The α and β that are tried, and what is no correction.
 ALPHAS, BETAS = np.linspace(0, 2, 9), np.linspace(0, 1, 6)
-NONE, EM = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+NONE = np.array([1.0, 0.0])
 # Rows of a domain that judge α and β, at most; draws of its rows for the sampling variance.
 MOST_ROWS, DRAWS = 1000, 20
 
@@ -66,9 +67,10 @@ def target_shares(
 def moved_to_em(
     usual: np.ndarray, em: np.ndarray, noise: float, variance: float, domains: int
 ) -> np.ndarray:
-    """Return shares moved from the usual estimate to that of EM, if errors cannot explain it.
+    """Return shares moved from the usual estimate to that of EM, as far as it cannot be an error.
 
-    τ² is ``noise``, the mean over so many domains, plus the sampling ``variance``.
+    τ² is ``noise``, the mean over so many domains, plus the sampling ``variance``.  With noise, the
+    estimates must differ by more than errors explain.
 
     >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.9, 0.1]), 0.0, 0.0032, 5).round(3).tolist()
     [0.896, 0.104]
@@ -76,10 +78,12 @@ def moved_to_em(
     [0.5, 0.5]
     """
     tau2, distance = noise + variance, float(((em - usual) ** 2).sum())
-    freedom = domains * (tau2 / noise) ** 2 if noise > 0 else np.inf
-    if distance <= float(fisher.isf(LEVEL, 1, min(freedom, 1e6))) * tau2:
-        return usual
-    moved: np.ndarray = usual + (1 - tau2 / distance) * (em - usual)
+    if noise > 0:
+        freedom = domains * (tau2 / noise) ** 2
+        if distance <= float(fisher.isf(LEVEL, 1, min(freedom, 1e6))) * tau2:
+            return usual
+    share = 1 - tau2 / distance if distance > tau2 else 0.0
+    moved: np.ndarray = usual + share * (em - usual)
     return moved
 
 
@@ -177,7 +181,7 @@ def label_shift_p(sites: Sequence[Site]) -> float:
 def learnt(sites: Sequence[Site], losses: np.ndarray) -> tuple[np.ndarray, float]:
     """Return α and β, and the error of π̂ beyond sampling, that sites [k] teach."""
     if label_shift_p(sites) >= LEVEL:
-        return EM, 0.0
+        return NONE, 0.0
     best = PAIRS[losses.mean(axis=0).argmin()]
     factors = NONE + len(sites) / (len(sites) + 1) * (best - NONE)
     noise = np.mean([site.squared_error - site.variance for site in sites])
