@@ -22,8 +22,8 @@ taken, and with K domains K / (K + 1) of the way to them is gone, as if one more
 no correction.  A new site may differ more than any training domain did.  With τ² larger by the mean
 squared error of π̂ on training domains (as far as resampling their rows does not explain it), a
 distance |π̂ − π|² that is too large to be an error of π̂, by an F test of its ratio to τ² at 5%,
-moves π to π̂ in the same way.  The degrees of freedom of τ² are again those of Satterthwaite: K for the
-second part, and many for the first.
+moves π to π̂ in the same way.  The degrees of freedom of τ² are again those of Satterthwaite: K for
+the second part, and many for the first.
 """
 
 from __future__ import annotations
