@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shiftproof.data.within_domain import ADAPTATION, NONE
+from shiftproof.core.standardize import ADAPTATION, NONE
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected
 from shiftproof.inference.model import MODEL, stored_classes
 from shiftproof.inference.temperature import calibrated_outputs

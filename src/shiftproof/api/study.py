@@ -15,8 +15,8 @@ from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, trai
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError
+from shiftproof.core.standardize import checked_standardize
 from shiftproof.data import DomainDataset
-from shiftproof.data.within_domain import checked_standardize
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
