@@ -22,9 +22,9 @@ from shiftproof.sweeps.estimate import Cost
 from shiftproof.sweeps.executors import local, open_executor
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
+from shiftproof.sweeps.standing import sweep_status
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.sweep import SweepObserver, longest_first, make_plan, run_sweep
-from shiftproof.sweeps.tracker import sweep_status
 from shiftproof.training.run_folder import RunFolder
 
 

@@ -29,6 +29,7 @@ from shiftproof.sweeps.combine.stored import Combined, combined_results, read_co
 from shiftproof.sweeps.domainbed.export import unusable_selections, write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order
 from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
+from shiftproof.sweeps.resources import without_cycle_search
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.run_archive import write_archive
 from shiftproof.sweeps.selection import SELECTORS, Selector
@@ -195,6 +196,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
 }
 
 
+@without_cycle_search()
 def report(
     *folders: str | os.PathLike[str],
     selection: str | Sequence[str] | None = None,
@@ -237,14 +239,13 @@ def report(
     if baseline is not None and baseline not in algorithms:
         raise UnknownName("baseline of this sweep", baseline, sorted(algorithms))
     expected = runs_to_compare(runs) if standalone else None
-    can = selectors
+    results: list[SelectionResults] = []
     if selection is None:
         can = [selector for selector in selectors if selector.can_score(runs)]
-    results = [aggregate(runs, selector, expected) for selector in can]
+        results = [aggregate(runs, selector, expected) for selector in can]
+        results = [found for found in results if found.has_numbers]
+    results = results or [aggregate(runs, selector, expected) for selector in selectors]
     if selection is None:
-        results = [found for found in results if found.has_numbers] or [
-            aggregate(runs, selector, expected) for selector in selectors
-        ]
         results = [f for f in results if f.selector.name != LAST_RESORT] or results
     if shows_combined:
         results.append(combined_results(combined, runs))
