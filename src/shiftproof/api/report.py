@@ -33,7 +33,7 @@ from shiftproof.sweeps.resources import without_cycle_search
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.run_archive import write_archive
 from shiftproof.sweeps.selection import SELECTORS, Selector
-from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
+from shiftproof.sweeps.standalone_runs import LastStep, kept_apart, runs_to_compare
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -238,19 +238,28 @@ def report(
     algorithms = {run.algorithm for run in runs}
     if baseline is not None and baseline not in algorithms:
         raise UnknownName("baseline of this sweep", baseline, sorted(algorithms))
-    expected = runs_to_compare(runs) if standalone else None
-    results: list[SelectionResults] = []
-    if selection is None:
-        can = [selector for selector in selectors if selector.can_score(runs)]
-        results = [aggregate(runs, selector, expected) for selector in can]
-        results = [found for found in results if found.has_numbers]
-    results = results or [aggregate(runs, selector, expected) for selector in selectors]
-    if selection is None:
-        results = [f for f in results if f.selector.name != LAST_RESORT] or results
+    groups = kept_apart(runs) if standalone else [runs]
+    results = [found for group in groups for found in _selected(group, selectors, asked is None)]
     if shows_combined:
         results.append(combined_results(combined, runs))
     notes = tuple(run_notes(runs))
     return Report(tuple(runs), tuple(results), baseline or "erm", paths, notes, metric)
+
+
+def _selected(
+    runs: Sequence[RunOutcome], selectors: Sequence[Selector], every: bool
+) -> list[SelectionResults]:
+    """Return what the selectors select; if they are just ``every`` one, those that can."""
+    expected = runs_to_compare(runs) if runs[0].standalone else None
+    results: list[SelectionResults] = []
+    if every:
+        can = [selector for selector in selectors if selector.can_score(runs)]
+        results = [aggregate(runs, selector, expected) for selector in can]
+        results = [found for found in results if found.has_numbers]
+    results = results or [aggregate(runs, selector, expected) for selector in selectors]
+    if every:
+        results = [f for f in results if f.selector.name != LAST_RESORT] or results
+    return results
 
 
 def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:
