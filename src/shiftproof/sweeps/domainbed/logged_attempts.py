@@ -185,7 +185,7 @@ def _are_shares(values: Sequence[Any]) -> bool:
     """Whether all values are floating-point numbers in [0, 1]; quicker than one after the other."""
     if set(map(type, values)) != {float} or math.isnan(sum(values)):
         return False
-    return min(values) >= 0.0 and max(values) <= 1.0
+    return bool(min(values) >= 0.0 and max(values) <= 1.0)
 
 
 def _share(value: Any) -> float | None:
@@ -204,7 +204,7 @@ def _is_share(value: float) -> bool:
 def _count_odd(records: Sequence[Record]) -> int:
     """Return how many records have a value, other than an accuracy, that is not finite."""
     # A sum is finite only if all its terms are: most logs need no closer look.
-    if math.isfinite(sum(v for record in records for v in record.values() if type(v) is float)):
+    if math.isfinite(sum([v for record in records for v in record.values() if type(v) is float])):
         return 0
     return sum(map(_has_odd_value, records))
 
