@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.diagnose import ShiftReport, diagnose
+from shiftproof.api.held_out_runs import BASELINES, TITLES
 from shiftproof.api.load import Data, LoadOptions, checked_seed
-from shiftproof.api.report import report
+from shiftproof.api.report import HELD_OUT, STUDY, report
+from shiftproof.api.study_evidence import evidence
 from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError
+from shiftproof.core.files import write_json
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import checked_standardize
 from shiftproof.training.observers import Observer
@@ -22,8 +25,8 @@ from shiftproof.training.observers import Observer
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
-# In the folder of a study: runs that hold out a domain each, and the run on all domains.
-HELD_OUT, MODEL = "held-out", "model"
+# In the folder of a study: the run on all domains.
+MODEL = "model"
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Study:
     final: TrainedRun | None = None
     page: Path | None = None
     domain_column: str = "domain"
+    label_column: str = ""
 
     @property
     def runs(self) -> tuple[TrainedRun, ...]:
@@ -49,25 +53,10 @@ class Study:
     @property
     def answer(self) -> str:
         """What to expect at the next domain, in a sentence or two."""
-        found = self.held_out.expected.score("accuracy")
-        if found is None:
-            return "One domain does not show what to expect at the next."
-        low, high = found.interval
-        scores = self.held_out.scores
-        worse = [score.domain for score in scores if score.accuracy < score.commonest_class]
-        beside = (
-            f"In {len(worse)} of {len(scores)} held out in turn it is less than always giving the"
-            f" commonest class ({', '.join(worse)})."
-            if worse
-            else f"In all {len(scores)} held out in turn it is at least what always giving the"
-            " commonest class gets."
-        )
-        adapted = self.held_out.adaptation
-        how = f" (adaptation: {adapted})" if adapted else ""
-        return (
-            f"At the next {self.domain_column}{how} expect {found.mean:.0%} right, and with"
-            f" probability {found.level:.0%} between {low:.0%} and {high:.0%}. {beside}"
-        )
+        from shiftproof.reporting.page.answer.lead import lead
+
+        noun = self.domain_column.replace("_", " ")
+        return lead(self.held_out.expected, noun, self.label_column)
 
 
 def study(
@@ -100,7 +89,8 @@ def study(
         steps: number of updates, of algorithms that are trained in steps.
         seed: seed of everything random.
         out: folder of the study; by default one in `runs`, named after the data.  It gets
-            the diagnosis and the runs in `held-out`, the model in `model`, and `report.html`.
+            the diagnosis and the runs in `held-out`, those of a logistic regression and a forest
+            to compare with in `baselines`, the model in `model`, and `report.html`.
         backbone: as in `train`.
         weights: as in `train`.
         freeze: compute the features of all images with the backbone once, and train on them.
@@ -152,14 +142,30 @@ def study(
         "observer": observer,
     }
     held_out = train_each(dataset, algorithm, budget=each_budget, out=folder / HELD_OUT, **settings)
-    column = dataset.columns.get("domain", "domain")
+    columns = (dataset.columns.get("domain", "domain"), dataset.columns.get("label", ""))
     if held_out.status != "finished":
-        return Study(folder, found, held_out, domain_column=column)
+        return Study(folder, found, held_out, None, None, *columns)
     final = train(dataset, algorithm, budget=last_budget, out=folder / MODEL, **settings)
     if final.status != "finished":
-        return Study(folder, found, held_out, final, domain_column=column)
-    page = report(folder / HELD_OUT).save(folder / "report.html", command="shiftproof study")
-    return Study(folder, found, held_out, final, page, column)
+        return Study(folder, found, held_out, final, None, *columns)
+    _train_baselines(dataset, held_out.runs[0].config.algorithm, folder, seed, observer)
+    seconds = sum(run.seconds for run in (*held_out.runs, final))
+    write_json(folder / STUDY, evidence(dataset, held_out, found, seconds).to_json())
+    page = report(folder).save(command="shiftproof study")
+    return Study(folder, found, held_out, final, page, *columns)
+
+
+def _train_baselines(
+    dataset: DomainDataset, algorithm: str, folder: Path, seed: int, observer: Observer
+) -> None:
+    """Train simple models on the same domains, for numbers to compare with."""
+    if len(dataset.input_shape) > 1:
+        return  # pixels are nothing for a logistic regression
+    for number, name in enumerate(TITLES):
+        observer.progress("baselines", number, len(TITLES))
+        if name != algorithm:
+            train_each(dataset, name, out=folder / BASELINES / name, seed=seed)
+    observer.progress("baselines", len(TITLES), len(TITLES))
 
 
 def _are_photographs(dataset: DomainDataset) -> bool:
