@@ -162,10 +162,10 @@ def _train_baselines(
     if len(dataset.input_shape) > 1:
         return  # pixels are nothing for a logistic regression
     for number, name in enumerate(TITLES):
-        observer.progress("baselines", number, len(TITLES))
+        observer.progress(BASELINES, number, len(TITLES))
         if name != algorithm:
             train_each(dataset, name, out=folder / BASELINES / name, seed=seed)
-    observer.progress("baselines", len(TITLES), len(TITLES))
+    observer.progress(BASELINES, len(TITLES), len(TITLES))
 
 
 def _are_photographs(dataset: DomainDataset) -> bool:

@@ -55,7 +55,7 @@ def study(
     from rich.console import Console
 
     from shiftproof import api
-    from shiftproof.cli.progress import ProgressBar
+    from shiftproof.cli.study_progress import StudyProgress
     from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import leave_one_out_table
 
@@ -79,7 +79,7 @@ def study(
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }
-    with ProgressBar(quiet=quiet) as settings["observer"]:
+    with StudyProgress(quiet=quiet) as settings["observer"]:
         found = api.study(data, algorithm, **settings)
     if found.page is not None and found.final is not None:
         console = Console()
