@@ -13,6 +13,7 @@ from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.weighting import LOG_LOSS
 from shiftproof.reporting.page import HeldOut
 from shiftproof.reporting.page.answer.evidence import STUDY, Evidence, read_evidence
+from shiftproof.reporting.page.answer.lead import noun_of
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.results import RunOutcome
@@ -20,7 +21,7 @@ from shiftproof.training.outputs import Outputs
 
 # In the folder of a study: models to compare with, and what a page calls them.
 BASELINES = "baselines"
-TITLES = {"linear": "Logistic regression", "forest": "Random forest"}
+TITLES = {"logistic-regression": "Logistic regression", "random-forest": "Random forest"}
 
 
 def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list[HeldOut]:
@@ -61,8 +62,7 @@ def evidence_of(folders: Sequence[Path], held_out: Sequence[HeldOut]) -> Evidenc
     if len(held_out) != 1:
         return Evidence()
     columns = held_out[0].columns
-    noun = columns.get("domain", "domain").replace("_", " ")
-    return Evidence(noun, columns.get("label", ""))
+    return Evidence(noun_of(columns), columns.get("label", ""))
 
 
 def baselines_of(folders: Sequence[Path]) -> dict[str, Expected]:

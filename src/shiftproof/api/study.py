@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.diagnose import ShiftReport, diagnose
-from shiftproof.api.held_out_runs import BASELINES, TITLES
 from shiftproof.api.load import Data, LoadOptions, checked_seed
 from shiftproof.api.report import HELD_OUT, STUDY, report
+from shiftproof.api.study_baselines import train_baselines
 from shiftproof.api.study_evidence import evidence
 from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
@@ -20,6 +20,7 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.files import write_json
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import checked_standardize
+from shiftproof.reporting.page.answer.lead import lead, noun_of
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ MODEL = "model"
 class Study:
     """What shifts, what to expect at the next domain, and the model.
 
-    `final` is trained on all domains and `page` tells everything; both are None if training was
+    `noun` is what a domain is called.  `final` is trained on all domains and `page` tells everything; both are None if training was
     interrupted or diverged: call `study` again to resume.
     """
 
@@ -42,7 +43,7 @@ class Study:
     held_out: LeaveOneOut
     final: TrainedRun | None = None
     page: Path | None = None
-    domain_column: str = "domain"
+    noun: str = "domain"
     label_column: str = ""
 
     @property
@@ -53,10 +54,7 @@ class Study:
     @property
     def answer(self) -> str:
         """What to expect at the next domain, in a sentence or two."""
-        from shiftproof.reporting.page.answer.lead import lead
-
-        noun = self.domain_column.replace("_", " ")
-        return lead(self.held_out.expected, noun, self.label_column)
+        return lead(self.held_out.expected, self.noun, self.label_column)
 
 
 def study(
@@ -142,30 +140,17 @@ def study(
         "observer": observer,
     }
     held_out = train_each(dataset, algorithm, budget=each_budget, out=folder / HELD_OUT, **settings)
-    columns = (dataset.columns.get("domain", "domain"), dataset.columns.get("label", ""))
+    columns = (noun_of(dataset.columns), dataset.columns.get("label", ""))
     if held_out.status != "finished":
         return Study(folder, found, held_out, None, None, *columns)
     final = train(dataset, algorithm, budget=last_budget, out=folder / MODEL, **settings)
     if final.status != "finished":
         return Study(folder, found, held_out, final, None, *columns)
-    _train_baselines(dataset, held_out.runs[0].config.algorithm, folder, seed, observer)
+    train_baselines(dataset, folder, seed, observer)
     seconds = sum(run.seconds for run in (*held_out.runs, final))
     write_json(folder / STUDY, evidence(dataset, held_out, found, seconds).to_json())
     page = report(folder).save(command="shiftproof study")
     return Study(folder, found, held_out, final, page, *columns)
-
-
-def _train_baselines(
-    dataset: DomainDataset, algorithm: str, folder: Path, seed: int, observer: Observer
-) -> None:
-    """Train simple models on the same domains, for numbers to compare with."""
-    if len(dataset.input_shape) > 1:
-        return  # pixels are nothing for a logistic regression
-    for number, name in enumerate(TITLES):
-        observer.progress(BASELINES, number, len(TITLES))
-        if name != algorithm:
-            train_each(dataset, name, out=folder / BASELINES / name, seed=seed)
-    observer.progress(BASELINES, len(TITLES), len(TITLES))
 
 
 def _are_photographs(dataset: DomainDataset) -> bool:

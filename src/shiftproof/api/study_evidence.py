@@ -18,6 +18,7 @@ from shiftproof.data.domain import Domain, as_numbers
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
+from shiftproof.reporting.page.answer.lead import noun_of
 from shiftproof.training.outputs import Outputs
 
 MOST_ERRORS = 8
@@ -38,7 +39,7 @@ def evidence(
     features = [feature.name for feature in diagnosis.measured.features]
     ordered = _by_shift(columns, features)
     return Evidence(
-        dataset.columns.get("domain", "domain").replace("_", " "),
+        noun_of(dataset.columns),
         dataset.columns.get("label", ""),
         sum(map(len, dataset.domains)),
         len(columns),

@@ -11,6 +11,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.preflight import check_data
 from shiftproof.cli.train import exit_unless_finished
 
 EXAMPLE = "Example: [bold]shiftproof study patients.csv --label ill --domain hospital[/]"
@@ -28,6 +29,8 @@ def study(
     image: options.ImageColumn = None,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
+    by: options.By = None,
+    pool_below: options.PoolBelow = 0,
     image_size: options.ImageSize = None,
     data_option: options.DataOption = None,
     workers: options.Workers = None,
@@ -49,6 +52,7 @@ def study(
     Each domain is held out in turn, and then a model is trained on all.  Run the same command again
     to resume.
     """
+    check_data(data, label, domain, image, drop, categorical)
     if not quiet:
         typer.echo(f"reading {data}", err=True)  # before the imports, which take seconds
 
@@ -76,6 +80,8 @@ def study(
         "image": image,
         "drop": drop or (),
         "categorical": categorical or (),
+        "by": by,
+        "pool_below": pool_below,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }

@@ -10,6 +10,7 @@ from shiftproof.api.held_out_runs import BASELINES
 from shiftproof.api.side_by_side import DONE
 from shiftproof.cli.progress import LoadingBar
 from shiftproof.data import DomainDataset
+from shiftproof.reporting.page.answer.lead import noun_of
 from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.training.config import RunConfig
 from shiftproof.training.observers import Observer
@@ -39,7 +40,7 @@ class StudyProgress(LoadingBar, Observer):
     def loaded(self, dataset: DomainDataset) -> None:
         """Say what the data is."""
         self._clear()
-        self._noun = dataset.columns.get("domain", "domain").replace("_", " ")
+        self._noun = noun_of(dataset.columns)
         self._domains = len(dataset.domains)
         self._once(f"{dataset.name}: {dataset_summary(dataset)}")
 

@@ -127,7 +127,12 @@ def _notes(
         notes.append(
             f"Sensitivity is the share of {second} that is found, specificity that of {first}."
         )
-    also = f" {' and '.join(baselines)} were trained on the same rows." if baselines else ""
+    named = " and ".join(name.lower() for name in baselines)
+    also = (
+        f" The {named} are scikit-learn's with its default settings, trained on the same rows."
+        if baselines
+        else ""
+    )
     notes.append(
         f"Baselines, in accuracy: the commonest class is always answering the one that is commonest"
         f" in that {noun}.{also}"

@@ -91,6 +91,21 @@ def _article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
+def noun_of(columns: Mapping[str, str]) -> str:
+    """Return what a domain is called, by the columns of a dataset.
+
+    >>> noun_of({"domain": "hospital_id"}), noun_of({"domain": "date", "by": "year"}), noun_of({})
+    ('hospital id', 'year', 'domain')
+    >>> noun_of({"domain": "age", "by": "5"}), noun_of({"domain": "site,year"})
+    ('age group', 'site and year')
+    """
+    name = " and ".join(columns.get("domain", "domain").replace("_", " ").split(","))
+    by = columns.get("by", "")
+    if by.isdigit():
+        return f"{name} group"
+    return by if by in TIMES else name
+
+
 def nouns(noun: str) -> str:
     """Return what several domains are called.
 
