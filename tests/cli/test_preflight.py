@@ -48,8 +48,9 @@ def test_other_mistakes(table, tmp_path):
         "error: patients.csv has no column named 'domain'; set --domain to one of 'age', 'ill',"
         " 'ward'"
     )
-    assert "unknown column of patients.csv 'yaer'" in (
-        run("study", table, "--label", "ill", "--domain", "ward,yaer")[1]
+    assert (
+        "unknown column of patients.csv 'yaer'"
+        in (run("study", table, "--label", "ill", "--domain", "ward,yaer")[1])
     )
     address = "https://example.org/patients.csv"
     assert run("train", address)[1] == (

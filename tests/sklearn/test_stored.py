@@ -141,7 +141,7 @@ def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
 
 
 def test_one_hyper_parameter_in_a_grid_search(easy, quick):
-    x, label, domain = easy
+    x, label, _ = easy
     estimator = ShiftproofClassifier("erm", **quick)
     before = dict(estimator.hparams)
     estimator.set_params(hparams__lr=0.01, steps=5)

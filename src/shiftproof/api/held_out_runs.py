@@ -49,7 +49,9 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
         header = _header(seeds[seed])
         adaptation = ADAPTATION[str(seeds[seed][0].origin.config.get("standardize", NONE))]
-        expected = Expected(outputs, shown, classes=tuple(header.get("classes", ())), adaptation=adaptation)
+        expected = Expected(
+            outputs, shown, classes=tuple(header.get("classes", ())), adaptation=adaptation
+        )
         found.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
     return found
 

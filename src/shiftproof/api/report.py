@@ -111,6 +111,7 @@ class Report:
         """
         # Tables need none of this, and it takes seconds to import.
         from shiftproof.api.held_out_runs import baselines_of, evidence_of, held_out_runs
+        from shiftproof.api.training_results import training_results
         from shiftproof.reporting.page import Source, results_page
         from shiftproof.reporting.page.shifts import page_diagnosis
 
@@ -126,6 +127,7 @@ class Report:
             held_out=held_out,
             baselines=baselines_of(folders),
             evidence=evidence_of(folders, held_out),
+            training=training_results(self.runs),
         )
         return results_page(self.runs, self.results, self.baseline, source)
 

@@ -34,8 +34,8 @@ MODEL = "model"
 class Study:
     """What shifts, what to expect at the next domain, and the model.
 
-    `noun` is what a domain is called.  `final` is trained on all domains and `page` tells everything; both are None if training was
-    interrupted or diverged: call `study` again to resume.
+    `noun` is what a domain is called.  `final` is trained on all domains and `page` tells
+    everything; both are None if training was interrupted or diverged: call `study` again to resume.
     """
 
     folder: Path

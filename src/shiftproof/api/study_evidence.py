@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -19,6 +17,7 @@ from shiftproof.data.input_forms import TableForm
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
 from shiftproof.reporting.page.answer.lead import noun_of
+from shiftproof.reporting.page.image_address import image_address
 from shiftproof.training.outputs import Outputs
 
 MOST_ERRORS = 8
@@ -27,7 +26,6 @@ MOST_COLUMNS = 4
 MOST_ROWS = 1000
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 IMAGES_A_DOMAIN = 6
-IMAGE_SIDE = 112
 
 
 def evidence(
@@ -162,15 +160,6 @@ def _picture(image: Tensor) -> str:
 
     Two channels are red and green, as in Colored MNIST.
     """
-    from PIL import Image
-
     if len(image) == 2:
         image = torch.cat([image, torch.zeros_like(image[:1])])
-    pixels = (image.clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy()
-    drawn = Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels)
-    small = min(drawn.size) < IMAGE_SIDE // 2
-    drawn = drawn.resize((IMAGE_SIDE, IMAGE_SIDE), Image.Resampling.NEAREST if small else None)
-    out = io.BytesIO()
-    drawn.save(out, **({"format": "PNG"} if small else {"format": "JPEG", "quality": 80}))
-    kind = "png" if small else "jpeg"
-    return f"data:image/{kind};base64,{base64.b64encode(out.getvalue()).decode()}"
+    return image_address(image.permute(1, 2, 0).numpy())

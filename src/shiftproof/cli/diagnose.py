@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from shiftproof.cli import options
 from shiftproof.cli.messages import in_options
-from shiftproof.cli.preflight import check_data
 from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.preflight import check_data
 
 if TYPE_CHECKING:
     from shiftproof.shift.advise import Choice

@@ -21,7 +21,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-
 # What other libraries call the same thing.
 ELSEWHERE = {
     "learning_rate": "lr",

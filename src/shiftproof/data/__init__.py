@@ -22,6 +22,6 @@ if TYPE_CHECKING:
 _HOMES = dict.fromkeys(
     ("DATASETS", "DatasetCard", "DatasetSource", "DomainDataset"), "shiftproof.data.base"
 ) | {"Domain": "shiftproof.data.domain"}
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 sys.modules[__name__].__class__ = LazyPackage

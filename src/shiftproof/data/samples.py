@@ -14,10 +14,10 @@ from torch import Tensor
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import listed, quoted
 from shiftproof.data.base import DATASETS, Progress, silent
-from shiftproof.data.images.suffixes import SUFFIXES
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
+from shiftproof.data.images.suffixes import SUFFIXES
 from shiftproof.data.images.walk import images_below
 from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, TableForm
 from shiftproof.data.load import DataRequest

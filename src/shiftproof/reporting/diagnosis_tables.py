@@ -48,6 +48,7 @@ PARTS = {
 
 def _points(each: Mapping[str, Any]) -> Cell:
     value, low, high = (
-        f"{number:.1f}".replace("-", "\N{MINUS SIGN}") for number in (each["value"], *each["interval"])
+        f"{number:.1f}".replace("-", "\N{MINUS SIGN}")
+        for number in (each["value"], *each["interval"])
     )
     return Cell(value, interval=f"{low} to {high}")

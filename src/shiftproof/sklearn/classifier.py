@@ -350,7 +350,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return kind, validate_data(self, x, reset=reset, skip_check_array=True)
         x = validate_data(self, x, reset=reset, ensure_all_finite="allow-nan")
         if fitted == "frame":
-            import pandas as pd  # type: ignore[import-untyped]
+            import pandas as pd
 
             x = pd.DataFrame(x, columns=getattr(self, "feature_names_in_", None))
         return kind, x

@@ -16,8 +16,8 @@ from shiftproof.core.errors import DataError
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import Progress
-from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
+from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
 
 Kind = Literal["table", "frame", "images", "paths"]
 # What an error calls each kind.

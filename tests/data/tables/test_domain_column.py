@@ -64,8 +64,9 @@ def test_small_domains_are_put_together_and_it_is_said():
     sites = ["a"] * 25 + ["b"] * 25 + ["c"] * 6 + ["d"] * 4
     found = domains(table(site=sites), domain="site", pool_below=10)
     assert found.domain_names == ("a", "b", "other (2)")
-    assert "put together as 'other (2)', 10 rows: the 2 domains of fewer than 10 rows" in (
-        found.notes[0]
+    assert (
+        "put together as 'other (2)', 10 rows: the 2 domains of fewer than 10 rows"
+        in (found.notes[0])
     )
     # Three and four rows are too few even together: the next one joins them.
     sites = ["a"] * 25 + ["b"] * 28 + ["c"] * 3 + ["d"] * 4

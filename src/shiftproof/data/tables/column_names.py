@@ -17,9 +17,7 @@ def one_line(names: Sequence[object]) -> list[str]:
     return [name or f"unnamed {position}" for position, name in enumerate(found, 1)]
 
 
-def column_name(
-    columns: Sequence[str], table: str, parameter: str, given: str | None
-) -> str:
+def column_name(columns: Sequence[str], table: str, parameter: str, given: str | None) -> str:
     """Return the name of a column: the one given, or by default the one named as the parameter."""
     name = parameter if given is None else " ".join(given.split())
     if name in columns:

@@ -139,9 +139,7 @@ def _bins(series: pd.Series, where: str, count: int) -> list[str | None]:
     return found
 
 
-def _pooled(
-    names: Sequence[str | None], pool_below: int
-) -> tuple[list[str | None], list[str]]:
+def _pooled(names: Sequence[str | None], pool_below: int) -> tuple[list[str | None], list[str]]:
     if pool_below < 0:
         raise InvalidValue(f"`pool_below` must be at least 0, not {pool_below}")
     counts = Counter(name for name in names if name is not None)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 50_000
 
+
 def read_frame(path: Path) -> pd.DataFrame:
     """Read a table: CSV, perhaps gzipped, or Parquet; the content says which.
 

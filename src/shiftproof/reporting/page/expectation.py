@@ -148,7 +148,11 @@ def card_table(own: HeldOut) -> Table:
     for (domain, card), each in zip(cards.items(), found, strict=True):
         commonest = each["commonest_class"] or 0.0
         size = len(expected.outputs[domain].labels)
-        cells = [Cell(f"{size}"), *(_cell(name, card[name]) for name in shown), Cell(f"{100 * commonest:.1f}")]
+        cells = [
+            Cell(f"{size}"),
+            *(_cell(name, card[name]) for name in shown),
+            Cell(f"{100 * commonest:.1f}"),
+        ]
         rows.append(Row((domain,), tuple(cells)))
     several = len(cards) > 1
     if several:
@@ -242,4 +246,3 @@ def _better(metric: str) -> int:
 
 def _headed(title: str, name: str) -> str:
     return f"{title}: {name.lower()}" if title else name
-

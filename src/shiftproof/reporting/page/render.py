@@ -26,6 +26,7 @@ from shiftproof.reporting.page.provenance import facts, hparams_table, settings_
 from shiftproof.reporting.page.shifts import diagnosis_blocks, output_shift_table
 from shiftproof.reporting.page.summary import figures, other_selections, sentence, title
 from shiftproof.reporting.page.tables import averages_table, dataset_table
+from shiftproof.reporting.page.training_domains import training_plot, training_sentence
 from shiftproof.reporting.page.values import Block, Page, Section
 from shiftproof.reporting.page.words import selector_explained, selector_name
 from shiftproof.reporting.table import Table
@@ -42,7 +43,8 @@ class Source:
     sweeps, ``diagnoses`` what `ShiftReport.save` wrote, ``remark`` a sentence to put below the
     first, ``notes`` those of `run_notes`, and ``held_out`` the answers on held-out domains.
     ``baselines`` are other models on the same domains, by their titles, and ``evidence`` is what
-    `study` collected from the data.
+    `study` collected from the data.  ``training`` is the accuracy of a model on its training
+    domains, with a note, and ``first`` are sections to put before the others.
     """
 
     paths: Sequence[str] = ()
@@ -54,6 +56,8 @@ class Source:
     held_out: Sequence[HeldOut] = ()
     baselines: Mapping[str, Expected] = field(default_factory=dict)
     evidence: Evidence = field(default_factory=Evidence)
+    training: tuple[Mapping[str, float], str] | None = None
+    first: Sequence[Section] = ()
 
     @property
     def model(self) -> HeldOut | None:
@@ -86,6 +90,8 @@ def page_values(
     if source.model is not None and len({outcome.algorithm for outcome in outcomes}) == 1:
         return _answer(source.model, outcomes, found, source)
     sections = [
+        *source.first,
+        *_training(source.training),
         Section("expect", "What to expect", expectation_blocks(source.held_out)),
         Section("accuracy", "Accuracy", _accuracy(found)),
         Section("domains", "By test domain", _by_selector(found, "heat", heat_map, baseline)),
@@ -102,7 +108,7 @@ def page_values(
     ]
     return Page(
         title(main, outcomes),
-        sentence(main, baseline),
+        training_sentence(*source.training) if source.training else sentence(main, baseline),
         [*([source.remark] if source.remark else []), *other_selections(found)],
         figures(main, outcomes),
         [section for section in sections if section.blocks],
@@ -132,6 +138,11 @@ def _answer(
         figures_of(expected, evidence),
         [section for section in sections if section.blocks],
     )
+
+
+def _training(found: tuple[Mapping[str, float], str] | None) -> list[Section]:
+    blocks = [] if found is None else [Block("dots", training_plot(*found))]
+    return [Section("training", "Training domains", blocks)]
 
 
 def _against(main: SelectionResults | None, baseline: str | None) -> str:

@@ -79,7 +79,9 @@ def _table(title: str, results: SelectionResults, columns: Columns, notes: Seque
     if len(results.algorithms) > 1:
         rows = [row for row in rows if any(cell.value is not None for cell in row.cells)]
     rows.sort(key=lambda row: 1.0 if (last := row.cells[-1].value) is None else -last)
-    table = Table(title, tuple(Column(name, 1, stays=name == AVERAGE) for name, _ in columns), tuple(rows)).marked()
+    table = Table(
+        title, tuple(Column(name, 1, stays=name == AVERAGE) for name, _ in columns), tuple(rows)
+    ).marked()
     cells = [cell for row in table.rows for cell in row.cells]
     explained = {
         MARKS: any(cell.mark for cell in cells),

@@ -99,9 +99,7 @@ def _foot(
         worst.append(Cell(number(metric, bad)))
         score = ahead[metric]
         middle.append(Cell() if score is None else Cell(number(metric, score.mean)))
-        following.append(
-            Cell() if score is None else Cell(interval(metric, *score.interval))
-        )
+        following.append(Cell() if score is None else Cell(interval(metric, *score.interval)))
     means = [_share(fmean(values.values())) for values in beside.values()]
     lowest = [_share(min(values.values())) for values in beside.values()]
     nothing = [Cell() for _ in beside]

@@ -16,9 +16,7 @@ LIMITS = (2.0, 10.0, 25.0, 50.0)
 
 
 def confusion_blocks(expected: Expected, noun: str, label: str) -> list[Block]:
-    """Return a row a domain for two classes; a map of all rows, and each domain folded, for more.
-
-    """
+    """Return a row a domain for two classes; for more, a map of all rows, and domains folded."""
     count = next(iter(expected.outputs.values())).probabilities.shape[1]
     if count == 2:
         return [Block("table", two_classes(expected, noun, label))]

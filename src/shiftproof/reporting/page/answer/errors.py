@@ -6,8 +6,8 @@ from shiftproof.reporting.page.answer.evidence import ConfidentError, Evidence
 from shiftproof.reporting.page.answer.lead import answer_of
 from shiftproof.reporting.page.values import Block, Fact, Pictures
 
-# A row with more cells than this shows the first ones: those that differ most between domains.
-MOST_CELLS = 16
+# A row with more cells than this shows the first few: those that differ most between domains.
+MOST_CELLS, FEW_CELLS = 16, 8
 WARNING = (
     "A confident error can be an error of the model, or of the label: look at the row itself. Its"
     " number counts the rows of that {noun}."
@@ -40,6 +40,7 @@ def _said(error: ConfidentError, evidence: Evidence) -> str:
 
 
 def _cells(error: ConfidentError) -> str:
-    more = len(error.cells) - MOST_CELLS
-    said = " · ".join(f"{name}\u00a0{value}" for name, value in error.cells[:MOST_CELLS])
+    shown = error.cells if len(error.cells) <= MOST_CELLS else error.cells[:FEW_CELLS]
+    more = len(error.cells) - len(shown)
+    said = " · ".join(f"{name}\u00a0{value}" for name, value in shown)
     return said + (f" · and {more} more" if more > 0 else "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from shiftproof.inference.expected import Expected
 from shiftproof.reporting.page.answer.evidence import ColumnByDomain, Evidence
 from shiftproof.reporting.page.answer.lead import answer_of, class_name, nouns, shares_of
@@ -37,7 +39,7 @@ def share_map(expected: Expected, evidence: Evidence) -> HeatMap | None:
     shares = shares_of(expected.outputs, count)
     if len(shares) < 2:
         return None
-    mean = sum(shares.values()) / len(shares)
+    mean = np.mean(list(shares.values()), axis=0)
     spread = [max(own[code] for own in shares.values()) - min(own[code] for own in shares.values())
               for code in range(count)]  # fmt: skip
     kept = sorted(sorted(range(count), key=lambda code: -spread[code])[:MOST_CLASSES])
@@ -47,7 +49,8 @@ def share_map(expected: Expected, evidence: Evidence) -> HeatMap | None:
             HeatCell(f"{100 * own[code]:.0f}", level(float(100 * (own[code] - mean[code]))))
             for own in shares.values()
         ]
-        rows.append((answer_of(evidence.label, class_name(expected.classes, code)), cells))
+        name = answer_of(evidence.label, class_name(expected.classes, code))
+        rows.append((name.strip("'"), cells))
     more = f" The {len(kept)} of {count} classes that move most." if len(kept) < count else ""
     title = f"Classes: share of the rows of each {evidence.noun} (%)"
     notes = [

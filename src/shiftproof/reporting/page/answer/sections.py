@@ -14,7 +14,7 @@ from shiftproof.reporting.page.answer.far import far_plot
 from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.answer.pictures import picture_blocks
 from shiftproof.reporting.page.answer.thresholds import cut_table, shortfall_plot
-from shiftproof.reporting.page.answer.worst import worst_domain, worst_facts
+from shiftproof.reporting.page.answer.worst import worst_facts, worst_first
 from shiftproof.reporting.page.expectation import HeldOut, card_table, forest_plot
 from shiftproof.reporting.page.reliability import reliability_panels
 from shiftproof.reporting.page.shifts import study_diagnosis_blocks
@@ -22,6 +22,7 @@ from shiftproof.reporting.page.values import Block, Section
 
 # Of more domains than this, a section shows the worst, and folds the others.
 MANY = 5
+WORST = 3
 
 
 def answer_sections(
@@ -102,12 +103,12 @@ def remarks_of(own: HeldOut, evidence: Evidence) -> list[str]:
 
 
 def _reliability(own: HeldOut, many: str) -> list[Block]:
-    """Return diagrams of all rows and of each domain; of many domains, of the worst."""
+    """Return diagrams of all rows and of each domain; of many domains, of the worst three."""
     expected = own.expected
     score = expected.score(expected.metric)
     if len(expected.outputs) <= MANY or score is None:
         return [Block("panels", reliability_panels(expected, whole=f"all {many}"))]
-    few = reliability_panels(expected, [worst_domain(score)], f"all {many}")
+    few = reliability_panels(expected, worst_first(score)[:WORST], f"all {many}")
     every = reliability_panels(expected, whole=f"all {many}")
     name = f"Each of {len(expected.outputs)} {many}"
     return [Block("panels", few), Block("panels", every, name, folded=True)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from shiftproof.core.text import counted
 from shiftproof.inference.expected import Expected, ExpectedScore
 from shiftproof.learners.scores import badness
@@ -40,7 +42,7 @@ def worst_facts(
     score = expected.score(expected.metric)
     if score is None:
         return []
-    worst = worst_domain(score)
+    worst = worst_first(score)[0]
     behind = [each for each in beside_constant(expected) if each.accuracy < each.commonest]
     behind.sort(key=lambda each: each.accuracy - each.commonest)
     chosen = dict.fromkeys([worst, *(each.domain for each in behind)])
@@ -57,15 +59,13 @@ def worst_facts(
     return facts
 
 
-def worst_domain(score: ExpectedScore) -> str:
-    """Return the domain with the worst value."""
+def worst_first(score: ExpectedScore) -> list[str]:
+    """Return the domains, that with the worst value first."""
     values = score.estimates
-    return max(values, key=lambda domain: badness(score.metric, values[domain].value))
+    return sorted(values, key=lambda domain: -badness(score.metric, values[domain].value))
 
 
-def _scored(
-    expected: Expected, score: ExpectedScore, domain: str, worst: bool, noun: str
-) -> str:
+def _scored(expected: Expected, score: ExpectedScore, domain: str, worst: bool, noun: str) -> str:
     own = score.estimates.get(domain)
     if own is None:
         return f"{name_of(score.metric)} is undefined here."
@@ -99,7 +99,7 @@ def _classes(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
     others = [own for name, own in shares.items() if name != domain]
     if not others:
         return []
-    elsewhere = sum(others) / len(others)
+    elsewhere = np.mean(others, axis=0)
     code = int((shares[domain] - elsewhere).argmax())
     here, there = shares[domain][code], elsewhere[code]
     if 100 * (here - there) < 5:
