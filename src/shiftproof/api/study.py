@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.diagnose import ShiftReport, diagnose
-from shiftproof.api.load import Data, LoadOptions, checked_seed
+from shiftproof.api.load import Data, LoadOptions, checked_seed, load
 from shiftproof.api.report import HELD_OUT, STUDY, report
 from shiftproof.api.study_baselines import train_baselines
 from shiftproof.api.study_evidence import evidence
@@ -21,6 +21,7 @@ from shiftproof.core.files import write_json
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import checked_standardize
 from shiftproof.reporting.page.answer.lead import lead, noun_of
+from shiftproof.training.config import default_algorithm
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # In the folder of a study: the run on all domains.
 MODEL = "model"
+# How long `best` may try candidates: seconds for each run, and at least so many over all.
+BUDGET_A_RUN, LEAST_BUDGET = 15.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,8 @@ def study(
         data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
         algorithm: as in `train`: by default `best` for tables, arrays and features.
         hparams: hyper-parameters, as in `train`.
-        budget: time for `best` to try candidates in, for all runs together.
+        budget: time for `best` to try candidates in, for all runs together; by default 15s for
+            each run, and at least 1m.
         steps: number of updates, of algorithms that are trained in steps.
         seed: seed of everything random.
         out: folder of the study; by default one in `runs`, named after the data.  It gets
@@ -100,8 +104,10 @@ def study(
     observer = observer or Observer()
     folder = folder_of(out)
     checked_standardize(standardize)
+    # As it is: of frozen features, there would be no images to show.
+    raw = load(data, seed=checked_seed(seed, None), progress=observer.progress, **loading)
     dataset, hparams, backbone = prepare(
-        data,
+        raw,
         observer,
         hparams=hparams,
         seed=checked_seed(seed, None),
@@ -111,14 +117,20 @@ def study(
         device=device,
         precision="fp32",
         workers=workers,
-        loading=loading,
+        loading={},
     )
     if len(dataset.domains) < 3:
         raise DataError(
             f"{dataset.name} has {len(dataset.domains)} domains, and a study holds out each in turn"
             " and compares the others: give at least 3"
         )
-    each_budget, last_budget = _shared(budget, len(dataset.domains))
+    if algorithm is None:
+        algorithm = default_algorithm(images=len(dataset.input_shape) > 1)
+    if "budget" not in hparams or budget is not None:
+        budgets = _shared(budget, len(dataset.domains), algorithm)
+    else:
+        budgets = None, None
+    each_budget, last_budget = budgets
     folder = folder or Path("runs", f"study-{as_folder(dataset.name)}")
     found = diagnose(
         dataset,
@@ -148,7 +160,7 @@ def study(
         return Study(folder, found, held_out, final, None, *columns)
     train_baselines(dataset, folder, seed, observer)
     seconds = sum(run.seconds for run in (*held_out.runs, final))
-    write_json(folder / STUDY, evidence(dataset, held_out, found, seconds).to_json())
+    write_json(folder / STUDY, evidence(dataset, raw, held_out, found, seconds).to_json())
     page = report(folder).save(command="shiftproof study")
     return Study(folder, found, held_out, final, page, *columns)
 
@@ -157,9 +169,18 @@ def _are_photographs(dataset: DomainDataset) -> bool:
     return dataset.regime in ("large-image", "huge-image") and dataset.preparation is None
 
 
-def _shared(budget: str | float | None, domains: int) -> tuple[float | None, float | None]:
-    """Return the parts of a budget for the runs that hold out a domain, and for the last run."""
+def _shared(
+    budget: str | float | None, domains: int, algorithm: str | BaseEstimator
+) -> tuple[float | None, float | None]:
+    """Return the parts of a budget for the runs that hold out a domain, and for the last run.
+
+    All runs get the same: what the others show is what to expect of the last.
+    """
+    runs = domains + 1
     if budget is None:
-        return None, None
-    a_run = seconds_of(budget, "budget") / (domains + 1)
+        if not (isinstance(algorithm, str) and algorithm == "best"):
+            return None, None
+        a_run = max(LEAST_BUDGET / runs, BUDGET_A_RUN)
+    else:
+        a_run = seconds_of(budget, "budget") / runs
     return domains * a_run, a_run

@@ -29,9 +29,16 @@ IMAGES_A_DOMAIN = 6
 
 
 def evidence(
-    dataset: DomainDataset, held_out: LeaveOneOut, diagnosis: ShiftReport, seconds: float
+    dataset: DomainDataset,
+    raw: DomainDataset,
+    held_out: LeaveOneOut,
+    diagnosis: ShiftReport,
+    seconds: float,
 ) -> Evidence:
-    """Return what the page shows of the data itself."""
+    """Return what the page shows of the data itself.
+
+    `raw` is the data before a frozen network computed features of it: its images are shown.
+    """
     domains = {domain.name: domain for domain in dataset.domains}
     columns = _columns(dataset)
     features = [feature.name for feature in diagnosis.measured.features]
@@ -43,11 +50,11 @@ def evidence(
         len(columns),
         round(seconds, 1),
         {run.config.test_domains[0]: far_share(run, domains) for run in held_out.runs},
-        confident_errors(dataset, held_out.outputs, ordered),
+        confident_errors(raw, held_out.outputs, ordered),
         [_by_domain(columns[at], at, dataset) for at in ordered if columns[at].kind == "number"][
             :MOST_COLUMNS
         ],
-        {domain.name: _some_images(domain) for domain in dataset.domains if _is_image(domain)},
+        {domain.name: _some_images(domain) for domain in raw.domains if _is_image(domain)},
     )
 
 

@@ -96,6 +96,15 @@ Budget = Annotated[
         metavar="TIME",
     ),
 ]
+StudyBudget = Annotated[
+    str | None,
+    option(
+        "Training",
+        "Time for best to try candidates in, over all runs: 30s, 5m or 1h; default 15s a run, and"
+        " at least 1m.",
+        metavar="TIME",
+    ),
+]
 Steps = Annotated[int, option("Training", "Number of updates.")]
 Seed = Annotated[int, option("Training", "Seed of starting weights, batches and noise.")]
 Holdout = Annotated[

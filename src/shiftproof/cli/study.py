@@ -21,7 +21,7 @@ def study(
     data: options.Data,
     algorithm: options.AlgorithmName = None,
     hparam: options.Hparam = None,
-    budget: options.Budget = None,
+    budget: options.StudyBudget = None,
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
     label: options.LabelColumn = None,
