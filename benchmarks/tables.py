@@ -1,9 +1,10 @@
 """`python -m benchmarks.tables PATH[:LABEL:DOMAIN] …`: learners on tables and frozen features.
 
-Each domain is held out in turn, at most ten of a table.  A folder of images is turned into frozen
-features.  Each outcome is appended to a file as soon as it is there; called again, what is there is
-not run again.  The page shows for every table the mean over held-out domains and seeds, and how far
-`best` is from the best of the single learners, chosen in hindsight by the test domains themselves.
+Each domain is held out in turn, at most ten of a table, or `--most` of it.  A folder of images is
+turned into frozen features.  Each outcome is appended to a file as soon as it is there; called
+again, what is there is not run again.  The page shows for every table the mean over held-out
+domains and seeds, and how far `best` is from the best of the single learners, chosen in hindsight
+by the test domains themselves.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--backbone", default="tf_efficientnet_lite0", help="for images")
     parser.add_argument("--weights", default="pretrained", help="of the backbone: a file")
+    parser.add_argument("--most", type=int, default=MOST_HELD_OUT, help="domains held out")
     parser.add_argument("--skip", nargs="*", default=[], metavar="NAME:ALGORITHM")
     parser.add_argument("--out", type=Path, default=Path("results/tables.jsonl"))
     asked = parser.parse_args(arguments)
@@ -49,21 +51,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 name = Path(spec.split(":")[0]).name.split(".")[0]
                 skipped = f"{name}:{algorithm}" in asked.skip
                 if not skipped and (name, algorithm, seed) not in {_key(each) for each in done}:
-                    outcome = _run(spec, name, algorithm, seed, images)
+                    outcome = _run(spec, name, algorithm, seed, asked.most, images)
                     with open(asked.out, "a") as file:
                         file.write(json.dumps(outcome) + "\n")
                     done = _read(asked.out)  # another process may have added others
-                    asked.out.with_suffix(".md").write_text(page(done))
+                    asked.out.with_suffix(".md").write_text(page(done, asked.most))
     return 0
 
 
-def _run(spec: str, name: str, algorithm: str, seed: int, images: dict[str, Any]) -> dict[str, Any]:
+def _run(
+    spec: str, name: str, algorithm: str, seed: int, most: int, images: dict[str, Any]
+) -> dict[str, Any]:
     path, label, domain = (*spec.split(":"), "label", "domain")[:3]
     is_table = Path(path).is_file()
     given: dict[str, Any] = {"label": label, "domain": domain} if is_table else {}
     started = time.perf_counter()
     data = shiftproof.load(path, **given)
-    held_out = _held_out(data.domain_names)
+    held_out = _held_out(data.domain_names, most)
     if algorithm == "best":
         # What `train_each` gives each run where all domains are held out.
         given["budget"] = max(DEFAULT_BUDGET / len(held_out), BUDGET_A_RUN)
@@ -85,20 +89,20 @@ def _run(spec: str, name: str, algorithm: str, seed: int, images: dict[str, Any]
     }  # fmt: skip
 
 
-def _held_out(domains: Sequence[str]) -> list[str]:
-    """Return at most ten domains, in their order; which ones does not depend on any result."""
-    count = min(MOST_HELD_OUT, len(domains))
+def _held_out(domains: Sequence[str], most: int = MOST_HELD_OUT) -> list[str]:
+    """Return so many domains, in their order; which ones does not depend on any result."""
+    count = min(most, len(domains))
     chosen = np.random.default_rng(0).choice(len(domains), count, replace=False)
     return [domains[place] for place in sorted(chosen)]
 
 
-def page(outcomes: Sequence[dict[str, Any]]) -> str:
+def page(outcomes: Sequence[dict[str, Any]], most: int = MOST_HELD_OUT) -> str:
     """Return the outcomes as Markdown."""
     lines = [
         "# Tables: every domain held out in turn",
         "",
         "Written by `python -m benchmarks.tables`. Each figure is the mean over held-out domains"
-        f" (at most {MOST_HELD_OUT}, chosen at random once),"
+        f" (at most {most}, chosen at random once),"
         " then over seeds. Settings of all learners come from held-out training domains."
         " *Hindsight* is the best of the single learners on this table, chosen by the test domains:"
         " no user could. Means are over tables on which all were run.",

@@ -20,8 +20,8 @@ START = """# Commands
 
 All commands and their options. `shiftproof COMMAND --help` prints the same.
 
-`shiftproof --install-completion` lets your shell complete commands and options with the Tab key; open a new
-shell after it. `shiftproof --show-completion` prints what it would install.
+`shiftproof --install-completion` lets your shell complete commands and options with the Tab key;
+open a new shell after it. `shiftproof --show-completion` prints what it would install.
 """
 ORDER = ("Data", "Model", "Training", "Adaptation", "Expectation", "Runs", "Output", "")
 

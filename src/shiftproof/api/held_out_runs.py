@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shiftproof.data.within_domain import ADAPTATION, NONE
+from shiftproof.core.standardize import ADAPTATION, NONE
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected
 from shiftproof.inference.model import MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs

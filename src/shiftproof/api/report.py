@@ -246,9 +246,14 @@ def report(
     if baseline is not None and baseline not in algorithms:
         raise UnknownName("baseline of this sweep", baseline, sorted(algorithms))
     expected = runs_to_compare(runs) if standalone else None
-    results = [aggregate(runs, selector, expected) for selector in selectors]
+    can = selectors
     if selection is None:
-        results = [found for found in results if found.has_numbers] or results
+        can = [selector for selector in selectors if selector.can_score(runs)]
+    results = [aggregate(runs, selector, expected) for selector in can]
+    if selection is None:
+        results = [found for found in results if found.has_numbers] or [
+            aggregate(runs, selector, expected) for selector in selectors
+        ]
         results = [f for f in results if f.selector.name != LAST_RESORT] or results
     if shows_combined:
         results.append(combined_results(combined, runs))

@@ -18,8 +18,8 @@ from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import write_json
+from shiftproof.core.standardize import checked_standardize
 from shiftproof.data import DomainDataset
-from shiftproof.data.within_domain import checked_standardize
 from shiftproof.reporting.page.answer.lead import lead, noun_of
 from shiftproof.training.config import default_algorithm
 from shiftproof.training.observers import Observer

@@ -23,13 +23,14 @@ from torch import Tensor
 import shiftproof
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.files import write_atomically
+from shiftproof.core.standardize import ADAPTATION
 from shiftproof.core.text import reason_of
 from shiftproof.core.types import Task
 from shiftproof.data import Domain
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import LazyInputs
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json
-from shiftproof.data.within_domain import ADAPTATION, NEW_SITE
+from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adapt
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.adaptation.when import Record

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftproof.core.space import HparamSpec, specs
+from shiftproof.core.standardize import NONE
 from shiftproof.data import DomainDataset
-from shiftproof.data.within_domain import NONE
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models import MODELS
 from shiftproof.training.config import NO_NETWORK, RunConfig

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
@@ -42,7 +43,8 @@ def read_each(
 
 def _read_apart(read: Callable[[Path], Answer], paths: Sequence[Path]) -> list[Answer]:
     """Read these paths in a process of their own."""
-    process = start_process(PROGRAM)
+    # Ctrl-C is for the caller, who then ends this one.
+    process = start_process(PROGRAM, new_session=True)
     request, answers = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
     found: list[Answer] = []
     try:
@@ -76,3 +78,5 @@ def main() -> None:
             answers.flush()
     except ShiftproofError as error:
         pickle.dump(error, answers)
+    except BrokenPipeError:
+        os._exit(1)  # the caller has ended; Python would complain when it closes the pipe

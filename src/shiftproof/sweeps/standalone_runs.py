@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.within_domain import NONE, adaptation_title
+from shiftproof.core.standardize import NONE, adaptation_title
 from shiftproof.sweeps.results import Evaluation, RunKey, RunOutcome
 from shiftproof.sweeps.selection.base import Needs, StepSelector
 from shiftproof.sweeps.stored_run import VARIANT, StoredRun

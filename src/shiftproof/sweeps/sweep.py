@@ -215,12 +215,12 @@ def run_sweep(
     """Run what is left of a sweep in ``out``.
 
     By default in ``workers`` processes on this machine; ``executor`` may be another one.  The first
-    SIGINT or SIGTERM stops the runs after their current steps, with checkpoints.
+    SIGINT, SIGTERM or SIGHUP stops the runs after their current steps, with checkpoints.
     """
     folder = SweepFolder(out)
     executor = executor or LocalExecutor(workers)
     observer = observer or SweepObserver()
-    with folder.claim(planned.settings), stop_on_signal() as stop_asked:
+    with folder.claim(planned.settings), stop_on_signal() as stop:
         folder.check_places(planned.jobs)
         if retry_failed:
             for job in planned.jobs:
@@ -234,7 +234,7 @@ def run_sweep(
         )
 
         def listen(event: Any) -> bool:
-            tracker.stop = tracker.stop or stop_asked()
+            tracker.stop = tracker.stop or stop.asked()
             return tracker(event)
 
         try:
@@ -242,6 +242,7 @@ def run_sweep(
             executor.run(order, folder, listen, planned.memory)
         finally:
             tracker.end()
+        stop.heeded = tracker.stop
         result = SweepResult(
             tracker.standing, folder.failures(planned.jobs), tracker.stop, tracker.gave_up
         )

@@ -11,7 +11,8 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.inference.adaptation.label_shift import bbse_shares, em_shares, weighted
 from shiftproof.inference.adaptation.label_shift_test import FEWEST, p_value
 from shiftproof.inference.adaptation.matching_shares import with_shares
-from shiftproof.inference.adaptation.when import LEVEL, Record
+from shiftproof.inference.adaptation.sites import LEVEL
+from shiftproof.inference.adaptation.when import Record
 
 Adapt = Literal["auto", "labels", "none"]
 NO_RECORD = (

@@ -41,11 +41,13 @@ def read_log_file(path: Path) -> LogFile:
                 f"{path}, line {number}, is not a DomainBed record: JSON with step, accuracies and"
                 f" args ({', '.join(ARGUMENTS)})"
             )
-        args = record["args"]
-        if not _are_domains(args.get("domains")):
-            raise DataError(
-                f"{path}, line {number}: args.domains must be a list of different names, or absent"
-            )
+        if record["args"] is not args:
+            args = record["args"]
+            if not _are_domains(args.get("domains")):
+                raise DataError(
+                    f"{path}, line {number}: args.domains must be a list of different names, or"
+                    " absent"
+                )
         records.append(record)
     return LogFile(path.parent, records, cut)
 
