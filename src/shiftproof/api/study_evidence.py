@@ -25,7 +25,7 @@ MOST_COLUMNS = 4
 # A bar of all rows is not sharper than one of so many, and networks take their time.
 MOST_ROWS = 1000
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-IMAGES_A_DOMAIN = 6
+IMAGES_A_DOMAIN = 8
 
 
 def evidence(

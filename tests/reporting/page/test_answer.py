@@ -182,7 +182,8 @@ def test_far_inputs_and_class_shares(mixed):
 def test_the_sections_are_in_the_order_of_a_readers_questions(made):
     outcomes = made.grid({"erm": [0.5, 0.6, 0.7]}, standalone=True)
     known = made.held_out(WARDS)
-    evidence = replace(EVIDENCE, far=dict.fromkeys(WARDS, 0.1), shifted=[])
+    column = ColumnByDomain("age", [[1, 2, 3, 4, 5]] * 4, [0.0] * 4)
+    evidence = replace(EVIDENCE, far=dict.fromkeys(WARDS, 0.1), shifted=[column])
     source = Source(held_out=[known], evidence=evidence)
     page = page_values(outcomes, made.chosen(outcomes), "erm", source)
     assert page.title == "wards: what to expect at the next hospital"

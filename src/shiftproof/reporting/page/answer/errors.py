@@ -9,21 +9,21 @@ from shiftproof.reporting.page.values import Block, Fact, Pictures
 # A row with more cells than this shows the first few: those that differ most between domains.
 MOST_CELLS, FEW_CELLS = 16, 8
 WARNING = (
-    "A confident error can be an error of the model, or of the label: look at the row itself. Its"
-    " number counts the rows of that {noun}."
+    "A confident error can be an error of the model, or of the label: look at the {thing} itself."
 )
+COUNTED = " Its number counts the rows of that {noun}."
 
 
 def error_blocks(evidence: Evidence) -> list[Block]:
     """Return a list of rows or a sheet of images; nothing without errors."""
     if not evidence.errors:
         return []
-    words = WARNING.format(noun=evidence.noun)
     if all(each.image for each in evidence.errors):
         shown = [
             (each.image, f"{each.domain}: {_said(each, evidence)}") for each in evidence.errors
         ]
-        return [Block("pictures", Pictures("", shown), words=words)]
+        return [Block("pictures", Pictures("", shown), words=WARNING.format(thing="image"))]
+    words = WARNING.format(thing="row") + COUNTED.format(noun=evidence.noun)
     facts = [
         Fact(
             f"{each.domain}, row {each.row}",

@@ -8,7 +8,7 @@ from shiftproof.inference.expected import Expected
 from shiftproof.reporting.page.answer.evidence import ColumnByDomain, Evidence
 from shiftproof.reporting.page.answer.lead import answer_of, class_name, nouns, shares_of
 from shiftproof.reporting.page.axes import Axis, short
-from shiftproof.reporting.page.heat import level
+from shiftproof.reporting.page.heat import LIMITS, level
 from shiftproof.reporting.page.values import (
     Block,
     HeatCell,
@@ -42,6 +42,8 @@ def share_map(expected: Expected, evidence: Evidence) -> HeatMap | None:
     mean = np.mean(list(shares.values()), axis=0)
     spread = [max(own[code] for own in shares.values()) - min(own[code] for own in shares.values())
               for code in range(count)]  # fmt: skip
+    if 100 * max(spread) < LIMITS[0]:
+        return None  # nothing moves
     kept = sorted(sorted(range(count), key=lambda code: -spread[code])[:MOST_CLASSES])
     rows = []
     for code in kept:
