@@ -28,6 +28,7 @@ from shiftproof.core.text import reason_of
 from shiftproof.core.types import Task
 from shiftproof.data import Domain
 from shiftproof.data.base import Progress, silent
+from shiftproof.data.domain import LazyInputs
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adapt
@@ -100,17 +101,18 @@ class TrainedModel:
 
     def predict(
         self,
-        inputs: Inputs,
+        inputs: Inputs | Any,
         *,
         adapt: str = "none",
         sites: Sequence[str] | None = None,
         workers: int | None = None,
         progress: Progress = silent,
     ) -> Predictions:
-        """Return predictions for inputs as the form reads them, [n, *input_shape].
+        """Return predictions for new inputs.
 
         Args:
-            inputs: the rows, images or arrays.
+            inputs: a data frame with the columns of the training table, an array, or paths of image
+                files; or a tensor as the form reads them, [n, *input_shape].
             adapt: `auto` corrects the probabilities for the class shares of the new site, estimated
                 from all its rows, if held-out training domains say that this helps; `labels`
                 corrects in any case, taking for granted that only the shares differ.
@@ -126,6 +128,10 @@ class TrainedModel:
             )
         if len(inputs) == 0:
             raise DataError("there is nothing to predict: the inputs are empty")
+        if not isinstance(inputs, Tensor | LazyInputs):
+            if sites is None and self.standardized:
+                sites = self._sites(inputs)
+            inputs = self.form.read([inputs] if isinstance(inputs, str | Path) else inputs)
         if sites is not None and len(sites) != len(inputs):
             raise DataError(f"`sites` has {len(sites)} entries for {len(inputs)} inputs")
         unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
@@ -153,6 +159,18 @@ class TrainedModel:
             found[rows] = torch.from_numpy(own.probabilities).to(found.dtype)
             done_to[str(site)] = own
         return plain._replace(probabilities=found, adapted=done_to)
+
+    def predict_proba(self, inputs: Inputs | Any) -> np.ndarray:
+        """Return the probability of each class, [n, classes] in the order of `classes`."""
+        found: np.ndarray = self.predict(inputs).probabilities.numpy()
+        return found
+
+    def _sites(self, frame: Any) -> list[str] | None:
+        """Return the site of each row of a data frame, if it has the column of the domain."""
+        column = self.columns.get("domain")
+        if column is None or column not in getattr(frame, "columns", ()):
+            return None
+        return [str(value) for value in frame[column]]
 
     @property
     def standardized(self) -> str:

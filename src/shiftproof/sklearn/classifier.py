@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
@@ -21,16 +21,25 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from shiftproof.core.errors import DataError
 from shiftproof.core.space import resolve
 from shiftproof.data.images.files import ImageView
+from shiftproof.data.input_forms import TableForm
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model import Predictions, TrainedModel
 from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.learners.estimator import title
-from shiftproof.sklearn.inputs import KINDS, Kind, as_numpy, dataset_of, recognised
+from shiftproof.learners.estimator import ESTIMATOR, title
+from shiftproof.sklearn.inputs import (
+    KINDS,
+    Kind,
+    as_numpy,
+    dataset_of,
+    kind_of_form,
+    recognised,
+)
 from shiftproof.sklearn.messages import Reporter, value_errors
 from shiftproof.sklearn.names import Names
 from shiftproof.sklearn.run import train_model
 from shiftproof.sklearn.stored import (
     damaged_estimator,
+    is_run,
     read_algorithm,
     read_fitted,
     require_classes,
@@ -38,7 +47,13 @@ from shiftproof.sklearn.stored import (
     write_fitted,
 )
 from shiftproof.training.config import default_algorithm
+from shiftproof.training.records import Records
 
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# The beginning of a parameter that is one hyper-parameter.
+HPARAMS = "hparams__"
 # The name of the single domain if no domains are given.
 ONE_DOMAIN = "all"
 # Algorithms of these families do not compare domains, so they need none.
@@ -105,7 +120,8 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     classes_, domains_
         The distinct values of `y` and of `sample_domain` (None if no domains were given).
     history_
-        The records of training: losses, and accuracy and risk on the held-out parts.
+        A data frame, one row a record of training: losses, and accuracy and risk on the held-out
+        parts.  `records_` is the same as dictionaries.
     model_
         The trained model; after `save`, `shiftproof predict` can read it too.
     n_features_in_, feature_names_in_
@@ -114,7 +130,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     classes_: np.ndarray
     domains_: np.ndarray | None
-    history_: list[dict[str, Any]]
+    records_: list[dict[str, Any]]
     model_: TrainedModel
     _kind: Kind
 
@@ -149,13 +165,14 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_domain: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_domain: Any = None, **other: Any) -> Self:
         """Train on samples `X` with labels `y` and their domains `sample_domain`.
 
         Without domains, only what does not compare domains can be trained: `best` and all that is
         fitted at once, which is then judged by random parts of the samples, and `erm`.
         """
         with value_errors():
+            _require_none_of(other)
             targets = validate_data(self, y=as_numpy(y))
             check_classification_targets(targets)
             classes, which = Names.of(targets, "y")
@@ -187,8 +204,32 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._kind = kind
         self.classes_ = classes.values
         self.domains_ = None if sample_domain is None else domains.values
-        self.history_ = history
+        self.records_ = history
         self.model_ = model
+        return self
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """The records of training as a data frame."""
+        import pandas as pd
+
+        check_is_fitted(self, "model_")
+        return pd.json_normalize(self.records_, sep=" ")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep`, also each given hyper-parameter as `hparams__lr`."""
+        found: dict[str, Any] = super().get_params(deep=deep)
+        if deep and isinstance(self.hparams, Mapping):
+            found |= {f"{HPARAMS}{name}": value for name, value in self.hparams.items()}
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `hparams__lr=0.1` sets one hyper-parameter and leaves the others."""
+        single = {name: params.pop(name) for name in list(params) if name.startswith(HPARAMS)}
+        super().set_params(**params)
+        if single:
+            given = {name.removeprefix(HPARAMS): value for name, value in single.items()}
+            self.hparams = {**(self.hparams or {}), **given}
         return self
 
     def predict(self, X: Any, sample_domain: Any = None) -> np.ndarray:
@@ -229,14 +270,16 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 "kind": self._kind,
                 "n_features_in": getattr(self, "n_features_in_", None),
                 "feature_names_in": getattr(self, "feature_names_in_", None),
-                "history": self.history_,
+                "history": self.records_,
             }
             write_fitted(Path(folder), self.model_, described)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Self:
-        """Load what `save` wrote onto a device; no code in the files is run."""
+        """Load what `save` wrote, or a run of the command line; no code in the files is run."""
         with value_errors():
+            if is_run(Path(folder)):
+                return cls._of_run(Path(folder), device)
             model, described = read_fitted(Path(folder), device)
             with damaged_estimator(Path(folder)):
                 params = {**described["params"], "device": device}
@@ -248,12 +291,32 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 estimator.domains_ = domains and Names.from_json(domains, "sample_domain").values
         estimator.model_ = model
         estimator._kind = described["kind"]
-        estimator.history_ = described["history"]
+        estimator.records_ = described["history"]
         if described["n_features_in"] is not None:
             estimator.n_features_in_ = described["n_features_in"]
         if described["feature_names_in"] is not None:
             estimator.feature_names_in_ = np.array(described["feature_names_in"], dtype=object)
         return estimator
+
+    @classmethod
+    def _of_run(cls, folder: Path, device: str) -> Self:
+        """Return the estimator of a finished run of `shiftproof train` or `study`."""
+        model = TrainedModel.load(folder, device)
+        config = model.config
+        own = None if config.algorithm == ESTIMATOR else config.algorithm
+        given = None if own is None else dict(config.hparams)
+        found = cls(
+            own, hparams=given, steps=config.steps, standardize=config.standardize, device=device
+        )
+        found.classes_ = np.array(model.classes)
+        found.domains_ = np.array(model.domains)
+        found.model_, found.records_ = model, Records(folder / "records.jsonl").read()
+        found._kind = kind_of_form(model.form)
+        if isinstance(model.form, TableForm):
+            names = [column.name for column in model.form.columns.columns.columns]
+            found.n_features_in_ = len(names)
+            found.feature_names_in_ = np.array(names, dtype=object)
+        return found
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -287,7 +350,7 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return kind, validate_data(self, x, reset=reset, skip_check_array=True)
         x = validate_data(self, x, reset=reset, ensure_all_finite="allow-nan")
         if fitted == "frame":
-            import pandas as pd  # type: ignore[import-untyped]
+            import pandas as pd
 
             x = pd.DataFrame(x, columns=getattr(self, "feature_names_in_", None))
         return kind, x
@@ -301,6 +364,16 @@ class ShiftproofClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 names, where = Names.of(as_numpy(sample_domain), "sample_domain")
                 sites = [names.texts[code] for code in where]
             return self.model_.predict(self.model_.form.read(x), sites=sites)
+
+
+def _require_none_of(other: Mapping[str, Any]) -> None:
+    """Raise for keywords that other estimators take, with what this one takes instead."""
+    for name in other:
+        if name in ("groups", "domains", "domain", "sites", "environments"):
+            raise DataError(f"`fit` has no {name!r}; the domain of each sample is `sample_domain`")
+        if name == "sample_weight":
+            raise DataError("`fit` takes no 'sample_weight'; repeat rows, or leave it out")
+        raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
 
 
 def _domains(

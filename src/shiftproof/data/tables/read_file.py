@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import itertools
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.gzip_lines import gzip_lines
-from shiftproof.core.text import counted, reason_of
+from shiftproof.core.text import reason_of
 from shiftproof.data.tables.cell_types import (
     INFINITE,
     MISSING,
@@ -23,16 +22,12 @@ from shiftproof.data.tables.cell_types import (
     ZERO_PADDED,
     named,
 )
+from shiftproof.data.tables.csv_records import csv_records
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 _ROWS_AT_ONCE = 50_000
-_FIRST_BYTES = {
-    b"PK": "is a zip archive or an Excel workbook; save the sheet as CSV",
-    b"\xff\xfe": "is in UTF-16 or UTF-32; save it as CSV UTF-8",
-    b"\xfe\xff": "is in UTF-16 or UTF-32; save it as CSV UTF-8",
-}
 
 
 def read_frame(path: Path) -> pd.DataFrame:
@@ -88,10 +83,7 @@ def _read_csv(file: Iterable[bytes], name: str) -> pd.DataFrame:
     import pandas as pd
     import pyarrow as pa
 
-    lines = _decoded(file, name)
-    head = list(itertools.islice(lines, 100))
-    delimiter = _delimiter(head)
-    records = _records(itertools.chain(head, lines), delimiter, name)
+    delimiter, records = csv_records(file, name)
     header = next(records, None)
     if header is None:
         raise DataError(f"{name} is empty")
@@ -102,71 +94,6 @@ def _read_csv(file: Iterable[bytes], name: str) -> pd.DataFrame:
     names = named(pd.DataFrame(columns=header), name).columns
     columns = [_typed(pa.chunked_array(piece, pa.large_string()), delimiter) for piece in pieces]
     return pd.DataFrame(dict(zip(names, columns, strict=True)))
-
-
-def _decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield the lines of a file; an error names the first line that is not text in UTF-8."""
-    for number, line in enumerate(file, 1):
-        if number == 1:
-            for first, what in _FIRST_BYTES.items():
-                if line.startswith(first):
-                    raise DataError(f"{name} {what}")
-        if b"\0" in line:
-            raise DataError(f"{name} is not text: there is a zero byte in line {number}")
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name} is not in UTF-8: byte 0x{line[error.start]:02x} in line {number}; if it is"
-                " in Latin-1 or Windows-1252, save it as UTF-8"
-            ) from error
-
-
-def _delimiter(head: list[str]) -> str:
-    """Return the delimiter that splits the first two rows into equally many, and most, fields."""
-
-    def fields(delimiter: str) -> tuple[bool, int]:
-        rows = csv.reader(head, delimiter=delimiter, skipinitialspace=True)
-        try:
-            counts = [len(row) for row in itertools.islice(filter(None, rows), 2)]
-        except csv.Error:
-            return False, 0
-        return len(set(counts)) == 1 and counts[0] > 1, max(counts, default=0)
-
-    return max(",;\t", key=fields)  # the first of equals
-
-
-def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[str]]:
-    """Yield the header and the rows, all with as many fields; blank lines are skipped."""
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
-    width = 0
-    while True:
-        start = reader.line_num + 1
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(f"{name}, line {start}: {_reason(str(error))}") from error
-        if not row:
-            continue
-        width = width or len(row)
-        if len(row) != width:
-            raise DataError(
-                f"{name}, line {start}: {counted(len(row), 'field')} where the header has {width};"
-                " correct the line (a value that contains the separator must be in quotes)"
-            )
-        yield row
-
-
-def _reason(error: str) -> str:
-    if "end of data" in error:
-        return "a quote is never closed"
-    if "new-line character" in error:
-        return "a bare carriage return; save the file with LF or CRLF line endings"
-    if "field limit" in error:
-        return f"a field of more than {csv.field_size_limit()} characters; a quote may be open"
-    return error
 
 
 def _typed(text: Any, delimiter: str) -> pd.Series:

@@ -70,6 +70,7 @@ def error_bars(datasets: Sequence[DatasetResults]) -> str:
 def what_the_numbers_are(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
     """Say split, selector, seeds, trials, draws and error bars."""
     return (
-        "Accuracy (%) on the in part of the test domain (test-in, by default 80% of it);"
+        "Accuracy (%) on the part of the test domain that is set aside for testing (by default 80%"
+        " of it);"
         f" {selector_name(results)}; {sizes_of(datasets)}; {error_bars(datasets)}."
     )
