@@ -64,7 +64,7 @@ def _split(block: bytes, delimiter: str, width: int) -> list[Any]:
     """Return the fields of whole lines as a pyarrow array for each column."""
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
-    from pyarrow import csv as arrow_csv  # type: ignore[import-untyped]
+    from pyarrow import csv as arrow_csv
 
     names = [str(place) for place in range(width)]
     try:
