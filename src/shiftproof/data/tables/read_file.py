@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 
-
 def read_frame(path: Path) -> pd.DataFrame:
     """Read a table: CSV, perhaps gzipped, or Parquet; the content says which.
 
