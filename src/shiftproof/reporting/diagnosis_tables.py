@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shiftproof.reporting.table import NOTHING, Column, Row, Table
+from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
 
 
 def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
@@ -16,7 +16,6 @@ def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
     rows = [
         Row.of(
             drop["domain"],
-            f"{drop['accuracy']['held_out']:.1f}",
             _points(drop["accuracy"]["lost"]),
             *(_points(drop["accuracy"][part]) for part in PARTS),
             NOTHING if drop["auroc"] is None else _points(drop["auroc"]["lost"]),
@@ -25,18 +24,18 @@ def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
         for drop in drops
     ]
     columns = (
-        Column("Held out (%)"),
         Column("Lost"),
         *(Column(title) for title in PARTS.values()),
         Column("AUROC lost"),
-        Column("Class that loses most", words=True),
+        Column("Class that loses most"),
     )
     notes = (
-        "Points of accuracy against training with the domain, with intervals, split by where they"
+        "Points of accuracy that simple classifiers lose where they are not trained, against"
+        " training with the domain, with intervals, split by where they"
         " are lost: on inputs that are rarer in the other domains, on inputs that they do not have,"
         " on inputs that mean something else there, and by other label shares.",
     )
-    return Table("Lost if held out", columns, tuple(rows), notes=notes, heads=("Domain",))
+    return Table("Accuracy lost if held out", columns, tuple(rows), notes=notes, heads=("Domain",))
 
 
 PARTS = {
@@ -47,6 +46,9 @@ PARTS = {
 }
 
 
-def _points(each: Mapping[str, Any]) -> str:
-    low, high = each["interval"]
-    return f"{each['value']:.1f} ({low:.1f} to {high:.1f})"
+def _points(each: Mapping[str, Any]) -> Cell:
+    value, low, high = (
+        f"{number:.1f}".replace("-", "\N{MINUS SIGN}")
+        for number in (each["value"], *each["interval"])
+    )
+    return Cell(value, interval=f"{low} to {high}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,12 +11,19 @@ from shiftproof.core.text import counted
 from shiftproof.inference.estimates import Estimate, estimates
 from shiftproof.inference.expected import Expected, ExpectedScore, confusion, sentences
 from shiftproof.learners.scores import EXPECTED, LOSSES, TARGETS, scores, worst_scores
-from shiftproof.reporting.page.axes import MINUS, Axis
+from shiftproof.reporting.page.answer.lead import nouns
+from shiftproof.reporting.page.answer.numbers import (
+    interval as interval_text,
+    number,
+    scale_of,
+    title_of,
+)
+from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.reliability import POOLED, pooled, reliability_panels
 from shiftproof.reporting.page.values import Block, DotPlot, Mark
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
 
-MEAN, NEXT = "mean over domains", "next domain"
+NEXT = "next domain"
 
 
 @dataclass(frozen=True)
@@ -24,12 +31,14 @@ class HeldOut:
     """What runs of one algorithm answered on the domains that they held out.
 
     Of several ``seeds`` the first is shown, and ``title`` says which algorithm and data.
+    ``columns`` names the columns of a table that hold the label and the domain.
     """
 
     title: str
     expected: Expected
     seed: int = 0
     seeds: int = 1
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
@@ -51,60 +60,76 @@ def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
     return blocks
 
 
-def forest_plot(own: HeldOut) -> DotPlot | None:
+def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
     """Return a row a held-out domain, the mean as a diamond, and the next domain as a bar under it.
 
-    None if the score is defined in fewer than two domains.
+    None if the score is defined in fewer than two domains.  ``noun`` is what a domain is called.
     """
-    score = own.expected.score(own.expected.metric)
+    metric = own.expected.metric
+    score = own.expected.score(metric)
     if score is None:
         return None
     low, high = score.interval
     middle = score.mean_interval
     values = [end for each in score.estimates.values() for end in (each.low, each.high)]
-    axis = Axis.over([low, high, *values], margin=0.02)
+    scale = scale_of(metric)
+    axis = Axis.over([scale * end for end in (low, high, *values)], margin=0.02)
+
+    def place(value: float) -> float:
+        return axis.percent(scale * value)
+
+    def span(ends: tuple[float, float], kind: str = "span") -> Mark:
+        return Mark(kind, *map(place, ends))
+
+    def row(label: str, value: float | None, ends: tuple[float, float], rows: int | None) -> Row:
+        return Row.of(
+            label,
+            NOTHING if value is None else number(metric, value),
+            interval_text(metric, *ends),
+            NOTHING if rows is None else f"{rows}",
+        )
+
     marks, rows, tips = [], [], []
     for domain, each in score.estimates.items():
         samples = len(own.expected.outputs[domain].labels)
         odd = domain in score.outliers
-        marks.append([_span(axis, each.low, each.high), Mark("dot", axis.percent(each.value))])
-        rows.append(
-            _row(f"{domain} *" if odd else domain, each.value, each.low, each.high, samples)
-        )
-        unlike = "\nunlike the other domains" if odd else ""
-        said = f"{each.value:.3f} ({each.low:.3f} to {each.high:.3f})"
-        tips.append(f"{domain}: {said}\n{counted(samples, 'sample')}{unlike}")
+        ends = each.low, each.high
+        marks.append([span(ends), Mark("dot", place(each.value))])
+        rows.append(row(f"{domain} *" if odd else domain, each.value, ends, samples))
+        unlike = f"\nunlike the other {nouns(noun)}" if odd else ""
+        said = f"{number(metric, each.value)} ({interval_text(metric, *ends)})"
+        tips.append(f"{domain}: {said}\n{counted(samples, 'row')}{unlike}")
     total = sum(len(each.labels) for each in own.expected.outputs.values())
-    marks += [
-        [_span(axis, *middle), Mark("diamond", axis.percent(score.mean))],
-        [Mark("bar", axis.percent(low), axis.percent(high))],
-    ]
-    rows += [_row(MEAN, score.mean, *middle, total), _row(NEXT, None, low, high, None)]
-    name = own.expected.metric.replace("_", " ")
+    marks += [[span(middle), Mark("diamond", place(score.mean))], [span((low, high), "bar")]]
+    mean, following = f"mean over {nouns(noun)}", f"next {noun}"
+    rows += [row(mean, score.mean, middle, total), row(following, None, (low, high), None)]
+    percent = " (%)" if scale == 100 else ""
     tips += [
-        f"Mean over domains: {score.mean:.3f} ({middle[0]:.3f} to {middle[1]:.3f})",
-        f"The next domain is between {low:.3f} and {high:.3f} with probability {score.level:.0%}",
+        f"Mean over {nouns(noun)}: {number(metric, score.mean)} ({interval_text(metric, *middle)})",
+        f"The next {noun} is between {number(metric, low)} and {number(metric, high)} with"
+        f" probability {score.level:.0%}",
     ]
     columns = (
-        Column(_title(name), _better(own.expected.metric)),
+        Column(f"{title_of(metric)}{percent}", _better(metric)),
         Column("Interval"),
-        Column("Samples"),
+        Column("Rows"),
     )
     table = Table(
-        f"{_title(name)} on held-out domains, and at the next one",
+        f"{title_of(metric)} on each {noun} held out, and at the next one",
         columns,
         tuple(rows),
-        notes=tuple(_forest_notes(own, score)),
+        notes=tuple(_forest_notes(own, score, noun)),
         heads=("Held out",),
         foot=2,
     )
     key = [
-        ("dot", "held-out domain"),
-        ("span", f"interval of {score.level:.0%}, for the number of samples"),
-        ("diamond", "mean over domains"),
-        ("bar", f"the next domain, with probability {score.level:.0%}"),
+        ("dot", f"{noun} held out"),
+        ("span", f"interval of {score.level:.0%}, for its number of rows"),
+        ("diamond", f"mean over {nouns(noun)}"),
+        ("bar", f"the next {noun}, with probability {score.level:.0%}"),
     ]
-    return DotPlot(table, _title(name), axis.percent_ticks(), marks, key, tips)
+    title = f"{title_of(metric)}{percent}"
+    return DotPlot(table, title, axis.percent_ticks(), marks, key, tips)
 
 
 def card_table(own: HeldOut) -> Table:
@@ -123,22 +148,27 @@ def card_table(own: HeldOut) -> Table:
     for (domain, card), each in zip(cards.items(), found, strict=True):
         commonest = each["commonest_class"] or 0.0
         size = len(expected.outputs[domain].labels)
-        cells = [Cell(f"{size}"), *(_cell(card[name]) for name in shown), Cell(f"{commonest:.3f}")]
+        cells = [
+            Cell(f"{size}"),
+            *(_cell(name, card[name]) for name in shown),
+            Cell(f"{100 * commonest:.1f}"),
+        ]
         rows.append(Row((domain,), tuple(cells)))
     several = len(cards) > 1
     if several:
-        bad = [Cell() if (v := worst[name]) is None else Cell(_number(v)) for name in shown]
+        bad = [Cell() if (v := worst[name]) is None else Cell(number(name, v)) for name in shown]
         rows.append(Row(("worst domain",), (Cell(), *bad, Cell())))
         commonest = scores(whole.probabilities, whole.labels)["commonest_class"] or 0.0
-        cells = [Cell(f"{len(whole.labels)}"), *(_cell(all_rows[name]) for name in shown)]
-        rows.append(Row((POOLED,), (*cells, Cell(f"{commonest:.3f}"))))
+        cells = [Cell(f"{len(whole.labels)}"), *(_cell(name, all_rows[name]) for name in shown)]
+        rows.append(Row((POOLED,), (*cells, Cell(f"{100 * commonest:.1f}"))))
         ahead = [_range(expected.score(name)) for name in shown]
         rows.append(Row((f"{NEXT}, {expected.level:.0%}",), (Cell(), *ahead, Cell())))
-    columns = [Column("Samples"), *(Column(_title(name), _better(name)) for name in shown)]
+    columns = [Column("Samples"), *(Column(title_of(name), _better(name)) for name in shown)]
     notes = [
         f"Intervals of {expected.level:.0%} below each score are for the number of samples; those"
         f" of the {NEXT} are for how domains differ. AUROC, F1, average precision and balanced"
-        " accuracy are means over classes. Calibrated probabilities have slope 1, intercept 0 and"
+        " accuracy are means over classes. Accuracies and the calibration error are in percent."
+        " Calibrated probabilities have slope 1, intercept 0 and"
         " error 0. The commonest class is what always predicting it would score."
     ]
     return Table(
@@ -173,15 +203,15 @@ def _said(own: HeldOut) -> list[str]:
     return sentences(own.expected)
 
 
-def _forest_notes(own: HeldOut, score: ExpectedScore) -> Iterable[str]:
+def _forest_notes(own: HeldOut, score: ExpectedScore, noun: str) -> Iterable[str]:
     yield (
-        "Each domain was held out of the training of the model that is scored there. The interval"
-        " of the next domain is the prediction interval of a random-effects meta-analysis."
+        f"Each {noun} was held out of the training of the model that is scored there. The interval"
+        f" of the next {noun} is the prediction interval of a random-effects meta-analysis."
     )
     if undefined := len(own.expected.outputs) - len(score.estimates):
         yield f"{counted(undefined, 'domain')} where the score is undefined: not shown."
     if score.outliers:
-        yield "*: unlike the other domains (p < 0.05, corrected for their number)."
+        yield f"*: unlike the other {nouns(noun)} (p < 0.05, corrected for their number)."
     if own.seeds > 1:
         yield f"Seed {own.seed}, of {own.seeds}."
 
@@ -197,44 +227,17 @@ def _order(own: HeldOut) -> tuple[bool, float, str]:
     return bool(own.expected.adaptation), value, own.title
 
 
-def _row(label: str, value: float | None, low: float, high: float, samples: int | None) -> Row:
-    return Row.of(
-        label,
-        NOTHING if value is None else _number(value),
-        interval_text(low, high),
-        NOTHING if samples is None else f"{samples}",
-    )
-
-
-def _span(axis: Axis, low: float, high: float) -> Mark:
-    return Mark("span", axis.percent(low), axis.percent(high))
-
-
-def _cell(own: Estimate | None) -> Cell:
+def _cell(metric: str, own: Estimate | None) -> Cell:
     if own is None:
         return Cell()
-    return Cell(_number(own.value), interval=interval_text(own.low, own.high))
+    return Cell(number(metric, own.value), interval=interval_text(metric, own.low, own.high))
 
 
 def _range(score: ExpectedScore | None) -> Cell:
     if score is None:
         return Cell()
-    low, high = score.interval
-    return Cell(_number(score.mean), interval=interval_text(low, high))
-
-
-def interval_text(low: float, high: float) -> str:
-    """Return an interval; a dash beside a minus sign would be hard to read.
-
-    >>> interval_text(0.25, 0.75), interval_text(-1, 0.5)
-    ('0.250–0.750', '−1.000 to 0.500')
-    """
-    between = " to " if low < 0 or high < 0 else "–"
-    return f"{_number(low)}{between}{_number(high)}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}".replace("-", MINUS)
+    metric = score.metric
+    return Cell(number(metric, score.mean), interval=interval_text(metric, *score.interval))
 
 
 def _better(metric: str) -> int:
@@ -243,8 +246,3 @@ def _better(metric: str) -> int:
 
 def _headed(title: str, name: str) -> str:
     return f"{title}: {name.lower()}" if title else name
-
-
-def _title(name: str) -> str:
-    text = name.replace("_", " ")
-    return {"auroc": "AUROC", "f1": "F1"}.get(text, text[0].upper() + text[1:])
