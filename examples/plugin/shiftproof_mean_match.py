@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch.nn.functional as F
-
 from shiftproof import Algorithm, Batch, Float, Losses, hparam
 
 
@@ -36,7 +34,7 @@ class MeanMatch(Algorithm):
         """Return the mean risk plus the weighted spread of the means."""
         representations = self.features(batch)  # [domains, batch, k]
         logits = self.head(representations)  # [domains, batch, classes]
-        risk = F.cross_entropy(logits.flatten(0, 1), batch.y.flatten())
+        risk = self.sample_loss.risk(logits, batch.y).mean()  # of classes, or of numbers
         means = representations.mean(dim=1)  # [domains, k]
         penalty = means.var(dim=0, correction=0).sum()
         total = risk + self.hparams.penalty_weight * penalty
