@@ -1,0 +1,73 @@
+"""Findings on a label that is a number, in words.
+
+A number has no entropy to take a share of, so all shares are of the domain's: I(Y;D) is at most
+H(D), and I(Y;D|X) at most H(D|X).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shiftproof.information import Estimate
+from shiftproof.shift.diagnose import Diagnosis, NumberPrediction
+from shiftproof.shift.judging import Finding, judged, nats, not_found, percent, short, size_of
+
+# Less than this more of the variance explained is not worth a remark.
+EXPLAINED_MORE = 0.01
+
+
+def number_label(diagnosis: Diagnosis) -> Finding:
+    """Read the label shift."""
+    estimate = diagnosis.shift.label
+    state, share, at_most = judged(estimate, diagnosis.domain_entropy)
+    if state == "found":
+        means = np.array([own.mean for own in diagnosis.numbers])
+        low, high = int(means.argmin()), int(means.argmax())
+        spreads = np.array([own.deviation for own in diagnosis.numbers])
+        narrow, wide = int(spreads.argmin()), int(spreads.argmax())
+        text = (
+            f"The labels differ between domains ({size_of(share)}): their mean is"
+            f" {means[low]:.4g} in {short(diagnosis.domains[low])} and {means[high]:.4g} in"
+            f" {short(diagnosis.domains[high])}, their standard deviation {spreads[narrow]:.3g} in"
+            f" {short(diagnosis.domains[narrow])} and {spreads[wide]:.3g} in"
+            f" {short(diagnosis.domains[wide])}. The label alone tells {percent(share)} of what"
+            " there is to know about the domain."
+        )
+    else:
+        what = "that the labels differ between domains"
+        text = not_found(what, state, estimate, share, at_most)
+    return Finding("label", estimate.symbol, state, share, at_most, text)
+
+
+def number_concept(estimate: Estimate, share: float, prediction: NumberPrediction) -> str:
+    """Return the words for concept shift that was found."""
+    text = (
+        "The same input means another label in another domain: the label takes"
+        f" {percent(share)} off the uncertainty of the domain that the input leaves"
+        f" ({nats(estimate.value)} nats)."
+    )
+    r2, known = prediction.r2, prediction.r2_knowing_domain
+    if known - r2 > EXPLAINED_MORE:
+        return text + (
+            f" Models explain {percent(max(r2, 0.0))} of the label's variance, and"
+            f" {percent(max(known, 0.0))} if they are told the domain."
+        )
+    return text + (
+        " Predictions hardly change: labels differ in their spread, or in a few places; the next"
+        " domain may differ more."
+    )
+
+
+def number_within_label(diagnosis: Diagnosis) -> Finding:
+    """Read whether inputs differ beyond what the label explains."""
+    estimate = diagnosis.shift.within_label
+    state, share, at_most = judged(estimate, diagnosis.domain_entropy)
+    if state == "found":
+        text = (
+            f"Inputs with the same label differ between domains too ({size_of(share)}): they tell"
+            f" {percent(share)} of the domain beyond what the label tells."
+        )
+    else:
+        what = "that inputs with the same label differ between domains"
+        text = not_found(what, state, estimate, share, at_most)
+    return Finding("within_label", estimate.symbol, state, share, at_most, text)
