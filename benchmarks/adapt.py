@@ -42,6 +42,7 @@ from shiftproof.inference.adaptation.held_out import class_shares
 from shiftproof.inference.adaptation.matching_shares import with_shares
 from shiftproof.learners.scores import scores
 from shiftproof.paper.measure import machine
+from shiftproof.training.outputs import of_classes
 
 HOWS = ("none", "auto", "labels")
 SITES, ROWS, DRAWS = 5, 500, 20
@@ -96,7 +97,8 @@ def real_site(path: str, label: str, domain: str, held: str, asked: Any) -> dict
     given = {"label": label, "domain": domain, "budget": asked.budget, "seed": asked.seed}
     with tempfile.TemporaryDirectory() as folder:
         run = shiftproof.train(path, "best", test_domains=held, out=folder, **given)
-        own, record = run.outputs[held], run.model.adaptation
+        own = of_classes(run.outputs, "`adapt`")[held]
+        record = run.model.adaptation
     classes = own.probabilities.shape[1]
     true = class_shares(own.labels, classes)
     training = true if record is None else record.calibration.shares
@@ -126,7 +128,8 @@ def standardized_site(path: str, label: str, domain: str, held: str, asked: Any)
                 path, "best", label=label, domain=domain, test_domains=held, out=folder,
                 seed=asked.seed, budget=budget, standardize=how,
             )  # fmt: skip
-            own, members = run.outputs[held], run.metrics["members"]
+            own = of_classes(run.outputs, "`adapt`")[held]
+            members = run.metrics["members"]
         kept = scores(own.probabilities, own.labels)
         weight = sum(each["weight"] for each in members if each.get("view") == "domain")
         found[how] = {

@@ -15,7 +15,7 @@ from shiftproof.inference.expected import DEFAULT_METRIC, Expected
 from shiftproof.inference.model import TrainedModel, stored_classes
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.training.load_run import read_run
-from shiftproof.training.outputs import HELD_OUT, Outputs
+from shiftproof.training.outputs import HELD_OUT, Outputs, of_classes
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -63,7 +63,9 @@ def expect(
     )
     if each.status != "finished":
         raise DataError(f"not all runs have finished: they {each.status}; call again to resume")
-    return Expected(each.outputs, shown, level, at_least, each.classes, each.adaptation)
+    return Expected(
+        of_classes(each.outputs, "`expect`"), shown, level, at_least, each.classes, each.adaptation
+    )
 
 
 def runs_in(data: Data) -> dict[str, Outputs]:
@@ -73,7 +75,7 @@ def runs_in(data: Data) -> dict[str, Outputs]:
         return found
     folder = Path(data).expanduser()
     for path in _files(folder):
-        for domain, own in calibrated_outputs(path.parent).items():
+        for domain, own in of_classes(calibrated_outputs(path.parent), "`expect`").items():
             if domain in found:
                 raise DataError(
                     f"{folder} has two runs that held out domain {domain!r}; give the folder of one"

@@ -32,7 +32,8 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
         outputs: dict[str, Outputs] = {}
         for run in seeds[seed]:
             if run.folder is not None:
-                outputs.update(calibrated_outputs(run.folder))
+                own = calibrated_outputs(run.folder)
+                outputs |= {d: out for d, out in own.items() if isinstance(out, Outputs)}
         if not outputs:
             continue  # runs of a sweep, or of an older version, keep none
         optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)

@@ -18,7 +18,7 @@ from shiftproof.data.within_domain import ADAPTATION, NONE, within_domains
 from shiftproof.inference.model import MODEL, TrainedModel
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.inference.temperature import calibrated_outputs
-from shiftproof.learners.scores import checked_metric, mean_scores, scores
+from shiftproof.learners.scores import checked_metric, mean_scores
 from shiftproof.models.weights import PRETRAINED
 from shiftproof.training.config import (
     DEFAULT_EVALUATION,
@@ -29,7 +29,7 @@ from shiftproof.training.config import (
 from shiftproof.training.features import freeze as freeze_backbone
 from shiftproof.training.loop import RunResult, train as run
 from shiftproof.training.observers import CompositeObserver, Observer
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
 
@@ -57,16 +57,14 @@ class TrainedRun(RunResult):
         return self.records[-1] if self.records else {}
 
     @cached_property
-    def outputs(self) -> dict[str, Outputs]:
+    def outputs(self) -> dict[str, AnyOutputs]:
         """What the model answers on the samples of each test domain, with labels, by domain."""
         return calibrated_outputs(self.folder)
 
     @cached_property
     def scores(self) -> dict[str, dict[str, float | None]]:
-        """Accuracy, AUROC, log loss and others on all samples of each test domain, by domain."""
-        return {
-            domain: scores(own.probabilities, own.labels) for domain, own in self.outputs.items()
-        }
+        """The scores on all samples of each test domain, by domain: accuracy, AUROC, …, or R², …"""
+        return {domain: own.scores() for domain, own in self.outputs.items()}
 
     @cached_property
     def model(self) -> TrainedModel:

@@ -30,7 +30,7 @@ from shiftproof.learners.scores import checked_metric, mean_scores, worst_scores
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import HeldOutScore, held_out_score
 from shiftproof.training.observers import Observer
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import AnyOutputs, of_classes
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -66,14 +66,19 @@ class LeaveOneOut:
         return min(self.scores, key=lambda score: (math.isnan(score.accuracy), score.accuracy))
 
     @property
-    def outputs(self) -> dict[str, Outputs]:
+    def outputs(self) -> dict[str, AnyOutputs]:
         """Probabilities and labels of the samples of each held-out domain, by domain."""
         return {domain: own for run in self.runs for domain, own in run.outputs.items()}
 
     @cached_property
     def expected(self) -> Expected:
         """What to expect at the next domain."""
-        return Expected(self.outputs, self.metric, classes=self.classes, adaptation=self.adaptation)
+        return Expected(
+            of_classes(self.outputs, "`expect`"),
+            self.metric,
+            classes=self.classes,
+            adaptation=self.adaptation,
+        )
 
     @property
     def adaptation(self) -> str:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import hparam, resolve
+from shiftproof.core.types import REGRESSION
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.folder import load_image_folder
 from shiftproof.data.images.manifest import load_manifest
 from shiftproof.data.tables.dataset import table_dataset
+from shiftproof.data.tables.label_kind import AUTO, checked_task
 from shiftproof.data.tables.read_file import read_frame
 
 if TYPE_CHECKING:
@@ -35,8 +37,9 @@ class DataRequest:
     """Which data, and how to read it: all that another process needs to load the same.
 
     `data` is a registered name, or the path of a folder or table; a name comes first.
-    `options` are those of the dataset, the images or the table.  The other fields name columns
-    of a table or manifest; with `image`, a table is read as a manifest.
+    `options` are those of the dataset, the images or the table.  `task` says whether the labels of
+    a table are classes or numbers; `auto` decides by the column.  The other fields name columns of
+    a table or manifest; with `image`, a table is read as a manifest.
     """
 
     data: str
@@ -46,10 +49,12 @@ class DataRequest:
     image: str | None = None
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    task: str = AUTO
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the dataset; all randomness in making it comes from `seed`."""
         path = Path(self.data).expanduser()
+        self.check_task(tables=path.is_file() and self.image is None)
         if self.data in DATASETS:
             self.refuse_columns(f"{self.data} is a dataset name")
             source = DATASETS.get(self.data)
@@ -82,6 +87,7 @@ class DataRequest:
             drop=self.drop,
             categorical=self.categorical,
             missing_indicators=options.missing_indicators,
+            task=self.task,
         )
         return self._with_columns(dataset, "label", "domain")
 
@@ -91,9 +97,18 @@ class DataRequest:
             if getattr(self, name):
                 raise InvalidValue(f"`{name}` is for tables and manifests; {because}")
 
+    def check_task(self, *, tables: bool) -> None:
+        """Raise if `task` is unknown, or asks for numbers where labels are classes."""
+        if checked_task(self.task) == REGRESSION and not tables:
+            raise InvalidValue(
+                f"`task={REGRESSION!r}` is for tables and arrays; the labels of {self.data} are"
+                " classes"
+            )
+
     def to_json(self) -> dict[str, Any]:
-        """Return the request as JSON values."""
-        return dataclasses.asdict(self)
+        """Return the request as JSON values; `task` only where it was given, as it came later."""
+        own = dataclasses.asdict(self)
+        return own if self.task != AUTO else {k: v for k, v in own.items() if k != "task"}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DataRequest:

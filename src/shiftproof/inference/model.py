@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -76,8 +76,9 @@ class TrainedModel:
 
     `task` is that of the algorithm, `domains` are the training domains, and `columns` names
     the columns of a table that held the label, the domain and the images.  It predicts in fp32,
-    whatever the precision in training.  A model without a `typicality` cannot say which inputs are
-    unlike the training data: their typicality is NaN.
+    whatever the precision in training.  `target` names the number that it predicts; it is empty,
+    and there are `classes`, where it predicts classes.  A model without a `typicality` cannot say
+    which inputs are unlike the training data: their typicality is NaN.
     """
 
     config: RunConfig
@@ -91,6 +92,7 @@ class TrainedModel:
     device: str = "cpu"
     adaptation: Record | None = None
     update: Update | None = None
+    target: str = ""
 
     @property
     def temperature(self) -> float:
@@ -204,13 +206,14 @@ class TrainedModel:
             "format": FORMAT,
             "version": shiftproof.__version__,
             "config": self.config.to_json(),
-            "task": asdict(self.task),
+            "task": self.task.to_json(),
             "classes": list(self.classes),
             "domains": list(self.domains),
             "form": self.form.to_json(),
             "columns": dict(self.columns),
             **({} if self.adaptation is None else {"adaptation": self.adaptation.to_json()}),
             **({} if self.update is None else {"update": self.update.to_json()}),
+            **({"target": self.target} if self.target else {}),
             # Absent in models that need none, and in those of versions that had none.
             **({} if self.temperature == 1 else {"temperature": self.temperature}),
         }
@@ -242,8 +245,7 @@ class TrainedModel:
             _require_finite(tensors)
             config = RunConfig.from_json(described["config"])
             built = without_starting_weights(config, device)
-            shape = tuple(described["task"]["input_shape"])
-            task = Task(**{**described["task"], "input_shape": shape})
+            task = Task.from_json(described["task"])
             form = form_from_json(described["form"])
             known = config.standardize in ADAPTATION
             if not known or getattr(form, "standardize", config.standardize) != config.standardize:
@@ -275,6 +277,7 @@ class TrainedModel:
                 built.device,
                 Record.from_json(described["adaptation"]) if "adaptation" in described else None,
                 _update(described, form),
+                described.get("target", ""),
             )
         except (
             *(SafetensorError, ArithmeticError, AttributeError, LookupError),

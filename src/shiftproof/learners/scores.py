@@ -19,8 +19,8 @@ Score = Callable[[np.ndarray, np.ndarray], float | None]
 
 # No probability counts as less in the log loss: one certain error must not be infinite.
 SMALLEST = 1e-15
-# Scores of which less is better.
-LOSSES = ("log_loss", "brier", "calibration_error")
+# Scores of which less is better; the last two are of numbers (`learners.number_scores`).
+LOSSES = ("log_loss", "brier", "calibration_error", "mae", "rmse")
 # Scores that are best at one value, and what they are for calibrated probabilities.
 TARGETS = {"calibration_slope": 1.0, "calibration_intercept": 0.0}
 

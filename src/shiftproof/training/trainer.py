@@ -32,7 +32,7 @@ from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_ev
 from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.load_run import fitted_preparation
 from shiftproof.training.looks import held_out_sets
-from shiftproof.training.outputs import Outputs, outputs_of
+from shiftproof.training.outputs import AnyOutputs, outputs_of
 from shiftproof.training.records import Record
 from shiftproof.training.rows import ready_for, samples_of
 
@@ -54,7 +54,7 @@ class Trainer:
     step: int = 0
     seconds: float = 0.0
     pending: dict[str, DeviceSeries] = field(default_factory=dict)
-    outputs: dict[str, Outputs] = field(default_factory=dict)
+    outputs: dict[str, AnyOutputs] = field(default_factory=dict)
     saved: InitVar[State | None] = None
 
     def __post_init__(self, saved: State | None) -> None:
@@ -207,7 +207,7 @@ class Trainer:
         with self._autocast():
             return {subset.name: self._score(subset) for subset in subsets}
 
-    def _outputs_on_test_domains(self, scores: dict[str, Score]) -> dict[str, Outputs]:
+    def _outputs_on_test_domains(self, scores: dict[str, Score]) -> dict[str, AnyOutputs]:
         """Return the outputs on all samples of each test domain that were evaluated."""
         found = {}
         for domain in self.config.test_domains:
@@ -217,7 +217,7 @@ class Trainer:
             if pairs:
                 logits, labels, rows = zip(*pairs, strict=True)
                 found[domain] = outputs_of(
-                    torch.cat(logits), torch.cat(labels), np.concatenate(rows)
+                    self.algorithm.task, torch.cat(logits), torch.cat(labels), np.concatenate(rows)
                 )
         return found
 

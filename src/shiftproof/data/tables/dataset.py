@@ -14,6 +14,7 @@ from shiftproof.data.base import DomainDataset
 from shiftproof.data.tables.cell_types import named
 from shiftproof.data.tables.feature_columns import copies_of_label_or_domain, feature_columns
 from shiftproof.data.tables.groups import grouped
+from shiftproof.data.tables.label_kind import AUTO
 from shiftproof.data.tables.preprocessing import Columns
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def table_dataset(
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
     missing_indicators: bool = False,
+    task: str = AUTO,
 ) -> DomainDataset:
     """Return a table as a dataset: each row a sample, in the order of the table.
 
@@ -37,7 +39,8 @@ def table_dataset(
     pandas' categoricals are categories; dates, row numbers, and texts that are mostly distinct
     (identifiers, remarks) are left out with a note, as are rows without a label or domain.
     `categorical` names columns whose numbers are codes.
-    `missing_indicators` is explained at `Columns`.
+    `missing_indicators` is explained at `Columns`.  `task` is `classification` or `regression`;
+    `auto` decides by the label column (`label_kind`).
     """
     frame = named(frame, name)
     label = column_of(frame, name, "label", label)
@@ -52,7 +55,12 @@ def table_dataset(
     for column in [column_of(features, name, "categorical", column) for column in categorical]:
         features[column] = features[column].astype("category")
     return frame_dataset(
-        features, frame[label], frame[domain], name, missing_indicators=missing_indicators
+        features,
+        frame[label],
+        frame[domain],
+        name,
+        missing_indicators=missing_indicators,
+        task=task,
     )
 
 
@@ -63,10 +71,11 @@ def frame_dataset(
     name: str,
     *,
     missing_indicators: bool = False,
+    task: str = AUTO,
 ) -> DomainDataset:
     """Return features, labels and domains, row by row, as a dataset."""
     features = named(features, name)
-    groups = grouped(label, domain, name)
+    groups = grouped(label, domain, name, task)
     columns, notes = feature_columns(features, name)
     preparation = Columns(columns, missing_indicators)
     x = preparation.encode(features, name)
