@@ -92,7 +92,7 @@ class Family:
             return float((logs[own, d] - logsumexp(logs, axis=1)).mean() + log_d)
 
         grid = np.quantile(y, np.linspace(0, 1, GRID))
-        some = [self.draw(DRAWS, rng) for _ in range(1)][0]
+        some = self.draw(DRAWS, rng)
         density = np.empty((GRID, self.domains))
         for domain in range(self.domains):
             given = some[0][some[2] == domain]

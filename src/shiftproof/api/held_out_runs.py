@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shiftproof.data.within_domain import ADAPTATION, NONE
-from shiftproof.inference.expected import DEFAULT_METRIC, Expected
+from shiftproof.inference.expected import Expected, default_metric, metrics_of
 from shiftproof.inference.model import MODEL, stored_classes
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.weighting import LOG_LOSS
 from shiftproof.reporting.page import HeldOut
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import AnyOutputs
 
 
 def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list[HeldOut]:
@@ -29,15 +29,16 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
     found = []
     for (dataset, algorithm), seeds in groups.items():
         seed = max(sorted(seeds), key=lambda each: len(seeds[each]))
-        outputs: dict[str, Outputs] = {}
+        outputs: dict[str, AnyOutputs] = {}
         for run in seeds[seed]:
             if run.folder is not None:
-                own = calibrated_outputs(run.folder)
-                outputs |= {d: out for d, out in own.items() if isinstance(out, Outputs)}
+                outputs.update(calibrated_outputs(run.folder))
         if not outputs:
             continue  # runs of a sweep, or of an older version, keep none
         optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)
-        shown = metric or (DEFAULT_METRIC if optimised == LOG_LOSS else str(optimised))
+        shown = metric or str(optimised)
+        if shown not in metrics_of(outputs.values()) or (metric is None and optimised == LOG_LOSS):
+            shown = default_metric(outputs.values())
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
         classes = _classes(seeds[seed])
         adaptation = ADAPTATION[str(seeds[seed][0].origin.config.get("standardize", NONE))]

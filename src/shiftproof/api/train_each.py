@@ -23,14 +23,14 @@ from shiftproof.api.train import (
     with_budget,
 )
 from shiftproof.data.within_domain import ADAPTATION, checked_standardize
-from shiftproof.inference.expected import DEFAULT_METRIC, Expected
+from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric
 from shiftproof.inference.model import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.scores import checked_metric, mean_scores, worst_scores
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import HeldOutScore, held_out_score
 from shiftproof.training.observers import Observer
-from shiftproof.training.outputs import AnyOutputs, of_classes
+from shiftproof.training.outputs import AnyOutputs
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -73,12 +73,7 @@ class LeaveOneOut:
     @cached_property
     def expected(self) -> Expected:
         """What to expect at the next domain."""
-        return Expected(
-            of_classes(self.outputs, "`expect`"),
-            self.metric,
-            classes=self.classes,
-            adaptation=self.adaptation,
-        )
+        return Expected(self.outputs, self.metric, classes=self.classes, adaptation=self.adaptation)
 
     @property
     def adaptation(self) -> str:
@@ -218,7 +213,8 @@ def train_each(
         score = held_out_score(run.config, run.metrics, dataset)
         auroc = run.scores.get(run.config.test_domains[0], {}).get("auroc")
         scores.append(score if auroc is None else replace(score, auroc=auroc))
-    return LeaveOneOut(tuple(runs), tuple(scores), metric or DEFAULT_METRIC)
+    outputs = [own for run in runs for own in run.outputs.values()]
+    return LeaveOneOut(tuple(runs), tuple(scores), metric or default_metric(outputs))
 
 
 def _name(domain: str) -> str:

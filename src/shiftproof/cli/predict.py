@@ -84,8 +84,9 @@ def predict(
     from shiftproof.inference.expected import check_classes
     from shiftproof.reporting.adaptation import adaptation_lines
     from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
+    from shiftproof.training.outputs import of_classes
 
-    held_out = [] if expected is None else list(runs_in(finished_runs(expected)).values())
+    held_out = {} if expected is None else runs_in(finished_runs(expected))
     model = api.load_model(run, device)
     if expected is not None:
         check_adaptation(expected, model)
@@ -120,7 +121,8 @@ def predict(
         typer.echo(f"note: {in_options(note)}", err=True)
     found = None
     if sets is not None:
-        found = [domain_sets(held_out, own.probabilities.numpy(), sets) for _, own in done]
+        answers = list(of_classes(held_out, "--sets").values())
+        found = [domain_sets(answers, own.probabilities.numpy(), sets) for _, own in done]
         if not all(each.promised for each in found):
             typer.echo(
                 f"note: sets of {sets:g} need {domains_needed(sets)} held-out domains, and there"

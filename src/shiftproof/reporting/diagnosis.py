@@ -15,7 +15,7 @@ from shiftproof.core.files import read_json
 from shiftproof.core.text import plural
 from shiftproof.information import Estimate, Shift
 from shiftproof.shift.advise import Advice, Choice, points
-from shiftproof.shift.diagnose import Diagnosis
+from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.drops import Drop
 from shiftproof.shift.interpretation import summary
 from shiftproof.shift.judging import nats
@@ -112,7 +112,8 @@ def points_lost(diagnosis: Diagnosis, most: int) -> Iterator[str]:
 
     Numbers have the mean absolute error too, and what it is more.
     """
-    ordered = sorted(diagnosis.drops, key=lambda drop: -_lost(drop))
+    drops: Sequence[Drop | NumberDrop] = diagnosis.drops
+    ordered = sorted(drops, key=lambda drop: -_lost(drop))
     metric = "R²" if diagnosis.numbers else "Accuracy"
     yield f"{metric} lost if held out, in points, against training with it; and where it is lost"
     rows = []

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.reporting.diagnosis import KINDS, cut
 from shiftproof.reporting.plots import BLUE, GREY, ORANGE
-from shiftproof.shift.diagnose import Diagnosis
+from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.judging import nats
 
 MOST_BARS, MOST_ROWS = 12, 12

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.text import listed, quoted
-from shiftproof.shift.diagnose import Diagnosis
+from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.drops import Drop, Points
 from shiftproof.shift.interpretation import findings, kinds_of, model_reading
 from shiftproof.shift.judging import Finding, State, percent

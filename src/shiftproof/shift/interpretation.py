@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import entr  # type: ignore[import-untyped]
 
 from shiftproof.information import Shift
-from shiftproof.shift.diagnose import Diagnosis, ModelShift, NumberPrediction, Prediction
+from shiftproof.shift.diagnosis import Diagnosis, ModelShift, NumberPrediction, Prediction
 from shiftproof.shift.judging import (
     Finding,
     State,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from shiftproof.information import Estimate
-from shiftproof.shift.diagnose import Diagnosis, NumberPrediction
+from shiftproof.shift.diagnosis import Diagnosis, NumberPrediction
 from shiftproof.shift.judging import Finding, judged, nats, not_found, percent, short, size_of
 
 # Less than this more of the variance explained is not worth a remark.

@@ -108,7 +108,7 @@ def _predictions(views: Views, sample: Sample, y: Floats, fold: Ints) -> tuple[F
 def _answers(views: Views, task: Task, fold: Ints) -> list[Floats]:
     """Return out-of-fold log q(d|·) by each classifier of the panel: [n, D] each."""
     models = pooled(views)
-    found = [np.empty((len(fold), task.classes)) for _ in models]
+    found: list[Floats] = [np.empty((len(fold), task.classes)) for _ in models]
     for k in range(FOLDS):
         train, where = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         for place, predict in enumerate(models):

@@ -20,7 +20,7 @@ from shiftproof.data.splits import split_domain
 from shiftproof.inference.predictor import Predictor
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models.risk import per_sample_risk, predicted_class
-from shiftproof.shift.diagnose import ModelView
+from shiftproof.shift.diagnosis import ModelView
 from shiftproof.shift.samples import Positions, batches
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import reading_threads
