@@ -20,7 +20,7 @@ from scipy.stats import norm, t as student  # type: ignore[import-untyped]
 KINDS = (
     "none", "mean", "spread", "level", "slope", "noise", "label", "mean + slope", "curved mean",
 )  # fmt: skip
-ROWS, DRAWS, GRID = 100_000, 2_000, 400
+ROWS, DRAWS, GRID = 60_000, 1_000, 200
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ of a new domain with probability 1 − α, over domains and rows, if the domains
 
 A model file keeps `HalfWidths` in place of the errors.  Each is the mean of `FEWEST_IN_A_MEAN`
 errors from the quantile upwards, to three digits: a little wider than q, and no single row's error.
+Where q is among the very largest errors, it is their mean, which promises nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.inference.conformal import domain_quantile, domains_needed
+from shiftproof.inference.conformal import domain_quantile
 from shiftproof.inference.estimates import LEVEL, Estimate, share_estimate
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN
 from shiftproof.learners.scores import TARGETS
@@ -65,49 +66,54 @@ def coverage_estimates(
     return found
 
 
+class Width(NamedTuple):
+    """Half the width of intervals, and whether the domains suffice for the guarantee."""
+
+    half: float
+    promised: bool
+
+
 @dataclass(frozen=True)
 class HalfWidths:
-    """Half the width of intervals, by their level, from errors on `domains` held-out domains."""
+    """Half the width of intervals at each of `LEVELS`."""
 
-    widths: Mapping[float, float]
-    domains: int
+    widths: tuple[Width, ...]
 
     @classmethod
     def of(cls, errors: Sequence[np.ndarray]) -> HalfWidths | None:
         """Return the widths from absolute errors of each domain; None if rows are too few."""
         values = np.sort(np.concatenate(errors))
-        widths = {}
+        if len(values) < FEWEST_IN_A_MEAN:
+            return None
+        found: list[Width] = []
         for level in LEVELS:
-            q, _ = domain_quantile(errors, level)
-            first = int(np.searchsorted(values, q))
-            if len(values) - first >= FEWEST_IN_A_MEAN:
-                widths[level] = _rounded_up(float(values[first:][:FEWEST_IN_A_MEAN].mean()))
-        return cls(widths, len(errors)) if widths else None
+            q, promised = domain_quantile(errors, level)
+            place = int(np.searchsorted(values, q))
+            first = min(place, len(values) - FEWEST_IN_A_MEAN)
+            half = _rounded_up(float(values[first : first + FEWEST_IN_A_MEAN].mean()))
+            # Without the mass for a new domain, q of a higher level can be less.
+            half = max(half, found[-1].half) if found else half
+            found.append(Width(half, promised and place == first))
+        return cls(tuple(found))
 
-    def half_width(self, level: float) -> tuple[float, bool]:
-        """Return that of the next level that is known, and if the domains suffice for `level`."""
+    def half_width(self, level: float) -> Width:
+        """Return the width at the lowest of `LEVELS` that is not below `level`."""
         checked_interval(level)
-        enough = [known for known in self.widths if known >= level - 1e-9]
-        if not enough:
-            raise InvalidValue(
-                f"`interval` must be at most {max(self.widths):g} for this model, not {level:g}:"
-                " its training domains have too few rows"
-            )
-        return self.widths[min(enough)], self.domains >= domains_needed(level)
+        if level > LEVELS[-1]:
+            raise InvalidValue(f"`interval` must be at most {LEVELS[-1]:g}, not {level:g}")
+        return self.widths[int(np.searchsorted(LEVELS, level - 1e-9))]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return JSON values."""
-        pairs = [[level, width] for level, width in self.widths.items()]
-        return {"widths": pairs, "domains": self.domains}
+    def to_json(self) -> list[list[float | bool]]:
+        """Return JSON values: half a width and its promise at each level."""
+        return [[own.half, own.promised] for own in self.widths]
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> HalfWidths:
+    def from_json(cls, value: Sequence[Sequence[Any]]) -> HalfWidths:
         """Rebuild what `to_json` returned; other values are a `ValueError`."""
-        widths = {float(level): float(width) for level, width in value["widths"]}
-        known = all(level in LEVELS and 0 <= own < math.inf for level, own in widths.items())
-        if not (widths and known and value["domains"] > 0):
+        widths = tuple(Width(float(half), bool(promised)) for half, promised in value)
+        if len(widths) != len(LEVELS) or not all(0 <= own.half < math.inf for own in widths):
             raise ValueError("the widths of the intervals are damaged")
-        return cls(widths, int(value["domains"]))
+        return cls(widths)
 
 
 def _rounded_up(value: float) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from shiftproof.core.files import read_json
-from shiftproof.core.text import plural
+from shiftproof.core.text import plural, three_digits
 from shiftproof.information import Estimate, Shift
 from shiftproof.shift.advise import Advice, Choice, points
 from shiftproof.shift.diagnosis import Diagnosis
@@ -145,7 +145,7 @@ def _lost(drop: Drop | NumberDrop) -> float:
 
 
 def _number_cells(drop: NumberDrop) -> list[str]:
-    mae = [f"{drop.mae.held_out:.3g}", f"{drop.mae.lost.value:.2g}"]
+    mae = [three_digits(drop.mae.held_out), three_digits(drop.mae.lost.value)]
     if (r2 := drop.r2) is None:
         return ["–"] * 6 + mae
     parts = (r2.inputs, r2.unseen, r2.meaning, r2.level)
@@ -197,8 +197,8 @@ def _where_it_is_lost(diagnosis: Diagnosis, width: int) -> Iterator[str]:
     for drop in diagnosis.drops:
         if isinstance(drop, NumberDrop):
             text = (
-                f"{drop.domain}: the mean absolute error is {drop.mae.held_out:.3g} held out and"
-                f" {drop.mae.trained_with:.3g} trained with it;"
+                f"{drop.domain}: the mean absolute error is {three_digits(drop.mae.held_out)} held"
+                f" out and {three_digits(drop.mae.trained_with)} trained with it;"
                 f" {drop.unseen_share:.0%} of the rows are unlike all other domains"
             )
             yield from _wrapped(f"  {text}", width, 4)
@@ -370,9 +370,7 @@ def _numbers(diagnosis: Diagnosis) -> Iterator[str]:
         [
             cut(name, 30),
             f"{size}",
-            f"{own.mean:.4g}",
-            f"{own.deviation:.3g}",
-            *(f"{value:.4g}" for value in (own.low, own.median, own.high)),
+            *map(three_digits, (own.mean, own.deviation, own.low, own.median, own.high)),
         ]
         for name, size, own in zip(
             diagnosis.domains, diagnosis.sizes, diagnosis.numbers, strict=True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shiftproof.core.text import three_digits
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
 
 
@@ -57,8 +58,8 @@ def _number_drops(diagnosis: Mapping[str, Any]) -> Table | None:
             lost = [_points(r2["lost"]), *(_points(r2[part]) for part in NUMBER_PARTS)]
             cells = [f"{r2['held_out']:.1f}", *lost]
         more = mae["lost"]
-        low, high = more["interval"]
-        cells += [f"{mae['held_out']:.3g}", f"{more['value']:.2g} ({low:.2g} to {high:.2g})"]
+        low, high = map(three_digits, more["interval"])
+        cells += [three_digits(mae["held_out"]), f"{three_digits(more['value'])} ({low} to {high})"]
         rows.append(Row.of(drop["domain"], *cells))
     columns = (
         Column("R² held out (%)"),
@@ -83,7 +84,7 @@ def numbers_table(diagnosis: Mapping[str, Any]) -> Table:
         Row.of(
             name,
             f"{sum(counts)}",
-            *(f"{own[key]:.4g}" for key in ("mean", "deviation", "low", "median", "high")),
+            *(three_digits(own[key]) for key in ("mean", "deviation", "low", "median", "high")),
         )
         for name, counts, own in zip(
             diagnosis["domains"], diagnosis["counts"], diagnosis["numbers"], strict=True

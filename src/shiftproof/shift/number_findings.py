@@ -6,8 +6,11 @@ H(D), and I(Y;D|X) at most H(D|X).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from shiftproof.core.text import three_digits
 from shiftproof.information import Estimate
 from shiftproof.shift.diagnosis import Diagnosis, NumberPrediction
 from shiftproof.shift.judging import Finding, judged, nats, not_found, percent, short, size_of
@@ -21,22 +24,26 @@ def number_label(diagnosis: Diagnosis) -> Finding:
     estimate = diagnosis.shift.label
     state, share, at_most = judged(estimate, diagnosis.domain_entropy)
     if state == "found":
-        means = np.array([own.mean for own in diagnosis.numbers])
-        low, high = int(means.argmin()), int(means.argmax())
-        spreads = np.array([own.deviation for own in diagnosis.numbers])
-        narrow, wide = int(spreads.argmin()), int(spreads.argmax())
+        mean = _from_to(diagnosis, [own.mean for own in diagnosis.numbers])
+        deviation = _from_to(diagnosis, [own.deviation for own in diagnosis.numbers])
         text = (
-            f"The labels differ between domains ({size_of(share)}): their mean is"
-            f" {means[low]:.4g} in {short(diagnosis.domains[low])} and {means[high]:.4g} in"
-            f" {short(diagnosis.domains[high])}, their standard deviation {spreads[narrow]:.3g} in"
-            f" {short(diagnosis.domains[narrow])} and {spreads[wide]:.3g} in"
-            f" {short(diagnosis.domains[wide])}. The label alone tells {percent(share)} of what"
-            " there is to know about the domain."
+            f"The labels differ between domains ({size_of(share)}): their mean goes from {mean},"
+            f" their standard deviation from {deviation}. The label alone tells {percent(share)} of"
+            " what there is to know about the domain."
         )
     else:
         what = "that the labels differ between domains"
         text = not_found(what, state, estimate, share, at_most)
     return Finding("label", estimate.symbol, state, share, at_most, text)
+
+
+def _from_to(diagnosis: Diagnosis, values: Sequence[float]) -> str:
+    """Return the lowest and the highest value, with their domains."""
+    low, high = int(np.argmin(values)), int(np.argmax(values))
+    return (
+        f"{three_digits(values[low])} in {short(diagnosis.domains[low])} to"
+        f" {three_digits(values[high])} in {short(diagnosis.domains[high])}"
+    )
 
 
 def number_concept(estimate: Estimate, share: float, prediction: NumberPrediction) -> str:
