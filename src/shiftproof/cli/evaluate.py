@@ -48,6 +48,8 @@ def evaluate(
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.expected import check_classes, compare
     from shiftproof.inference.metrics import domain_metrics
+    from shiftproof.inference.number_metrics import number_metrics
+    from shiftproof.reporting.number_predictions import numbers_table
     from shiftproof.reporting.predictions import assessment_table, card_table
 
     asked = None if expected is None else api.expect(finished_runs(expected), metric=metric)
@@ -67,9 +69,20 @@ def evaluate(
     seed = model.config.data_seed if data_seed is None else data_seed
     with LoadingBar(quiet=quiet or as_json) as progress:
         parts = request.read(model.form, seed, progress)
-        outcomes, notes = domain_metrics(model, parts, workers=workers, progress=progress)
+        if model.target:
+            numbers, notes = number_metrics(model, parts, workers=workers, progress=progress)
+        else:
+            outcomes, notes = domain_metrics(model, parts, workers=workers, progress=progress)
     for note in notes:
         typer.echo(f"note: {in_options(note)}", err=True)
+    adaptation = {"adaptation": model.standardized} if model.standardized else {}
+    if model.target:
+        told = {"target": model.target, "domains": [own.to_json() for own in numbers]}
+        if as_json:
+            print(json.dumps({**told, **adaptation}, ensure_ascii=False))
+        else:
+            Console().print(numbers_table(numbers, model.standardized))
+        return
     compared = []
     if asked is not None:
         pairs = [compare(asked, own.domain, own.outputs) for own in outcomes if own.scores]
@@ -78,7 +91,7 @@ def evaluate(
         found = {
             "classes": list(model.classes),
             "domains": [outcome.to_json() for outcome in outcomes],
-            **({"adaptation": model.standardized} if model.standardized else {}),
+            **adaptation,
         }
         if asked is not None:
             found["expected"] = [each.to_dict() for each in compared]

@@ -63,11 +63,11 @@ def predict(
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Predict classes with probabilities, and mark inputs unlike the training data.
+    """Predict classes with probabilities, or numbers, and mark inputs unlike the training data.
 
-    One row a sample: its row or path, the predicted class, the probability of each class, its
-    typicality (the share of held-out training samples that are at least as unusual) and whether it
-    is far from every training domain, where a prediction is a guess.
+    One row a sample: its row or path, the predicted class and the probability of each, or the
+    predicted number, its typicality (the share of held-out training samples that are at least as
+    unusual) and whether it is far from every training domain, where a prediction is a guess.
     """
     if out is not None and out.suffix not in SUFFIXES:
         raise InvalidValue(f"--out must end in {' or '.join(SUFFIXES)}, not {out.name!r}")
@@ -83,11 +83,16 @@ def predict(
     from shiftproof.inference.conformal import domain_sets, domains_needed
     from shiftproof.inference.expected import check_classes
     from shiftproof.reporting.adaptation import adaptation_lines
+    from shiftproof.reporting.number_predictions import numbers_frame, numbers_summary
     from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
     from shiftproof.training.outputs import of_classes
 
     held_out = {} if expected is None else runs_in(finished_runs(expected))
     model = api.load_model(run, device)
+    if model.target and (sets is not None or adapt != "none"):
+        raise InvalidValue(
+            f"--sets and --adapt are for classes, and the model predicts a number, {model.target}"
+        )
     if expected is not None:
         check_adaptation(expected, model)
         check_classes(classes_in(expected), model.classes)
@@ -104,6 +109,16 @@ def predict(
     seed = model.config.data_seed if data_seed is None else data_seed
     with LoadingBar(quiet=quiet) as progress:
         parts = request.read(model.form, seed, progress)
+        numbers = [
+            (
+                part,
+                model.predict_numbers(
+                    part.inputs, sites=part.domains, workers=workers, progress=progress
+                ),
+            )
+            for part in parts
+            if model.target
+        ]
         done = [
             (
                 part,
@@ -116,6 +131,7 @@ def predict(
                 ),
             )
             for part in parts
+            if not model.target
         ]
     for note in (note for part in parts for note in part.notes):
         typer.echo(f"note: {in_options(note)}", err=True)
@@ -130,7 +146,10 @@ def predict(
                 err=True,
             )
     members = None if found is None else [each.members for each in found]
-    frame = predictions_frame(done, model.classes, members)
+    if model.target:
+        frame = numbers_frame(numbers)
+    else:
+        frame = predictions_frame(done, model.classes, members)
     if out is None:
         sys.stdout.write(frame_bytes(frame, ".csv").decode())
     else:
@@ -141,4 +160,5 @@ def predict(
     for _, own in done:
         for line in adaptation_lines(own.adapted, model.classes):
             typer.echo(line, err=True)
-    typer.echo(predictions_summary(frame) + (f"; they are in {out}" if out else ""), err=True)
+    summary = numbers_summary(frame) if model.target else predictions_summary(frame)
+    typer.echo(summary + (f"; they are in {out}" if out else ""), err=True)

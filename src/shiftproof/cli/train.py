@@ -39,6 +39,7 @@ def train(
     budget: options.Budget = None,
     metric: options.Metric = None,
     at_least: options.AtLeast = None,
+    loss: options.Loss = None,
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
     holdout: options.Holdout = None,
@@ -64,6 +65,7 @@ def train(
     ] = 5.0,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
+    task: options.Task = "auto",
     image: options.ImageColumn = None,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
@@ -92,6 +94,7 @@ def train(
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
     from shiftproof.inference.expected import DEFAULT_METRIC, Expected, sentences
+    from shiftproof.learners.number_scores import NUMBER_SCORES
     from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import (
         accuracy_table,
@@ -108,11 +111,13 @@ def train(
         if not each:
             raise InvalidValue(f"--at-least needs --test-domain {EACH}")
         # A wrong threshold must not cost a training.
-        Expected({}, metric or DEFAULT_METRIC, at_least=at_least)
+        if metric not in NUMBER_SCORES:
+            Expected({}, metric or DEFAULT_METRIC, at_least=at_least)
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
         "budget": budget,
         "metric": metric,
+        "loss": loss,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,
@@ -134,6 +139,7 @@ def train(
         "tensorboard": tensorboard,
         "label": label,
         "domain": domain,
+        "task": task,
         "image": image,
         "drop": drop or (),
         "categorical": categorical or (),
@@ -153,9 +159,10 @@ def train(
         pass  # what happened is said below
     elif each:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
-        expected = replace(table.expected, at_least=at_least)
-        Console().print(forest_table(expected))
-        print(*sentences(expected), sep="\n")
+        if not table.predicts_numbers:
+            expected = replace(table.expected, at_least=at_least)
+            Console().print(forest_table(expected))
+            print(*sentences(expected), sep="\n")
         print(f"{len(runs)} runs; they are in {runs[0].folder.parent}")
     else:
         Console().print(accuracy_table(run.config, run.metrics))

@@ -70,6 +70,14 @@ class Predictions(NamedTuple):
         return self.probabilities.argmax(dim=1)
 
 
+class NumberPredictions(NamedTuple):
+    """Predicted numbers [n] in the units of the labels, typicality [n], and who is far [n]."""
+
+    values: Tensor
+    typicality: Tensor
+    far: Tensor
+
+
 @dataclass(frozen=True)
 class TrainedModel:
     """A trained model, with all that is needed to use it.
@@ -108,7 +116,7 @@ class TrainedModel:
         workers: int | None = None,
         progress: Progress = silent,
     ) -> Predictions:
-        """Return predictions for inputs as the form reads them, [n, *input_shape].
+        """Return probabilities of classes for inputs as the form reads them, [n, *input_shape].
 
         Args:
             inputs: the rows, images or arrays.
@@ -121,31 +129,18 @@ class TrainedModel:
             progress: told how many inputs are done.
         """
         how = checked_adapt(adapt)
+        if self.target:
+            raise InvalidValue(
+                f"the model predicts a number, {self.target}, not classes: use predict_numbers"
+            )
         if how != "none" and self.update is not None:
             raise InvalidValue(
                 "`adapt` is for trained models; this one is recalibrated to its site"
             )
-        if len(inputs) == 0:
-            raise DataError("there is nothing to predict: the inputs are empty")
-        if sites is not None and len(sites) != len(inputs):
-            raise DataError(f"`sites` has {len(sites)} entries for {len(inputs)} inputs")
-        unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
-        network, ready = self.ready(inputs, sites, workers)
-        domain = Domain("inputs", ready, unlabelled)
-        subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
-        probabilities, p_values, done = [], [], 0
-        for x, _ in read_in_order(subset, reading_threads(workers)):
-            seen, logits = seen_by(network, x.to(self.device), self.form)
-            probabilities.append(self._updated(class_probabilities(logits), seen))
-            unknown = torch.full((len(seen),), torch.nan, dtype=torch.float64)
-            p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
-            done += len(x)
-            progress("predicting", done, len(inputs))
-        p_value, found = torch.cat(p_values), torch.cat(probabilities)
-        far = self.typicality.is_far(p_value) if self.typicality else p_value < 0
-        plain = Predictions(found, p_value, far)
+        plain = Predictions(*self._answers(inputs, sites, workers, progress))
         if how == "none":
             return plain
+        found = plain.probabilities
         names = np.array([NEW_SITE] * len(found) if sites is None else list(sites), dtype=object)
         done_to = {}
         for site in dict.fromkeys(names):
@@ -154,6 +149,50 @@ class TrainedModel:
             found[rows] = torch.from_numpy(own.probabilities).to(found.dtype)
             done_to[str(site)] = own
         return plain._replace(probabilities=found, adapted=done_to)
+
+    def predict_numbers(
+        self,
+        inputs: Inputs,
+        *,
+        sites: Sequence[str] | None = None,
+        workers: int | None = None,
+        progress: Progress = silent,
+    ) -> NumberPredictions:
+        """Return predicted numbers for inputs as the form reads them; see `predict`."""
+        if not self.target:
+            raise InvalidValue("the model predicts classes, not a number: use predict")
+        return NumberPredictions(*self._answers(inputs, sites, workers, progress))
+
+    def _answers(
+        self,
+        inputs: Inputs,
+        sites: Sequence[str] | None,
+        workers: int | None,
+        progress: Progress,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return probabilities or numbers, typicality, and which inputs are far."""
+        if len(inputs) == 0:
+            raise DataError("there is nothing to predict: the inputs are empty")
+        if sites is not None and len(sites) != len(inputs):
+            raise DataError(f"`sites` has {len(sites)} entries for {len(inputs)} inputs")
+        unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
+        network, ready = self.ready(inputs, sites, workers)
+        domain = Domain("inputs", ready, unlabelled)
+        subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
+        answers, p_values, done = [], [], 0
+        for x, _ in read_in_order(subset, reading_threads(workers)):
+            seen, logits = seen_by(network, x.to(self.device), self.form)
+            if self.target:
+                answers.append(self.task.in_units(logits.double()))
+            else:
+                answers.append(self._updated(class_probabilities(logits), seen))
+            unknown = torch.full((len(seen),), torch.nan, dtype=torch.float64)
+            p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
+            done += len(x)
+            progress("predicting", done, len(inputs))
+        p_value = torch.cat(p_values)
+        far = self.typicality.is_far(p_value) if self.typicality else p_value < 0
+        return torch.cat(answers), p_value, far
 
     @property
     def standardized(self) -> str:
@@ -185,6 +224,10 @@ class TrainedModel:
             inputs: the rows, as the form reads them.
             labels: the position of the class of each row in `classes`.
         """
+        if self.target:
+            raise InvalidValue(
+                f"the model predicts a number, {self.target}; `recalibrate` is for classes"
+            )
         if self.update is not None:
             raise DataError("the model has been recalibrated before; use the trained one")
         found = self.predict(inputs).probabilities.double().numpy()

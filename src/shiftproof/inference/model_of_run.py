@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.input_forms import InputForm, TableForm, form_of
@@ -56,13 +57,14 @@ def trained_model(
         weights = Predictor(trained).weights()
     network = Predictor(build_algorithm(unweighted, task))
     network.load(weights)
-    held_out = HeldOut.from_state(state["algorithm"]["modules"])
+    classes = task.kind == CLASSIFICATION
+    held_out = HeldOut.from_state(state["algorithm"]["modules"]) if classes else None
     splits = config.training_splits(dataset)
     parts = ("out",) if config.private else Split._fields
     domains = _Domains(network, dataset, splits, parts, form, config.device, progress)
     typicality = None if config.private else domains.typicality()
     # Learners that are fitted at once are calibrated on whole domains that were held out.
-    temperature = 1.0 if network.algorithm.exact else domains.temperature()
+    temperature = domains.temperature() if classes and not network.algorithm.exact else 1.0
     stem = None
     if isinstance(dataset, FrozenFeatures):
         form, stem = dataset.source, dataset.network().to(config.device)
@@ -78,6 +80,7 @@ def trained_model(
         dict(dataset.columns),
         config.device,
         None if held_out is None else record_of(held_out),
+        target=dataset.target,
     )
     return model.without_training_data() if config.private else model
 

@@ -89,6 +89,9 @@ class CrossEntropy(Loss):
         return logit_residual(outputs, labels)
 
 
+CROSS_ENTROPY_LOSS = CrossEntropy()
+
+
 class NumberLoss(Loss):
     """A loss of numbers: a function of the error e = ŷ − y alone."""
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Regime, Scalar, resolve, specs
 from shiftproof.core.text import counted
-from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, SQUARED, Task
+from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, REGRESSION, SQUARED, Kind, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split, split_domain
 from shiftproof.data.within_domain import AUTO, NONE, adaptation_title
@@ -172,9 +172,14 @@ class RunConfig:
         return resolve(declared, regime, _share(declared, hparams))
 
 
-def default_algorithm(*, images: bool) -> str:
-    """Return what is trained if nothing is named: IDM at automatic strength, or `best` for rows."""
-    return "idm-auto" if images else "best"
+def default_algorithm(*, images: bool, kind: Kind = CLASSIFICATION) -> str:
+    """Return what is trained if nothing is named: IDM at automatic strength, or `best` for rows.
+
+    Numbers have no automatic strength, so images are trained by ERM.
+    """
+    if not images:
+        return "best"
+    return "idm-auto" if kind == CLASSIFICATION else "erm"
 
 
 def default_holdout(learner: type[Algorithm]) -> float:
@@ -233,6 +238,11 @@ def configure(
     elif algorithm == ESTIMATOR:
         raise InvalidValue(NEEDS_ONE)
     learner = ALGORITHMS.get(algorithm)
+    if dataset.kind == REGRESSION and learner.classes_only:
+        raise InvalidValue(
+            f"{algorithm} is for classes, since {learner.classes_only}, and {dataset.target!r} is a"
+            " number: choose another `algorithm`, such as erm or idm"
+        )
     if dataset.standardize == AUTO and algorithm != "best":
         raise InvalidValue(
             f"`standardize={AUTO!r}` is for best, which judges models with and without it; for"

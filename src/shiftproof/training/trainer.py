@@ -33,8 +33,8 @@ from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.load_run import fitted_preparation
 from shiftproof.training.looks import held_out_sets
 from shiftproof.training.outputs import AnyOutputs, outputs_of
-from shiftproof.training.records import Record
-from shiftproof.training.rows import ready_for, samples_of
+from shiftproof.training.records import MEASURES, Record
+from shiftproof.training.rows import in_standard_units, ready_for, samples_of
 
 TEST_PARTS = ("test-in", "test-out")
 
@@ -64,12 +64,15 @@ class Trainer:
         self.preparation = fitted_preparation(config, self.dataset, saved)
         self.dataset = ready_for(config.algorithm, self.dataset, self.preparation).in_memory()
         self.algorithm = build_algorithm(config, config.task(self.dataset))
+        self.dataset = in_standard_units(self.dataset, self.algorithm.task)
         self.average = AVERAGES[config.average](self.algorithm)
         dataset = self.dataset.to(torch.device(config.device))
         domains = [domain for domain in dataset.domains if domain.name in splits]
         trained_on = [split.in_ for split in splits.values()]
         if isinstance(self.algorithm, Exact):
-            self.samples = samples_of(self.dataset, domains, trained_on, private=config.private)
+            self.samples = samples_of(
+                self.dataset, domains, trained_on, private=config.private, loss=config.loss
+            )
         else:
             size = self.algorithm.hparams.batch_size
             seed = stream_seed(config.seed, "sampler")
@@ -153,7 +156,12 @@ class Trainer:
             scores = self._scores(self.evaluation)
         if self.step == self.config.steps:
             self.outputs = self._outputs_on_test_domains(scores)
-        record["accuracy"] = {name: score.accuracy for name, score in scores.items()}
+        for measure in MEASURES[self.algorithm.task.kind]:
+            record[measure] = {
+                name: score.measured[measure]
+                for name, score in scores.items()
+                if measure in score.measured
+            }
         record["risk"] = {name: score.risk for name, score in scores.items()}
         if INVARIANCE in self.config.evaluate:
             outputs = {name: score.outputs for name, score in scores.items() if score.outputs}
