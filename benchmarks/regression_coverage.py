@@ -192,7 +192,8 @@ def intervals(sets: int) -> list[dict[str, Any]]:
                     "covered": float(np.mean(shares)),
                     "error": float(np.std(shares) / sets**0.5),
                     "worst_tenth": float(np.quantile(shares, 0.1)),
-                    "stored": float(np.mean(stored)) if stored else None, "half_width": float(np.median(width)),
+                    "stored": float(np.mean(stored)) if stored else None,
+                    "half_width": float(np.median(width)),
                 }
             )  # fmt: skip
         print(name, file=sys.stderr, flush=True)

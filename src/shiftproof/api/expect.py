@@ -41,7 +41,7 @@ def expect(
         algorithm: as in `train`.
         metric: the score to show: accuracy (the default), balanced_accuracy, auroc,
             average_precision, f1, log_loss, brier, calibration_slope, calibration_intercept or
-            calibration_error; of numbers r2 (the default), mae, rmse, calibration_slope,
+            calibration_error; of numbers mae (the default), r2, rmse, calibration_slope,
             calibration_intercept or interval_coverage.  If models are trained here, `best`
             optimises it (see `train`).
         at_least: a threshold of `metric`; `probability_worse` then says how probable it is that

@@ -25,7 +25,7 @@ from shiftproof.api.train import (
 )
 from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.data.within_domain import ADAPTATION, checked_standardize
-from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric
+from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
 from shiftproof.inference.model import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
@@ -37,9 +37,6 @@ from shiftproof.training.outputs import AnyOutputs
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
-
-# The score of numbers that is shown first.
-NUMBER_METRIC = "mae"
 
 
 @dataclass(frozen=True)
@@ -115,18 +112,14 @@ class LeaveOneOut:
         """
         of_domains = [own for run in self.runs for own in run.scores.values()]
         finished = at_least is not None and self.status == "finished"
-        told: dict[str, Any] = {}
-        if not self.predicts_numbers:
-            expected = replace(self.expected, at_least=at_least)
-            told["expected"] = expected.expected
-            if finished:
-                told["at_least"] = expected.threshold
+        expected = replace(self.expected, at_least=at_least)
         return {
             "runs": [run.to_dict() for run in self.runs],
             "mean": mean_scores(of_domains),
             "worst": worst_scores(of_domains),
             "metric": self.metric,
-            **told,
+            "expected": expected.expected,
+            **({"at_least": expected.threshold} if finished else {}),
             "seconds": round(sum(run.seconds for run in self.runs), 3),
             **adaptation_entry(self.runs[0].config),
         }
@@ -238,14 +231,13 @@ def train_each(
             )
             for run in runs
         ]
-        return LeaveOneOut(tuple(runs), tuple(numbers), metric or NUMBER_METRIC)
+        return LeaveOneOut(tuple(runs), tuple(numbers), metric or DEFAULT_NUMBER_METRIC)
     scores = []
     for run in runs:
         score = held_out_score(run.config, run.metrics, dataset)
         auroc = run.scores.get(run.config.test_domains[0], {}).get("auroc")
         scores.append(score if auroc is None else replace(score, auroc=auroc))
-    outputs = [own for run in runs for own in run.outputs.values()]
-    return LeaveOneOut(tuple(runs), tuple(scores), metric or default_metric(outputs))
+    return LeaveOneOut(tuple(runs), tuple(scores), metric or DEFAULT_METRIC)
 
 
 def _name(domain: str) -> str:

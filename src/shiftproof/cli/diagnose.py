@@ -21,7 +21,7 @@ EXAMPLE = (
     "Example: [bold]shiftproof diagnose patients.csv --label ill --domain hospital"
     " --picture shift.png[/]"
 )
-RANDOM = "random"
+RANDOM, AUTO = "random", "auto"
 
 
 def diagnose(
@@ -38,6 +38,7 @@ def diagnose(
     ] = 0,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
+    task: options.Task = "auto",
     image: options.ImageColumn = None,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
@@ -96,6 +97,7 @@ def diagnose(
     loading: dict[str, Any] = {
         "label": label,
         "domain": domain,
+        "task": task,
         "image": image,
         "drop": drop or [],
         "categorical": categorical or [],
@@ -143,8 +145,12 @@ def diagnose(
         print(f"Kept in {out}")
 
 
-def _data_options(options: Mapping[str, str], image_size: int | None, **columns: Any) -> list[str]:
+def _data_options(
+    options: Mapping[str, str], image_size: int | None, task: str, **columns: Any
+) -> list[str]:
     """Return the options that name the same data for `shiftproof train`."""
+    if task != AUTO:
+        columns["task"] = task
     size = {} if image_size is None else {"image_size": image_size}
     columns["data-option"] = [f"{name}={value}" for name, value in {**options, **size}.items()]
     words = []

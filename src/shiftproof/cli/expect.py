@@ -34,9 +34,11 @@ def expect(
     budget: options.Budget = None,
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
+    loss: options.Loss = None,
     holdout: options.Holdout = None,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
+    task: options.Task = "auto",
     image: options.ImageColumn = None,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
@@ -73,9 +75,11 @@ def expect(
         "budget": budget,
         "steps": steps,
         "seed": seed,
+        "loss": loss,
         "holdout": holdout,
         "label": label,
         "domain": domain,
+        "task": task,
         "image": image,
         "drop": drop,
         "categorical": categorical,
@@ -90,7 +94,14 @@ def expect(
         "device": device,
         "out": out,
     }
-    default = {"steps": 5001, "seed": 0, "device": "auto", "freeze": False, "standardize": "none"}
+    default = {
+        "steps": 5001,
+        "seed": 0,
+        "device": "auto",
+        "freeze": False,
+        "standardize": "none",
+        "task": "auto",
+    }
     training = {
         name: value
         for name, value in given.items()

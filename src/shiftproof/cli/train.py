@@ -94,7 +94,6 @@ def train(
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
     from shiftproof.inference.expected import DEFAULT_METRIC, Expected, sentences
-    from shiftproof.learners.number_scores import NUMBER_SCORES
     from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import (
         accuracy_table,
@@ -111,8 +110,7 @@ def train(
         if not each:
             raise InvalidValue(f"--at-least needs --test-domain {EACH}")
         # A wrong threshold must not cost a training.
-        if metric not in NUMBER_SCORES:
-            Expected({}, metric or DEFAULT_METRIC, at_least=at_least)
+        Expected({}, metric or DEFAULT_METRIC, at_least=at_least)
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
         "budget": budget,
@@ -159,10 +157,9 @@ def train(
         pass  # what happened is said below
     elif each:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
-        if not table.predicts_numbers:
-            expected = replace(table.expected, at_least=at_least)
-            Console().print(forest_table(expected))
-            print(*sentences(expected), sep="\n")
+        expected = replace(table.expected, at_least=at_least)
+        Console().print(forest_table(expected))
+        print(*sentences(expected), sep="\n")
         print(f"{len(runs)} runs; they are in {runs[0].folder.parent}")
     else:
         Console().print(accuracy_table(run.config, run.metrics))

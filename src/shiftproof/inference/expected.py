@@ -37,7 +37,7 @@ from shiftproof.training.outputs import AnyOutputs, NumberOutputs, Outputs
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-DEFAULT_METRIC, DEFAULT_NUMBER_METRIC = "accuracy", "r2"
+DEFAULT_METRIC, DEFAULT_NUMBER_METRIC = "accuracy", "mae"
 # Scores of numbers that can be expected of a domain.
 NUMBER_EXPECTED = (*NUMBER_CARD, COVERAGE)
 # A domain is an outlier if a figure like its own has at most this probability, after correction.

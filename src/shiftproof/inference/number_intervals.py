@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.inference.conformal import domain_quantile
@@ -33,12 +34,19 @@ COVERAGE_LEVEL = TARGETS[COVERAGE]
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
-def half_width(held_out: Sequence[NumberOutputs], level: float) -> tuple[float, bool]:
+class Width(NamedTuple):
+    """Half the width of intervals, and whether the domains suffice for the guarantee."""
+
+    half: float
+    promised: bool
+
+
+def half_width(held_out: Sequence[NumberOutputs], level: float) -> Width:
     """Return q for intervals ŷ ± q, and whether the domains suffice for the guarantee."""
     checked_interval(level)
     if not held_out:
         raise DataError("intervals need runs with held-out domains; there are none")
-    return domain_quantile([np.abs(own.labels - own.predicted) for own in held_out], level)
+    return Width(*domain_quantile([np.abs(own.labels - own.predicted) for own in held_out], level))
 
 
 def checked_interval(level: float) -> float:
@@ -66,13 +74,6 @@ def coverage_estimates(
     return found
 
 
-class Width(NamedTuple):
-    """Half the width of intervals, and whether the domains suffice for the guarantee."""
-
-    half: float
-    promised: bool
-
-
 @dataclass(frozen=True)
 class HalfWidths:
     """Half the width of intervals at each of `LEVELS`."""
@@ -95,6 +96,25 @@ class HalfWidths:
             half = max(half, found[-1].half) if found else half
             found.append(Width(half, promised and place == first))
         return cls(tuple(found))
+
+    @classmethod
+    def from_state(cls, modules: Mapping[str, Tensor], scale: float) -> HalfWidths | None:
+        """Return those of a checkpoint with predictions of held-out training domains, if any.
+
+        They are in standard units (`learners.exact.HeldOutPredictions`); `scale` is that of the
+        label.  A domain whose rows were not held out together shows nothing of a new one.
+        """
+        if "held_out.predicted" not in modules:
+            return None
+        predicted, y, domain, fold = (
+            modules[f"held_out.{name}"].cpu().numpy().reshape(-1)
+            for name in ("predicted", "y", "domain", "fold")
+        )
+        rows = [domain == own for own in np.unique(domain)]
+        if any(len(np.unique(fold[own])) > 1 for own in rows):
+            return None
+        errors = scale * np.abs(y - predicted.astype(float))
+        return cls.of([errors[own] for own in rows])
 
     def half_width(self, level: float) -> Width:
         """Return the width at the lowest of `LEVELS` that is not below `level`."""
