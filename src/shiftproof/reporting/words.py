@@ -13,6 +13,15 @@ MINUS = "\N{MINUS SIGN}"
 ERROR_BAR = "population standard deviation over trials / √trials"
 
 
+def capital(text: str) -> str:
+    """Return a text with a capital first letter.
+
+    >>> capital("accuracy or R²"), capital("R²")
+    ('Accuracy or R²', 'R²')
+    """
+    return text[:1].upper() + text[1:]
+
+
 def joined(names: Sequence[str]) -> str:
     """Return names as part of a sentence.
 

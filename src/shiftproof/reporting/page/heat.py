@@ -67,10 +67,11 @@ def heat_map(results: SelectionResults, baseline: str | None) -> HeatMap | None:
     notes = [what_the_numbers_are(results, results.datasets)]
     if baseline:
         against = algorithm_title(baseline)
-        notes.insert(0, f"The row of {against} has its accuracies (%), the others their distance.")
+        what = "accuracies" if results.measure == "accuracy" else results.measure
+        notes.insert(0, f"The row of {against} has its {what} (%), the others their distance.")
     else:
         against = "the mean of all algorithms"
-    title = f"Difference to {against} in points of accuracy"
+    title = f"Difference to {against} in points of {results.measure}"
     return HeatMap(title, groups, rows, notes, _legend(), bool(baseline))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shiftproof.core.text import counted
+from shiftproof.core.text import counted, three_digits
 from shiftproof.inference.expected import Expected, pooled
 from shiftproof.inference.number_bins import RANGE, NumberBin, errors_of, number_bins
 from shiftproof.reporting.page.axes import Axis, short
@@ -10,6 +10,7 @@ from shiftproof.reporting.page.curves import LEFT, RIGHT, TOP
 from shiftproof.reporting.page.reliability import ACROSS, BOTTOM, POOLED
 from shiftproof.reporting.page.values import DotPlot, Line, Mark, Panel, Panels, Point, Tick
 from shiftproof.reporting.table import Column, Row, Table
+from shiftproof.reporting.words import MINUS
 from shiftproof.training.outputs import NumberOutputs
 
 LONG = 10_000
@@ -88,7 +89,10 @@ def errors_plot(expected: Expected) -> DotPlot:
         "Label less prediction",
         tuple(map(Column, (*columns, "Samples"))),
         tuple(rows),
-        notes=("A mean off zero: all predictions of the domain are too low (above) or too high.",),
+        notes=(
+            "A mean above zero: predictions of the domain are too low on average; below zero: too"
+            " high.",
+        ),
         heads=("Held out",),
         foot=1 if POOLED in parts else 0,
     )
@@ -101,12 +105,12 @@ def errors_plot(expected: Expected) -> DotPlot:
 
 
 def short_number(value: float) -> str:
-    """Return a number with three digits or more.
+    """Return a number with three digits.
 
     >>> [short_number(v) for v in (0.01234, -1234.5, 3.0)]
-    ['0.0123', '−1,234', '3']
+    ['0.0123', '−1,230', '3']
     """
-    return short(float(f"{value:.3g}") if abs(value) < 1000 else value)
+    return three_digits(value).replace("-", MINUS)
 
 
 def _parts(expected: Expected) -> dict[str, NumberOutputs]:

@@ -24,6 +24,7 @@ from shiftproof.reporting.page.tables import averages_table, dataset_table
 from shiftproof.reporting.page.values import Block, Page, Section
 from shiftproof.reporting.page.words import selector_explained, selector_name
 from shiftproof.reporting.table import Table
+from shiftproof.reporting.words import capital
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome
@@ -68,7 +69,7 @@ def page_values(
     main = found[0] if found else None
     sections = [
         Section("expect", "What to expect", expectation_blocks(source.held_out)),
-        Section("accuracy", "Accuracy", _accuracy(found)),
+        Section("accuracy", capital(main.measure) if main else "", _accuracy(found)),
         Section("domains", "By test domain", _by_selector(found, "heat", heat_map, baseline)),
         Section(
             "baseline",
