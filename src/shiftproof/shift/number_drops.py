@@ -115,7 +115,7 @@ def _percent_explained(y: Floats, predicted: Floats) -> tuple[float, Floats]:
     """Return R² in percent, and each row's influence on it."""
     squares, around = (y - predicted) ** 2, (y - y.mean()) ** 2
     ratio = squares.mean() / around.mean()
-    return 100 * (1 - ratio), -100 * (squares - ratio * around) / around.mean()
+    return float(100 * (1 - ratio)), -100 * (squares - ratio * around) / around.mean()
 
 
 def number_loss(steps: Sequence[tuple[float, Floats]], level: float) -> NumberLoss:

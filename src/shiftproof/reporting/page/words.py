@@ -68,6 +68,7 @@ def error_bars(datasets: Sequence[DatasetResults]) -> str:
 def what_the_numbers_are(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
     """Say split, selector, seeds, trials, draws and error bars."""
     return (
-        f"{capital(results.measure)} (%) on the in part of the test domain (test-in, by default 80% of it);"
+        f"{capital(results.measure)} (%) on the in part of the test domain (test-in, by default 80%"
+        " of it);"
         f" {selector_name(results)}; {sizes_of(datasets)}; {error_bars(datasets)}."
     )
