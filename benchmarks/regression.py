@@ -16,7 +16,8 @@ REGRESSION = Study(
     "regression",
     "Numbers: every domain held out in turn",
     {"mae_sd": Metric(-1, 1.0, 4), "rmse_sd": Metric(-1, 1.0, 4), "r2": Metric(1, 1.0, 4)},
-    {"task": "regression"},
+    (("task", "regression"),),
+    domain_by_domain=True,
 )
 
 

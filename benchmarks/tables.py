@@ -1,9 +1,10 @@
 """`python -m benchmarks.tables PATH[:LABEL:DOMAIN] …`: learners on tables and frozen features.
 
-The same for numbers is `benchmarks.regression`.  Each domain is held out in turn, at most ten of a table.  A folder of images is turned into frozen
-features.  Each outcome is appended to a file as soon as it is there; called again, what is there is
-not run again.  The page shows for every table the mean over held-out domains and seeds, and how far
-`best` is from the best of the single learners, chosen in hindsight by the test domains themselves.
+The same for numbers is `benchmarks.regression`.  Each domain is held out in turn, at most ten of a
+table.  A folder of images is turned into frozen features.  Each outcome is appended to a file as
+soon as it is there; called again, what is there is not run again.  The page shows for every table
+the mean over held-out domains and seeds, and how far `best` is from the best of the single
+learners, chosen in hindsight by the test domains themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -43,11 +46,16 @@ class Metric(NamedTuple):
 class Study:
     """What is measured, and where it is written."""
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     name: str
     title: str
     metrics: Mapping[str, Metric]
     # Settings of `shiftproof.train`, beside those of the data.
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: tuple[tuple[str, Any], ...] = ()
+    # Whether one domain of every table comes first, then the next: what is not complete can be read.
+    domain_by_domain: bool = False
 
 
 TABLES = Study(
@@ -73,33 +81,49 @@ def main(arguments: Sequence[str] | None = None, study: Study = TABLES) -> int:
     asked = parser.parse_args(arguments)
     images = {"freeze": True, "backbone": asked.backbone, "weights": asked.weights}
     done = _read(asked.out)
-    for seed in asked.seeds:
-        for spec in asked.data:
-            for algorithm in ALGORITHMS:
-                name = Path(spec.split(":")[0]).name.split(".")[0]
-                skipped = f"{name}:{algorithm}" in asked.skip
-                if not skipped and (name, algorithm, seed) not in {_key(each) for each in done}:
-                    outcome = _run(spec, name, algorithm, seed, images, study)
-                    with open(asked.out, "a") as file:
-                        file.write(json.dumps(outcome) + "\n")
-                    done = _read(asked.out)  # another process may have added others
-                    asked.out.with_suffix(".md").write_text(page(done, study))
+    parts = MOST_HELD_OUT if study.domain_by_domain else 1
+    for seed, part, spec, algorithm in product(asked.seeds, range(parts), asked.data, ALGORITHMS):
+        name = Path(spec.split(":")[0]).name.split(".")[0]
+        held_out = _held_out(_load(spec, study).domain_names)
+        if study.domain_by_domain:
+            held_out = held_out[part : part + 1]
+        key = (name, algorithm, seed, tuple(held_out))
+        skipped = f"{name}:{algorithm}" in asked.skip or not held_out
+        if not skipped and key not in {_key(each) for each in done}:
+            outcome = _run(spec, name, algorithm, seed, images, study, held_out)
+            with open(asked.out, "a") as file:
+                file.write(json.dumps(outcome) + "\n")
+            done = _read(asked.out)  # another process may have added others
+            asked.out.with_suffix(".md").write_text(page(done, study))
     return 0
 
 
+@cache
+def _load(spec: str, study: Study) -> Any:
+    path, label, domain = (*spec.split(":"), "label", "domain")[:3]
+    columns = {"label": label, "domain": domain} if Path(path).is_file() else {}
+    return shiftproof.load(path, **columns, **dict(study.settings))
+
+
 def _run(
-    spec: str, name: str, algorithm: str, seed: int, images: dict[str, Any], study: Study
+    spec: str,
+    name: str,
+    algorithm: str,
+    seed: int,
+    images: dict[str, Any],
+    study: Study,
+    held_out: Sequence[str],
 ) -> dict[str, Any]:
     path, label, domain = (*spec.split(":"), "label", "domain")[:3]
     is_table = Path(path).is_file()
     given: dict[str, Any] = {"label": label, "domain": domain} if is_table else {}
-    given |= study.settings
+    given |= dict(study.settings)
     started = time.perf_counter()
-    data = shiftproof.load(path, **given)
-    held_out = _held_out(data.domain_names)
+    data = _load(spec, study)
     if algorithm == "best":
         # What `train_each` gives each run where all domains are held out.
-        given["budget"] = max(DEFAULT_BUDGET / len(held_out), BUDGET_A_RUN)
+        domains = min(len(data.domain_names), MOST_HELD_OUT)
+        given["budget"] = max(DEFAULT_BUDGET / domains, BUDGET_A_RUN)
     runs: list[dict[str, Any]] = []
     members: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -136,10 +160,13 @@ def _held_out(domains: Sequence[str]) -> list[str]:
 
 def page(outcomes: Sequence[dict[str, Any]], study: Study = TABLES) -> str:
     """Return the outcomes as Markdown."""
+    if study.domain_by_domain:
+        outcomes = _complete(outcomes)
     lines = [
         f"# {study.title}",
         "",
-        f"Written by `python -m benchmarks.{study.name}`. Each figure is the mean over held-out domains"
+        f"Written by `python -m benchmarks.{study.name}`."
+        " Each figure is the mean over held-out domains"
         f" (at most {MOST_HELD_OUT}, chosen at random once),"
         " then over seeds. Settings of all learners come from held-out training domains."
         " *Hindsight* is the best of the single learners on this table, chosen by the test domains:"
@@ -187,6 +214,8 @@ def page(outcomes: Sequence[dict[str, Any]], study: Study = TABLES) -> str:
         told = ", ".join(f"{n} {w:.0%}" for n, w in sorted(weights.items(), key=lambda i: -i[1]))
         if told:
             lines.append(f"- {table}: {told}")
+    if not outcomes:
+        return "\n".join([*lines, ""])
     about = outcomes[-1]
     lines += ["", f"Commit {about['commit']}; {about['machine']}.", ""]
     return "\n".join(lines)
@@ -209,8 +238,20 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def _key(outcome: dict[str, Any]) -> tuple[str, str, int]:
-    return outcome["data"], outcome["algorithm"], outcome["seed"]
+def _key(outcome: dict[str, Any]) -> tuple[str, str, int, tuple[str, ...]]:
+    held_out = tuple(run["domain"] for run in outcome["runs"])
+    return outcome["data"], outcome["algorithm"], outcome["seed"], held_out
+
+
+def _complete(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the outcomes of what all learners were run on."""
+    ran: dict[tuple[Any, ...], set[str]] = {}
+    for each in outcomes:
+        name, algorithm, *rest = _key(each)
+        ran.setdefault((name, *rest), set()).add(algorithm)
+    return [
+        each for each in outcomes if len(ran[_key(each)[0], *_key(each)[2:]]) == len(ALGORITHMS)
+    ]
 
 
 def _commit() -> str:

@@ -33,7 +33,8 @@ def test_least_squares_is_the_minimum_over_the_simplex():
     e = errors()
     moments = e @ e.T / e.shape[1]
     w = least_squares(moments)
-    assert w.sum() == pytest.approx(1) and (w >= 0).all()
+    assert w.sum() == pytest.approx(1)
+    assert (w >= 0).all()
     assert w @ moments @ w == pytest.approx(by_search(lambda v: v @ moments @ v, 4), rel=1e-8)
 
 
@@ -41,7 +42,8 @@ def test_least_absolute_is_the_minimum_over_the_simplex():
     e = errors(3)
     weight = np.full(e.shape[1], 1 / e.shape[1])
     w = least_absolute(e, weight)
-    assert w.sum() == pytest.approx(1) and (w >= 0).all()
+    assert w.sum() == pytest.approx(1)
+    assert (w >= 0).all()
     # The search is not exact where the loss has a corner; it must not be better than a thousandth.
     assert weight @ np.abs(w @ e) <= 1.001 * by_search(lambda v: float(weight @ np.abs(v @ e)), 3)
 

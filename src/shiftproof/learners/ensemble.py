@@ -36,6 +36,7 @@ TRUSTED = (
     "functools.partial",
     "numpy.dtype",
     "shiftproof.learners.estimator.EstimatorModel",
+    "shiftproof.learners.estimator.NumberEstimatorModel",
     "shiftproof.learners.ranks.SmoothRanks",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",

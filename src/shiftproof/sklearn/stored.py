@@ -27,7 +27,6 @@ KEYS = frozenset(
 )
 _TYPES: dict[str, Any] = {
     "params": Mapping[str, Any],
-    "classes": Mapping[str, Any],
     "kind": Kind,
     "n_features_in": int | None,
     "history": tuple[Mapping[str, Any], ...],

@@ -224,7 +224,7 @@ def configure(
         )
     estimator = None
     if not isinstance(algorithm, str):
-        estimator = accepted(algorithm)
+        estimator = accepted(algorithm, dataset.kind)
         if hparams:
             raise InvalidValue(
                 "`hparams` are those of a named algorithm; set the estimator's own parameters"
