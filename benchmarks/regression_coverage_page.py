@@ -18,6 +18,8 @@ STORED, PAGE = Path("results/regression-coverage.json"), Path("results/regressio
 AMOUNTS = ("covariate", "label", "concept", "joint", "within_label")
 # A true amount within this factor of what is worth minding may be named or not.
 NEAR = 2.0
+# True amounts are means over draws.
+ROUNDING = 1e-3
 TITLES = {"mae": "MAE", "rmse": "RMSE", "r2": "R²"}
 
 
@@ -56,14 +58,10 @@ def shift_lines(families: Sequence[Cell]) -> list[str]:
         "|---|---|---|---|---|",
     ]
     for name in AMOUNTS:
-        rows = [
-            (each["amounts"][name], each["most"], each["states"].get(name)) for each in families
-        ]
-        below = [low <= truth + 1e-3 for (truth, _, low, _), _, _ in rows]
-        held = [
-            low <= truth + 1e-3 and truth - 1e-3 <= high for (truth, _, low, high), _, _ in rows
-        ]
-        none = [state == "found" for (truth, *_), _, state in rows if truth < 1e-3]
+        rows = [(own["amounts"][name], own["most"], own["states"].get(name)) for own in families]
+        below = [low <= truth + ROUNDING for (truth, _, low, _), _, _ in rows]
+        held = [low - ROUNDING <= truth <= high + ROUNDING for (truth, _, low, high), *_ in rows]
+        none = [state == "found" for (truth, *_), _, state in rows if truth < ROUNDING]
         some = [own[1] / own[0] for own, most, _ in rows if own[0] > WORTH * most]
         alarms = f"{sum(none)} of {len(none)}" if name != "joint" else "–"
         ratio = f"{np.median(some):.2f}" if some else "–"
