@@ -108,11 +108,11 @@ def expect(
         if value not in (None, {}) and value != default.get(name)
     }
     asked: dict[str, Any] = {"metric": metric, "at_least": at_least, "level": level}
-    # A wrong setting must not cost a training.
-    Expected({}, metric or DEFAULT_METRIC, level, at_least)
     if runs_in(data):
         found = api.expect(data, algorithm, **asked, **training)
     else:
+        # A wrong setting must not cost a training.
+        Expected({}, metric or DEFAULT_METRIC, level, at_least)
         with ProgressBar(quiet=quiet) as observer:
             each = api.train_each(data, algorithm, metric=metric, observer=observer, **training)
         exit_unless_finished(each.runs, each=True)
