@@ -54,7 +54,7 @@ class Study:
     metrics: Mapping[str, Metric]
     # Settings of `shiftproof.train`, beside those of the data.
     settings: tuple[tuple[str, Any], ...] = ()
-    # Whether one domain of every table comes first, then the next: what is not complete can be read.
+    # Whether one domain of every table comes first, then the next: so a part of it can be read.
     domain_by_domain: bool = False
 
 
@@ -249,9 +249,8 @@ def _complete(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for each in outcomes:
         name, algorithm, *rest = _key(each)
         ran.setdefault((name, *rest), set()).add(algorithm)
-    return [
-        each for each in outcomes if len(ran[_key(each)[0], *_key(each)[2:]]) == len(ALGORITHMS)
-    ]
+    whole = {key for key, algorithms in ran.items() if len(algorithms) == len(ALGORITHMS)}
+    return [each for each in outcomes if (each["data"], *_key(each)[2:]) in whole]
 
 
 def _commit() -> str:

@@ -67,6 +67,8 @@ def test_the_fast_matcher_has_the_same_penalty_and_gradients(name, memory):
                 points = gradients_of(head, features, labels, head(features), loss)
                 assert isinstance(points, LinearGradients)
             penalty = match(points)
-        found.append([penalty, *torch.autograd.grad(penalty, given)])
+        # The slope of the quantile loss is constant, so the head may have no gradient at all.
+        slopes = torch.autograd.grad(penalty, given, materialize_grads=True)
+        found.append([penalty, *slopes])
     for fast, slow in zip(*found, strict=True):
         torch.testing.assert_close(fast, slow, **CLOSE)

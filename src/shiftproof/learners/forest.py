@@ -20,8 +20,8 @@ from shiftproof.learners.judging import judge, single
 from shiftproof.learners.samples import Samples
 
 LEAVES = (1, 5)
-# Trees that judge a forest of numbers: each looks at many columns, which takes time, and the mean of
-# so many has nearly the error of all, up to 1/40 of the variance of one.
+# Trees that judge a forest of numbers: each looks at many columns, which takes time, and the mean
+# of so many has nearly the error of all, up to 1/40 of the variance of one.
 JUDGING_TREES = 40
 # The share of columns that a split of numbers looks at (Breiman, 2001); of classes, their root.
 COLUMNS_OF_NUMBERS = 1 / 3

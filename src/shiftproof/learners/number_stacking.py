@@ -7,9 +7,10 @@ ensemble Σⱼ wⱼ fⱼ with weights that sum to 1 has the error Σⱼ wⱼ e�
 
 over the simplex, for shares v of the domains and ℓ the square or the size of the error.  As in
 `learners.stacking`, v is drawn from Dirichlet(1, …, 1) many times, and the minima are averaged.
-All J members together have one observation beforehand (Perks, 1947), w_j = (m ŵ_j + 1/J) / (m + 1)
-for m domains.  One for each, as there, would let the errors of poor members through: a mean of
-probabilities is ruled by those who are sure of the label, a mean of numbers by nobody.
+Members have no share beforehand, as they have there: a mean of probabilities is ruled by those who
+are sure of the label, but in a mean of numbers the error of a poor member counts by its share.
+That few domains may not decide the weights is left to `learners.weighting`, which judges them
+against equal ones.
 
 The squared loss is wᵀ R w, with R = Σ_d v_d E_d[e eᵀ].  It is homogeneous in w, so the minimum over
 the simplex has the direction of the minimum over w ≥ 0 of wᵀ R w + (Σⱼ wⱼ − 1)², a problem of
@@ -50,9 +51,8 @@ def number_weights(
 
     >>> errors = np.array([[1.0, -1.0, 1.0, -1.0], [-1.0, 1.0, -1.0, 1.0], [9.0, 9.0, 9.0, 9.0]])
     >>> number_weights(errors, np.array([0, 0, 1, 1]), seed=0).mean.round(1).tolist()
-    [0.4, 0.4, 0.1]
+    [0.5, 0.5, 0.0]
     """
-    members = len(errors)
     names, place, counts = np.unique(domain, return_inverse=True, return_counts=True)
     shares = np.random.default_rng(seed).dirichlet(np.ones(len(names)), draws)
     if absolute:
@@ -61,8 +61,7 @@ def number_weights(
         parts = [errors[:, place == each] for each in range(len(names))]
         moments = np.stack([own @ own.T / own.shape[1] for own in parts])
         found = [least_squares(np.tensordot(share, moments, 1)) for share in shares]
-    weights = (len(names) * np.array(found) + 1 / members) / (len(names) + 1)
-    return Weights(weights.mean(axis=0), weights.std(axis=0))
+    return Weights(np.mean(found, axis=0), np.std(found, axis=0))
 
 
 def least_squares(moments: np.ndarray) -> np.ndarray:
