@@ -176,8 +176,7 @@ class Expected:
             return
         scale = scale_of(self.metric)
         if scale is LOG_ODDS and not 0 < self.at_least < 1:
-            hint = "" if self.outputs else "; to predict numbers, name their score as `metric` too"
-            raise InvalidValue(f"`at_least` must be between 0 and 1, not {self.at_least:g}{hint}")
+            raise InvalidValue(f"`at_least` must be between 0 and 1, not {self.at_least:g}")
         if scale is LOGARITHM and not self.at_least > 0:
             raise InvalidValue(f"`at_least` must be above 0, not {self.at_least:g}")
         if scale is UNEXPLAINED and not self.at_least < 1:
