@@ -176,6 +176,8 @@ def train_each(
     processes as there are cores, if they take long.
     """
     folder = folder_of(out)
+    if metric is not None:
+        Expected({}, metric)  # a wrong setting must not cost a training
     checked_standardize(standardize)
     dataset, hparams, backbone = prepare(
         data,

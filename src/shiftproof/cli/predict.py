@@ -83,7 +83,7 @@ def predict(
     if (sets is None and interval is None) and expected is not None:
         raise InvalidValue("--expected needs --sets, or --interval for numbers")
     if sets is not None and expected is None:
-        raise InvalidValue("--sets needs --expected")
+        raise InvalidValue("--sets and --expected go together")
     if sets is not None and adapt != "none":
         raise InvalidValue("--sets are for predictions that are not adapted; leave out --adapt")
     from shiftproof import api
