@@ -101,8 +101,8 @@ def main(arguments: Sequence[str] | None = None, study: Study = TABLES) -> int:
 @cache
 def _load(spec: str, study: Study) -> Any:
     path, label, domain = (*spec.split(":"), "label", "domain")[:3]
-    columns = {"label": label, "domain": domain} if Path(path).is_file() else {}
-    return shiftproof.load(path, **columns, **dict(study.settings))
+    given: dict[str, Any] = {"label": label, "domain": domain} if Path(path).is_file() else {}
+    return shiftproof.load(path, **given, **dict(study.settings))
 
 
 def _run(

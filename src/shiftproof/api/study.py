@@ -17,6 +17,7 @@ from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import checked_standardize
+from shiftproof.training.held_out import HeldOutScore
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Study:
         if found is None:
             return "One domain does not show what to expect at the next."
         low, high = found.interval
-        scores = self.held_out.scores
+        scores = [each for each in self.held_out.scores if isinstance(each, HeldOutScore)]
         worse = [score.domain for score in scores if score.accuracy < score.commonest_class]
         beside = (
             f"In {len(worse)} of {len(scores)} held out in turn it is less than always giving the"

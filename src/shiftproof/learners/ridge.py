@@ -18,6 +18,7 @@ over the data.  With more columns than rows the decomposition is that of the row
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -76,10 +77,10 @@ def ridge_paths(
     origin, height = shares @ x, float(shares @ y)
     rows, labels = x - origin, y - height
     sums = {int(name): _Sums.of(rows, labels, shares, folds == name) for name in names}
-    total = _Sums(*(sum(parts) for parts in zip(*sums.values(), strict=True)))
+    total = functools.reduce(_Sums.plus, sums.values())
     found: dict[int | None, RidgePath] = {}
     for name in left_out:
-        own = total if name is None else total.less(sums[name])
+        own = total if name is None else total.plus(sums[name], -1)
         coefficients, intercepts = own.solve(alphas)
         found[name] = RidgePath(coefficients, intercepts + height - coefficients @ origin)
     return found
@@ -103,8 +104,14 @@ class _Sums(NamedTuple):
             y @ weighted,
         )  # fmt: skip
 
-    def less(self, other: _Sums) -> _Sums:
-        return _Sums(*(whole - part for whole, part in zip(self, other, strict=True)))
+    def plus(self, other: _Sums, sign: int = 1) -> _Sums:
+        return _Sums(
+            self.weight + sign * other.weight,
+            self.x + sign * other.x,
+            self.y + sign * other.y,
+            self.xx + sign * other.xx,
+            self.xy + sign * other.xy,
+        )
 
     def solve(self, alphas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return coefficients [penalties, d] and intercepts [penalties]."""

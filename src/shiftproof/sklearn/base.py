@@ -88,9 +88,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def _train(
-        self, X: Any, labels: Sequence[Any], sample_domain: Any, classes: Sequence[str] = ()
-    ) -> None:
+    def _train(self, X: Any, labels: Any, sample_domain: Any, classes: Sequence[str] = ()) -> None:
         """Train on samples `X` with labels, texts or numbers, and set all but what they are."""
         kind, x = self._validated(X, reset=True)
         check_consistent_length(x, labels)

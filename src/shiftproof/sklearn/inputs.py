@@ -61,7 +61,7 @@ def as_numpy(given: Any) -> Any:
 def dataset_of(
     kind: Kind,
     x: Any,
-    labels: Sequence[Any],
+    labels: Any,
     domains: Sequence[str],
     *,
     task: TaskKind,

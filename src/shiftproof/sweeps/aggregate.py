@@ -111,15 +111,18 @@ class DatasetResults:
         )
 
     @property
-    def measure(self) -> str:
-        """What the numbers are: accuracy, or R² of runs that predict numbers."""
-        configs = [
-            found.run.origin.config
+    def predicts_numbers(self) -> bool:
+        """Whether the runs are of regression: their accuracies then are R²."""
+        return any(
+            found.run.origin.config.get("loss", CROSS_ENTROPY) != CROSS_ENTROPY
             for cell in self.cells.values()
             for found in cell.selections.values()
-        ]
-        numbers = any(own.get("loss", CROSS_ENTROPY) != CROSS_ENTROPY for own in configs)
-        return "R²" if numbers else "accuracy"
+        )
+
+    @property
+    def measure(self) -> str:
+        \"\"\"What the numbers are: accuracy, or R² of runs that predict numbers.\"\"\"
+        return \"R²\" if self.predicts_numbers else \"accuracy\"
 
     def row(self, algorithm: str) -> list[CellResults]:
         """Return the algorithm's cells, a test domain each."""

@@ -77,11 +77,17 @@ def held_out_numbers(
         for name, value in record.get("r2", {}).items()
         if name.endswith("/out") and name.rpartition("/")[0] != domain
     ]
-    found = {name: scores.get(name) for name in ("r2", "mae", "rmse")}
+
+    def score(name: str) -> float:
+        found = scores.get(name)
+        return math.nan if found is None else found
+
     return HeldOutNumbers(
         domain,
         len(labels) if scores else 0,
-        *(math.nan if value is None else value for value in found.values()),
+        score("r2"),
+        score("mae"),
+        score("rmse"),
         float((labels - config.task(dataset).center).abs().mean()),
         fmean(within) if within else math.nan,
     )
