@@ -121,8 +121,8 @@ class DatasetResults:
 
     @property
     def measure(self) -> str:
-        \"\"\"What the numbers are: accuracy, or R² of runs that predict numbers.\"\"\"
-        return \"R²\" if self.predicts_numbers else \"accuracy\"
+        """What the numbers are: accuracy, or R² of runs that predict numbers."""
+        return "R²" if self.predicts_numbers else "accuracy"
 
     def row(self, algorithm: str) -> list[CellResults]:
         """Return the algorithm's cells, a test domain each."""
