@@ -127,6 +127,7 @@ def _draw_numbers(axes: Axes, diagnosis: Diagnosis) -> None:
     names = [cut(name) for name in diagnosis.domains]
     axes.set_xticks(places, names, rotation=40, ha="right", rotation_mode="anchor")
     axes.tick_params(labelsize=9)
+    axes.yaxis.set_major_formatter("{x:,.6g}")
     axes.use_sticky_edges = False  # bars do not begin at zero
     axes.margins(y=0.08)
     axes.set_title("Labels by domain", fontsize=10)
