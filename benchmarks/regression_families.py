@@ -20,7 +20,7 @@ from scipy.stats import norm, t as student  # type: ignore[import-untyped]
 KINDS = (
     "none", "mean", "spread", "level", "slope", "noise", "label", "mean + slope", "curved mean",
 )  # fmt: skip
-ROWS, DRAWS, GRID = 60_000, 1_000, 200
+ROWS, DRAWS, GRID = 60_000, 10_000, 300
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,16 @@ class Family:
         centre = variance * (self.label + (x @ w)[:, None])
         return np.asarray(norm.logpdf(y[:, None], centre, variance**0.5))
 
+    def _log_density(self, grid: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return log p(y|d) at the values of a grid: [·, D]."""
+        if self.label is not None:
+            return np.asarray(norm.logpdf(grid[:, None], self.label))
+        x, _, d = self.draw(DRAWS, rng)
+        centre = self._centre(x)[np.arange(len(d)), d].reshape(self.domains, DRAWS)
+        z = (grid[:, None, None] - centre) / self.noise[:, None]
+        logs = student.logpdf(z * 3**0.5, 3) if self.tails else norm.logpdf(z)
+        return np.asarray(logsumexp(logs, axis=2) - np.log(DRAWS * self.noise))
+
     def truth(self) -> dict[str, float]:
         """Return the amounts in nats."""
         rng = np.random.default_rng(0)
@@ -92,13 +102,7 @@ class Family:
             return float((logs[own, d] - logsumexp(logs, axis=1)).mean() + log_d)
 
         grid = np.quantile(y, np.linspace(0, 1, GRID))
-        some = self.draw(DRAWS, rng)
-        density = np.empty((GRID, self.domains))
-        for domain in range(self.domains):
-            given = some[0][some[2] == domain]
-            for place, value in enumerate(grid):
-                logs = self.log_y(np.full(len(given), value), given)[:, domain]
-                density[place, domain] = logsumexp(logs) - np.log(len(given))
+        density = self._log_density(grid, rng)
         by_y = np.stack([np.interp(y, grid, column) for column in density.T], axis=1)
         covariate, joint = amount(by_x), amount(by_both)
         label = amount(by_y)

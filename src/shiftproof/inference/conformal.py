@@ -63,12 +63,17 @@ def domain_quantile(scores: Sequence[np.ndarray], level: float) -> tuple[float, 
     If they do, the score of a row of a new domain is at most q with probability `level`.
     """
     promised = len(scores) >= domains_needed(level)
-    mass = 1 / (len(scores) + promised)
+    return weighted_quantile(scores, level, len(scores) + promised), promised
+
+
+def weighted_quantile(scores: Sequence[np.ndarray], level: float, domains: int) -> float:
+    """Return the quantile of the scores of each domain, where each has the mass 1 / `domains`."""
+    mass = 1 / domains
     weights = np.concatenate([np.full(len(own), mass / len(own)) for own in scores])
     values = np.concatenate(scores)
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) >= level - 1e-9
-    return float(values[order][reached.argmax()]), promised
+    return float(values[order][reached.argmax()])
 
 
 def domains_needed(level: float) -> int:

@@ -7,7 +7,8 @@ of a new domain with probability 1 − α, over domains and rows, if the domains
 
 A model file keeps `HalfWidths` in place of the errors.  Each is the mean of `FEWEST_IN_A_MEAN`
 errors from the quantile upwards, to three digits: a little wider than q, and no single row's error.
-Where q is among the very largest errors, it is their mean, which promises nothing.
+Where q is among the very largest errors the file does not keep it: there the width is that of the
+domains alone, and promises nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.inference.conformal import domain_quantile
+from shiftproof.inference.conformal import domain_quantile, weighted_quantile
 from shiftproof.inference.estimates import LEVEL, Estimate, share_estimate
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN
 from shiftproof.learners.scores import TARGETS
@@ -86,15 +87,15 @@ class HalfWidths:
         values = np.sort(np.concatenate(errors))
         if len(values) < FEWEST_IN_A_MEAN:
             return None
-        found: list[Width] = []
+        last = len(values) - FEWEST_IN_A_MEAN
+        found = []
         for level in LEVELS:
             q, promised = domain_quantile(errors, level)
-            place = int(np.searchsorted(values, q))
-            first = min(place, len(values) - FEWEST_IN_A_MEAN)
-            half = _rounded_up(float(values[first : first + FEWEST_IN_A_MEAN].mean()))
-            # Without the mass for a new domain, q of a higher level can be less.
-            half = max(half, found[-1].half) if found else half
-            found.append(Width(half, promised and place == first))
+            if promised and np.searchsorted(values, q) > last:
+                q, promised = weighted_quantile(errors, level, len(errors)), False
+            first = min(int(np.searchsorted(values, q)), last)
+            mean = float(values[first : first + FEWEST_IN_A_MEAN].mean())
+            found.append(Width(_rounded_up(mean), promised))
         return cls(tuple(found))
 
     @classmethod
