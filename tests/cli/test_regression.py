@@ -71,7 +71,7 @@ def test_from_a_model_to_predictions_errors_and_files(shiftproof, folder, tmp_pa
     code, out, _ = shiftproof("evaluate", run, folder / "new.csv")
     assert code == 0
     assert "RMSE" in out
-    code, _, err = shiftproof("export", run, "--format", "torchscript", "--out", tmp_path / "m.pt")
+    code, _, err = shiftproof("export", run, "--to", "torchscript", "--out", tmp_path / "m.pt")
     assert code == 0, err
     extra = {"shiftproof.json": ""}
     script = torch.jit.load(tmp_path / "m.pt", _extra_files=extra)
