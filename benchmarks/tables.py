@@ -1,10 +1,10 @@
 """`python -m benchmarks.tables PATH[:LABEL:DOMAIN] …`: learners on tables and frozen features.
 
 The same for numbers is `benchmarks.regression`.  Each domain is held out in turn, at most ten of a
-table.  A folder of images is turned into frozen features.  Each outcome is appended to a file as
-soon as it is there; called again, what is there is not run again.  The page shows for every table
-the mean over held-out domains and seeds, and how far `best` is from the best of the single
-learners, chosen in hindsight by the test domains themselves.
+table, or `--most` of it.  A folder of images is turned into frozen features.  Each outcome is
+appended to a file as soon as it is there; called again, what is there is not run again.  The page
+shows for every table the mean over held-out domains and seeds, and how far `best` is from the best
+of the single learners, chosen in hindsight by the test domains themselves.
 """
 
 from __future__ import annotations
@@ -76,25 +76,26 @@ def main(arguments: Sequence[str] | None = None, study: Study = TABLES) -> int:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--backbone", default="tf_efficientnet_lite0", help="for images")
     parser.add_argument("--weights", default="pretrained", help="of the backbone: a file")
+    parser.add_argument("--most", type=int, default=MOST_HELD_OUT, help="domains held out")
     parser.add_argument("--skip", nargs="*", default=[], metavar="NAME:ALGORITHM")
     parser.add_argument("--out", type=Path, default=Path(f"results/{study.name}.jsonl"))
     asked = parser.parse_args(arguments)
     images = {"freeze": True, "backbone": asked.backbone, "weights": asked.weights}
     done = _read(asked.out)
-    parts = MOST_HELD_OUT if study.domain_by_domain else 1
+    parts = asked.most if study.domain_by_domain else 1
     for seed, part, spec, algorithm in product(asked.seeds, range(parts), asked.data, ALGORITHMS):
         name = Path(spec.split(":")[0]).name.split(".")[0]
-        held_out = _held_out(_load(spec, study).domain_names)
+        held_out = _held_out(_load(spec, study).domain_names, asked.most)
         if study.domain_by_domain:
             held_out = held_out[part : part + 1]
         key = (name, algorithm, seed, tuple(held_out))
         skipped = f"{name}:{algorithm}" in asked.skip or not held_out
         if not skipped and key not in {_key(each) for each in done}:
-            outcome = _run(spec, name, algorithm, seed, images, study, held_out)
+            outcome = _run(spec, name, algorithm, seed, images, study, held_out, asked.most)
             with open(asked.out, "a") as file:
                 file.write(json.dumps(outcome) + "\n")
             done = _read(asked.out)  # another process may have added others
-            asked.out.with_suffix(".md").write_text(page(done, study))
+            asked.out.with_suffix(".md").write_text(page(done, study, asked.most))
     return 0
 
 
@@ -113,6 +114,7 @@ def _run(
     images: dict[str, Any],
     study: Study,
     held_out: Sequence[str],
+    most: int,
 ) -> dict[str, Any]:
     path, label, domain = (*spec.split(":"), "label", "domain")[:3]
     is_table = Path(path).is_file()
@@ -122,7 +124,7 @@ def _run(
     data = _load(spec, study)
     if algorithm == "best":
         # What `train_each` gives each run where all domains are held out.
-        domains = min(len(data.domain_names), MOST_HELD_OUT)
+        domains = len(_held_out(data.domain_names, most))
         given["budget"] = max(DEFAULT_BUDGET / domains, BUDGET_A_RUN)
     runs: list[dict[str, Any]] = []
     members: dict[str, float] = {}
@@ -151,14 +153,16 @@ def _in_deviations(data: Any, scores: Mapping[str, float | None]) -> dict[str, f
     return {f"{name}_sd": (scores[name] or 0.0) / spread for name in ("mae", "rmse")}
 
 
-def _held_out(domains: Sequence[str]) -> list[str]:
-    """Return at most ten domains, in their order; which ones does not depend on any result."""
-    count = min(MOST_HELD_OUT, len(domains))
+def _held_out(domains: Sequence[str], most: int = MOST_HELD_OUT) -> list[str]:
+    """Return so many domains, in their order; which ones does not depend on any result."""
+    count = min(most, len(domains))
     chosen = np.random.default_rng(0).choice(len(domains), count, replace=False)
     return [domains[place] for place in sorted(chosen)]
 
 
-def page(outcomes: Sequence[dict[str, Any]], study: Study = TABLES) -> str:
+def page(
+    outcomes: Sequence[dict[str, Any]], study: Study = TABLES, most: int = MOST_HELD_OUT
+) -> str:
     """Return the outcomes as Markdown."""
     if study.domain_by_domain:
         outcomes = _complete(outcomes)
@@ -167,7 +171,7 @@ def page(outcomes: Sequence[dict[str, Any]], study: Study = TABLES) -> str:
         "",
         f"Written by `python -m benchmarks.{study.name}`."
         " Each figure is the mean over held-out domains"
-        f" (at most {MOST_HELD_OUT}, chosen at random once),"
+        f" (at most {most}, chosen at random once),"
         " then over seeds. Settings of all learners come from held-out training domains."
         " *Hindsight* is the best of the single learners on this table, chosen by the test domains:"
         " no user could. Means are over tables on which all were run.",

@@ -1,5 +1,6 @@
 """Runs in several processes give what they give in one, and a process that fails costs nothing."""
 
+import signal
 import subprocess
 import time
 from dataclasses import replace
@@ -14,6 +15,7 @@ from shiftproof.core import own_process
 from shiftproof.training.observers import Observer
 
 DOMAINS = ("a", "b", "c")
+COLUMNS = {"label": "label", "domain": "site"}
 
 
 @pytest.fixture
@@ -65,9 +67,8 @@ class Told(Observer):
 
 
 def test_runs_of_two_processes_are_those_of_one(table, started, tmp_path, monkeypatch):
-    given = {"label": "label", "domain": "site"}
     alone = [
-        shiftproof.train(table, "linear", test_domains=name, out=tmp_path / f"{name}1", **given)
+        shiftproof.train(table, "linear", test_domains=name, out=tmp_path / f"{name}1", **COLUMNS)
         for name in DOMAINS
     ]
     folder = tmp_path / "each"
@@ -75,7 +76,7 @@ def test_runs_of_two_processes_are_those_of_one(table, started, tmp_path, monkey
     ready = lambda: all(path.exists() for path in others)  # noqa: E731
     monkeypatch.setattr(side_by_side, "train", slowly(side_by_side.train, ready))
     told = Told()
-    each = shiftproof.train_each(table, "linear", out=folder, observer=told, **given)
+    each = shiftproof.train_each(table, "linear", out=folder, observer=told, **COLUMNS)
     assert len(started) == 1
     assert started[0].poll() is not None
     assert all(path.exists() for path in others)
@@ -91,7 +92,7 @@ def test_a_process_that_fails_costs_nothing(table, started, tmp_path, monkeypatc
     monkeypatch.setattr(own_process.sys, "executable", "false")
     ended = lambda: started and started[0].poll() is not None  # noqa: E731
     monkeypatch.setattr(side_by_side, "train", slowly(side_by_side.train, ended))
-    each = shiftproof.train_each(table, "linear", out=tmp_path, label="label", domain="site")
+    each = shiftproof.train_each(table, "linear", out=tmp_path, **COLUMNS)
     assert len(started) == 1
     assert each.status == "finished"
     assert [score.domain for score in each.scores] == list(DOMAINS)
@@ -110,7 +111,7 @@ while b"Waiting" not in taken:
     monkeypatch.setattr(side_by_side, "PROGRAM", program)
     ended = lambda: started and started[0].poll() is not None  # noqa: E731
     monkeypatch.setattr(side_by_side, "train", slowly(side_by_side.train, ended))
-    each = shiftproof.train_each(table, "linear", out=tmp_path, label="label", domain="site")
+    each = shiftproof.train_each(table, "linear", out=tmp_path, **COLUMNS)
     assert started[0].returncode == 0
     assert each.status == "finished"
     assert [score.domain for score in each.scores] == list(DOMAINS)
@@ -125,13 +126,46 @@ def test_who_is_stopped_stops_the_others(table, started, tmp_path, monkeypatch):
         return replace(train(*arguments, **settings), status="stopped")
 
     monkeypatch.setattr(side_by_side, "train", stopped)
-    each = shiftproof.train_each(table, "linear", out=tmp_path, label="label", domain="site")
+    each = shiftproof.train_each(table, "linear", out=tmp_path, **COLUMNS)
     assert each.status == "stopped"
     assert [score.domain for score in each.scores] == ["a"]
     assert started[0].poll() is not None
 
 
+class StopLate(Observer):
+    """Sends a signal when a run has been evaluated: nothing is left of it that could stop."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def record(self, record):
+        signal.raise_signal(self.number)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stop_at_the_end_of_a_run_stops_the_following_ones(
+    table, started, tmp_path, monkeypatch, number, processes
+):
+    monkeypatch.setattr(side_by_side, "choose_workers", lambda asked, memory: processes)
+    ready = lambda: processes == 1 or started  # noqa: E731
+    monkeypatch.setattr(side_by_side, "train", slowly(side_by_side.train, ready))
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            shiftproof.train_each(
+                table, "linear", out=tmp_path, observer=StopLate(number), **COLUMNS
+            )
+    finally:
+        signal.signal(number, before)
+    assert (tmp_path / "a" / "done.json").exists()
+    assert processes == 2 or not (tmp_path / "b").exists()
+    assert all(process.poll() is not None for process in started)
+    each = shiftproof.train_each(table, "linear", out=tmp_path, **COLUMNS)
+    assert each.status == "finished"
+
+
 def test_what_is_quick_starts_no_process(table, started, tmp_path, monkeypatch):
     monkeypatch.setattr(side_by_side, "PATIENCE", 600.0)
-    shiftproof.train_each(table, "linear", out=tmp_path, label="label", domain="site")
+    shiftproof.train_each(table, "linear", out=tmp_path, **COLUMNS)
     assert not started

@@ -52,6 +52,7 @@ def test_each_domain_held_out_as_json_and_resumed(shiftproof, folder, tmp_path, 
     assert json.loads(again)["mean"] == found["mean"]
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:FutureWarning")
 def test_from_a_model_to_predictions_errors_and_files(shiftproof, folder, tmp_path):
     run = tmp_path / "run"
     asked = ["train", folder / "homes.csv", *COLUMNS, "-a", "linear", "--out", run]

@@ -330,12 +330,37 @@ def test_the_first_checkpoints_of_a_process_come_early(monkeypatch):
     assert written == [0.5, 1.5, 3.5, 7.5, 12.5, 17.5, 22.5]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_signal_acts_at_once():
-    with stop_on_signal() as asked:
+    with stop_on_signal() as stop:
         os.kill(os.getpid(), signal.SIGINT)
-        assert asked()
+        assert stop.asked()
+        stop.heeded = True
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("step", [39, 40])
+def test_a_stop_that_comes_too_late_for_a_run_reaches_the_caller(dataset, tmp_path, number, step):
+    came = []
+    before = signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        result = train(make_config(dataset), dataset, tmp_path, StopAfter(step, number))
+    finally:
+        signal.signal(number, before)
+    assert (result.status, came) == (("stopped", []) if step == 39 else ("finished", [number]))
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_stop_reaches_the_caller_of_a_run_that_fails():
+    def fail():
+        with stop_on_signal():
+            os.kill(os.getpid(), signal.SIGINT)
+            raise ValueError("the run fails while it is asked to stop")
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
 
 
 def test_training_works_outside_the_main_thread(dataset, tmp_path):

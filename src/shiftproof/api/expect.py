@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shiftproof.api.load import Data
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.data.within_domain import ADAPTATION
+from shiftproof.core.standardize import ADAPTATION
 from shiftproof.inference.estimates import LEVEL
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric
 from shiftproof.inference.model import TrainedModel, stored_classes

@@ -29,6 +29,8 @@ class LoadOptions(TypedDict, total=False):
     image: str | None
     drop: str | Sequence[str]
     categorical: str | Sequence[str]
+    by: str | int | None
+    pool_below: int
     options: Mapping[str, object] | None
     image_size: int | None
     task: str
@@ -42,6 +44,8 @@ def load(
     image: str | None = None,
     drop: str | Sequence[str] = (),
     categorical: str | Sequence[str] = (),
+    by: str | int | None = None,
+    pool_below: int = 0,
     options: Mapping[str, object] | None = None,
     image_size: int | None = None,
     task: str = AUTO,
@@ -56,10 +60,14 @@ def load(
             pandas DataFrame; the arrays `(x, y, domain)`; or a `DomainDataset`, which is returned
             as it is.
         label: label column of a table or manifest; by default the column `label`.
-        domain: domain column; by default the column `domain`.
+        domain: domain column; by default the column `domain`.  Several, separated by commas, are
+            joined.
         image: column with the paths of image files.  It makes the table a manifest.
         drop: columns not to use.
         categorical: columns whose numbers are codes of categories.
+        by: how the domain column of a table becomes domains: `year`, `quarter` or `month` of dates,
+            a number of bins for numbers, or `value` for as it is.
+        pool_below: put domains of fewer rows than this together as one.
         options: options of the dataset, the images or the table.
         image_size: height and width of the images; 224 by default.
         task: `classification` or `regression`: whether labels are classes or numbers to predict.
@@ -83,6 +91,8 @@ def load(
         drop=names(drop),
         categorical=names(categorical),
         task=task,
+        by=None if by is None else str(by),
+        pool_below=pool_below,
     )
     if isinstance(data, str | os.PathLike):
         return request.load(checked_seed(seed), progress)

@@ -29,10 +29,11 @@ from shiftproof.sweeps.combine.stored import Combined, combined_results, read_co
 from shiftproof.sweeps.domainbed.export import unusable_selections, write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order
 from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
+from shiftproof.sweeps.resources import without_cycle_search
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.run_archive import write_archive
 from shiftproof.sweeps.selection import SELECTORS, Selector
-from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
+from shiftproof.sweeps.standalone_runs import LastStep, kept_apart, runs_to_compare
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 SELECTIONS = ("training-domain", "leave-one-domain-out", "oracle")
 # Only for runs that allow no other selection: beside others it would look like one of them.
 LAST_RESORT = "best-minimum"
+# In the folder of a study: what `study` collected, and runs that hold out a domain each.
+STUDY, HELD_OUT = "study.json", "held-out"
 SUFFIXES = {
     ".html": "html", ".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv",
 }  # fmt: skip
@@ -108,19 +111,24 @@ class Report:
         ``command`` is what the page says it was made by.
         """
         # Tables need none of this, and it takes seconds to import.
-        from shiftproof.api.held_out_runs import held_out_runs
+        from shiftproof.api.held_out_runs import baselines_of, evidence_of, held_out_runs
+        from shiftproof.api.training_results import training_results
         from shiftproof.reporting.page import Source, results_page
         from shiftproof.reporting.page.shifts import page_diagnosis
 
         folders = [path for path in self.paths if path.is_dir()]
         settings = [folder / "sweep.json" for folder in folders]
+        held_out = held_out_runs(self.runs, self.metric)
         source = Source(
             [str(path) for path in self.paths],
             command,
             [read_json(path) for path in settings if path.is_file()],
             [page_diagnosis(p) for f in folders for p in sorted(f.rglob("diagnosis.json"))],
             notes=self.notes,
-            held_out=held_out_runs(self.runs, self.metric),
+            held_out=held_out,
+            baselines=baselines_of(folders),
+            evidence=evidence_of(folders, held_out),
+            training=training_results(self.runs),
         )
         return results_page(self.runs, self.results, self.baseline, source)
 
@@ -171,6 +179,8 @@ class Report:
 
     def _page_path(self) -> Path:
         first = self.paths[0]
+        if (first.parent / STUDY).is_file():
+            return first.parent / "report.html"
         if first.is_dir():
             return first / "report.html"
         return first.with_name(first.name.removesuffix(".gz").removesuffix(".jsonl") + ".html")
@@ -195,6 +205,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
 }
 
 
+@without_cycle_search()
 def report(
     *folders: str | os.PathLike[str],
     selection: str | Sequence[str] | None = None,
@@ -220,7 +231,7 @@ def report(
         Expected({}, metric)
     if not folders:
         raise InvalidValue("`folders` must name at least one folder or file")
-    paths = tuple(map(Path, folders))
+    paths = tuple(_held_out_of_study(Path(folder)) for folder in folders)
     runs = read_sweep(*paths, pooled=as_domainbed)
     standalone = all(run.standalone for run in runs)
     combined = read_combined(*paths)
@@ -236,15 +247,33 @@ def report(
     algorithms = {run.algorithm for run in runs}
     if baseline is not None and baseline not in algorithms:
         raise UnknownName("baseline of this sweep", baseline, sorted(algorithms))
-    expected = runs_to_compare(runs) if standalone else None
-    results = [aggregate(runs, selector, expected) for selector in selectors]
-    if selection is None:
-        results = [found for found in results if found.has_numbers] or results
-        results = [f for f in results if f.selector.name != LAST_RESORT] or results
+    groups = kept_apart(runs) if standalone else [runs]
+    results = [found for group in groups for found in _selected(group, selectors, asked is None)]
     if shows_combined:
         results.append(combined_results(combined, runs))
     notes = tuple(run_notes(runs))
     return Report(tuple(runs), tuple(results), baseline or "erm", paths, notes, metric)
+
+
+def _selected(
+    runs: Sequence[RunOutcome], selectors: Sequence[Selector], every: bool
+) -> list[SelectionResults]:
+    """Return what the selectors select; if they are just ``every`` one, those that can."""
+    expected = runs_to_compare(runs) if runs[0].standalone else None
+    results: list[SelectionResults] = []
+    if every:
+        can = [selector for selector in selectors if selector.can_score(runs)]
+        results = [aggregate(runs, selector, expected) for selector in can]
+        results = [found for found in results if found.has_numbers]
+    results = results or [aggregate(runs, selector, expected) for selector in selectors]
+    if every:
+        results = [f for f in results if f.selector.name != LAST_RESORT] or results
+    return results
+
+
+def _held_out_of_study(folder: Path) -> Path:
+    """Return the runs that a page of a study is about: those that hold out a domain each."""
+    return folder / HELD_OUT if (folder / STUDY).is_file() else folder
 
 
 def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:

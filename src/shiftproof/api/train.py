@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.standardize import ADAPTATION, NONE
 from shiftproof.core.types import SQUARED
 from shiftproof.data import DomainDataset
-from shiftproof.data.within_domain import ADAPTATION, NONE, within_domains
+from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model import MODEL, TrainedModel
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.inference.temperature import calibrated_outputs

@@ -23,8 +23,8 @@ from shiftproof.api.train import (
     prepare,
     with_budget,
 )
+from shiftproof.core.standardize import ADAPTATION, checked_standardize
 from shiftproof.core.types import CROSS_ENTROPY
-from shiftproof.data.within_domain import ADAPTATION, checked_standardize
 from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
 from shiftproof.inference.model import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS

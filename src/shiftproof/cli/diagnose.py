@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from shiftproof.cli import options
 from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.preflight import check_data
 
 if TYPE_CHECKING:
     from shiftproof.shift.advise import Choice
@@ -42,6 +43,8 @@ def diagnose(
     image: options.ImageColumn = None,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
+    by: options.By = None,
+    pool_below: options.PoolBelow = 0,
     image_size: options.ImageSize = None,
     data_option: options.DataOption = None,
     data_seed: options.DataSeed = None,
@@ -86,6 +89,8 @@ def diagnose(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure which shifts the data has and where they are, and recommend what to train."""
+    check_data(data, label, domain, image, drop, categorical)
+
     from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.reporting.diagnosis_picture import check_picture
@@ -101,6 +106,8 @@ def diagnose(
         "image": image,
         "drop": drop or [],
         "categorical": categorical or [],
+        "by": by,
+        "pool_below": pool_below,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }
@@ -146,11 +153,11 @@ def diagnose(
 
 
 def _data_options(
-    options: Mapping[str, str], image_size: int | None, task: str, **columns: Any
+    options: Mapping[str, str], image_size: int | None, pool_below: int, task: str, **columns: Any
 ) -> list[str]:
     """Return the options that name the same data for `shiftproof train`."""
-    if task != AUTO:
-        columns["task"] = task
+    columns["pool-below"] = str(pool_below) if pool_below else None
+    columns["task"] = None if task == AUTO else task
     size = {} if image_size is None else {"image_size": image_size}
     columns["data-option"] = [f"{name}={value}" for name, value in {**options, **size}.items()]
     words = []

@@ -25,7 +25,24 @@ Data = Annotated[
     ),
 ]
 LabelColumn = Annotated[str | None, option("Data", "Label column (tables).", metavar="COLUMN")]
-DomainColumn = Annotated[str | None, option("Data", "Domain column (tables).", metavar="COLUMN")]
+DomainColumn = Annotated[
+    str | None,
+    option(
+        "Data", "Domain column (tables); several joined by commas: hospital,year.", metavar="COLUMN"
+    ),
+]
+By = Annotated[
+    str | None,
+    option(
+        "Data",
+        "How the domain column becomes domains: year, quarter or month of dates, a number of bins"
+        " for numbers, or value.",
+        metavar="HOW",
+    ),
+]
+PoolBelow = Annotated[
+    int, option("Data", "Put domains of fewer rows than this together as one.", metavar="ROWS")
+]
 Task = Annotated[
     str,
     option(
@@ -84,6 +101,15 @@ Budget = Annotated[
         "Training",
         "Time for best to try candidates in, over all domains held out: 30s, 5m or 1h; default"
         " 5m, or 60s a domain if that is more.",
+        metavar="TIME",
+    ),
+]
+StudyBudget = Annotated[
+    str | None,
+    option(
+        "Training",
+        "Time for best to try candidates in, over all runs: 30s, 5m or 1h; default 15s a run, and"
+        " at least 1m.",
         metavar="TIME",
     ),
 ]

@@ -11,6 +11,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.preflight import check_data
 from shiftproof.cli.train import exit_unless_finished
 
 EXAMPLE = "Example: [bold]shiftproof study patients.csv --label ill --domain hospital[/]"
@@ -20,7 +21,7 @@ def study(
     data: options.Data,
     algorithm: options.AlgorithmName = None,
     hparam: options.Hparam = None,
-    budget: options.Budget = None,
+    budget: options.StudyBudget = None,
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
     label: options.LabelColumn = None,
@@ -28,6 +29,8 @@ def study(
     image: options.ImageColumn = None,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
+    by: options.By = None,
+    pool_below: options.PoolBelow = 0,
     image_size: options.ImageSize = None,
     data_option: options.DataOption = None,
     workers: options.Workers = None,
@@ -49,13 +52,14 @@ def study(
     Each domain is held out in turn, and then a model is trained on all.  Run the same command again
     to resume.
     """
+    check_data(data, label, domain, image, drop, categorical)
     if not quiet:
         typer.echo(f"reading {data}", err=True)  # before the imports, which take seconds
 
     from rich.console import Console
 
     from shiftproof import api
-    from shiftproof.cli.progress import ProgressBar
+    from shiftproof.cli.study_progress import StudyProgress
     from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import leave_one_out_table
 
@@ -76,10 +80,12 @@ def study(
         "image": image,
         "drop": drop or (),
         "categorical": categorical or (),
+        "by": by,
+        "pool_below": pool_below,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }
-    with ProgressBar(quiet=quiet) as settings["observer"]:
+    with StudyProgress(quiet=quiet) as settings["observer"]:
         found = api.study(data, algorithm, **settings)
     if found.page is not None and found.final is not None:
         console = Console()

@@ -11,6 +11,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.preflight import check_data
 from shiftproof.core.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def train(
     image: options.ImageColumn = None,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
+    by: options.By = None,
+    pool_below: options.PoolBelow = 0,
     image_size: options.ImageSize = None,
     data_option: options.DataOption = None,
     data_seed: options.DataSeed = None,
@@ -89,6 +92,8 @@ def train(
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model; run the same command again to resume."""
+    check_data(data, label, domain, image, drop, categorical)
+
     from rich.console import Console
 
     from shiftproof import api
@@ -141,6 +146,8 @@ def train(
         "image": image,
         "drop": drop or (),
         "categorical": categorical or (),
+        "by": by,
+        "pool_below": pool_below,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
+from shiftproof.core.standardize import AUTO, NONE, checked_standardize
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.domain import LazyInputs, as_numbers
@@ -24,14 +25,7 @@ from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.index import scan
 from shiftproof.data.preparation import FittedPreparation
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
-from shiftproof.data.within_domain import (
-    AUTO,
-    NONE,
-    are_categorical,
-    both_views,
-    checked_standardize,
-    standardized_by_site,
-)
+from shiftproof.data.within_domain import are_categorical, both_views, standardized_by_site
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

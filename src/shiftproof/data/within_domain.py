@@ -25,40 +25,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.standardize import ADAPTATION, AUTO, DOMAIN, NONE, WHITEN, checked_standardize
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain, as_numbers
 from shiftproof.data.tables.preprocessing import FEWEST_ROWS, Columns, Scaled, statistics
 
-NONE, DOMAIN, WHITEN, AUTO = "none", "domain", "whiten", "auto"
-# What `standardize` may be, and what results are then called.  With `auto`, held-out domains judge
-# models of both views of the rows: as they are, and standardised by domain.
-ADAPTATION = {
-    NONE: "",
-    DOMAIN: "standardized by domain",
-    WHITEN: "whitened by domain",
-    AUTO: "standardized by domain where that helps",
-}
 # The name of the site of rows whose site is not given.
 NEW_SITE = "new site"
-
-
-def checked_standardize(asked: str) -> str:
-    """Return `asked` if it is a way to standardise; raise with the nearest one if not."""
-    if asked not in ADAPTATION:
-        raise UnknownName("standardize", str(asked), ADAPTATION)
-    return asked
-
-
-def adaptation_title(algorithm: str, standardize: str) -> str:
-    """Return what the results of an algorithm are called.
-
-    >>> adaptation_title("best", "none"), adaptation_title("best", "domain")
-    ('best', 'best, standardized by domain')
-    """
-    said = ADAPTATION[checked_standardize(standardize)]
-    return f"{algorithm}, {said}" if said else algorithm
 
 
 def standardized(x: np.ndarray, categorical: np.ndarray, how: str) -> np.ndarray:

@@ -125,20 +125,18 @@ def share_interval(right: np.ndarray, level: float = LEVEL) -> tuple[float, floa
     >>> round(low, 2), round(high, 2)
     (0.23, 0.77)
     """
-    share, variance = _share(right)
-    reach = float(ndtri((1 + level) / 2)) * variance**0.5 / (share * (1 - share))
-    low, high = (float(expit(logit(share) + sign * reach)) for sign in (-1, 1))
-    value = float(right.mean())
-    return min(low, value), max(high, value)
+    found = share_estimate(right, level)
+    return found.low, found.high
 
 
 def share_estimate(right: np.ndarray, level: float = LEVEL) -> Estimate:
-    """Return a share of successes as an estimate."""
+    """Return a share of successes, such as a sensitivity, with its interval."""
     share, variance = _share(right)
-    low, high = share_interval(right, level)
-    return Estimate(
-        float(right.mean()), low, high, float(logit(share)), variance / (share * (1 - share)) ** 2
-    )
+    additive, variance = float(logit(share)), variance / (share * (1 - share)) ** 2
+    reach = float(ndtri((1 + level) / 2)) * variance**0.5
+    low, high = (float(expit(additive + sign * reach)) for sign in (-1, 1))
+    value = float(right.mean())
+    return Estimate(value, min(low, value), max(high, value), additive, variance)
 
 
 def auroc_variance(probabilities: np.ndarray, labels: np.ndarray) -> float:

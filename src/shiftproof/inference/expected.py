@@ -12,7 +12,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -198,6 +198,11 @@ class Expected:
         """The outputs that are numbers; none where classes are predicted."""
         return {d: own for d, own in self.outputs.items() if isinstance(own, NumberOutputs)}
 
+    @property
+    def of_classes(self) -> dict[str, Outputs]:
+        """The outputs that are probabilities of classes; none where numbers are predicted."""
+        return {d: own for d, own in self.outputs.items() if isinstance(own, Outputs)}
+
     def score(self, metric: str) -> ExpectedScore | None:
         """Return what to expect of a score; None if it is defined in fewer than two domains."""
         if metric not in self._scores:
@@ -307,7 +312,10 @@ def metric_name(metric: str) -> str:
     return {"r2": "R²", "mae": "MAE", "rmse": "RMSE"}.get(metric, metric.replace("_", " "))
 
 
-def pooled(parts: Sequence[AnyOutputs]) -> AnyOutputs:
+Own = TypeVar("Own", bound=AnyOutputs)
+
+
+def pooled(parts: Sequence[Own]) -> Own:
     """Return the rows of several domains as one."""
     predicted, labels = (np.concatenate([own[place] for own in parts]) for place in (0, 1))
     return type(parts[0])(predicted, labels, np.arange(len(labels)))

@@ -23,12 +23,14 @@ from torch import Tensor
 import shiftproof
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.files import write_atomically
+from shiftproof.core.standardize import ADAPTATION
 from shiftproof.core.text import reason_of
 from shiftproof.core.types import Task
 from shiftproof.data import Domain
 from shiftproof.data.base import Progress, silent
+from shiftproof.data.domain import LazyInputs
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json
-from shiftproof.data.within_domain import ADAPTATION, NEW_SITE
+from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adapt
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.adaptation.when import Record
@@ -112,17 +114,18 @@ class TrainedModel:
 
     def predict(
         self,
-        inputs: Inputs,
+        inputs: Inputs | Any,
         *,
         adapt: str = "none",
         sites: Sequence[str] | None = None,
         workers: int | None = None,
         progress: Progress = silent,
     ) -> Predictions:
-        """Return probabilities of classes for inputs as the form reads them, [n, *input_shape].
+        """Return predictions for new inputs.
 
         Args:
-            inputs: the rows, images or arrays.
+            inputs: a data frame with the columns of the training table, an array, or paths of image
+                files; or a tensor as the form reads them, [n, *input_shape].
             adapt: `auto` corrects the probabilities for the class shares of the new site, estimated
                 from all its rows, if held-out training domains say that this helps; `labels`
                 corrects in any case, taking for granted that only the shares differ.
@@ -140,6 +143,7 @@ class TrainedModel:
             raise InvalidValue(
                 "`adapt` is for trained models; this one is recalibrated to its site"
             )
+        inputs, sites = self._given(inputs, sites)
         plain = Predictions(*self._answers(inputs, sites, workers, progress))
         if how == "none":
             return plain
@@ -148,22 +152,24 @@ class TrainedModel:
         done_to = {}
         for site in dict.fromkeys(names):
             rows = np.flatnonzero(names == site)
-            own = adapted(self.adaptation, found[rows].double().numpy(), how)
+            typicality = plain.typicality[rows].numpy() if self.typicality else None
+            own = adapted(self.adaptation, found[rows].double().numpy(), how, typicality=typicality)
             found[rows] = torch.from_numpy(own.probabilities).to(found.dtype)
             done_to[str(site)] = own
         return plain._replace(probabilities=found, adapted=done_to)
 
     def predict_numbers(
         self,
-        inputs: Inputs,
+        inputs: Inputs | Any,
         *,
         sites: Sequence[str] | None = None,
         workers: int | None = None,
         progress: Progress = silent,
     ) -> NumberPredictions:
-        """Return predicted numbers for inputs as the form reads them; see `predict`."""
+        """Return predicted numbers for new inputs, of any kind that `predict` takes."""
         if not self.target:
             raise InvalidValue("the model predicts classes, not a number: use predict")
+        inputs, sites = self._given(inputs, sites)
         return NumberPredictions(*self._answers(inputs, sites, workers, progress))
 
     def half_width(self, level: float) -> Width:
@@ -179,6 +185,20 @@ class TrainedModel:
             )
         return self.half_widths.half_width(level)
 
+    def _given(
+        self, inputs: Inputs | Any, sites: Sequence[str] | None
+    ) -> tuple[Inputs, Sequence[str] | None]:
+        """Return inputs as the form reads them, and the site of each, if they are known."""
+        if len(inputs) == 0:
+            raise DataError("there is nothing to predict: the inputs are empty")
+        if not isinstance(inputs, Tensor | LazyInputs):
+            if sites is None and self.standardized:
+                sites = self._sites(inputs)
+            inputs = self.form.read([inputs] if isinstance(inputs, str | Path) else inputs)
+        if sites is not None and len(sites) != len(inputs):
+            raise DataError(f"`sites` has {len(sites)} entries for {len(inputs)} inputs")
+        return inputs, sites
+
     def _answers(
         self,
         inputs: Inputs,
@@ -187,10 +207,6 @@ class TrainedModel:
         progress: Progress,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return probabilities or numbers, typicality, and which inputs are far."""
-        if len(inputs) == 0:
-            raise DataError("there is nothing to predict: the inputs are empty")
-        if sites is not None and len(sites) != len(inputs):
-            raise DataError(f"`sites` has {len(sites)} entries for {len(inputs)} inputs")
         unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
         network, ready = self.ready(inputs, sites, workers)
         domain = Domain("inputs", ready, unlabelled)
@@ -209,6 +225,18 @@ class TrainedModel:
         p_value = torch.cat(p_values)
         far = self.typicality.is_far(p_value) if self.typicality else p_value < 0
         return torch.cat(answers), p_value, far
+
+    def predict_proba(self, inputs: Inputs | Any) -> np.ndarray:
+        """Return the probability of each class, [n, classes] in the order of `classes`."""
+        found: np.ndarray = self.predict(inputs).probabilities.numpy()
+        return found
+
+    def _sites(self, frame: Any) -> list[str] | None:
+        """Return the site of each row of a data frame, if it has the column of the domain."""
+        column = self.columns.get("domain")
+        if column is None or column not in getattr(frame, "columns", ()):
+            return None
+        return [str(value) for value in frame[column]]
 
     @property
     def standardized(self) -> str:

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shiftproof.core.standardize import AUTO, NONE
 from shiftproof.data import Domain
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm
-from shiftproof.data.within_domain import AUTO, NONE, both_views, standardized_by_site
+from shiftproof.data.within_domain import both_views, standardized_by_site
 from shiftproof.inference.predictor import Predictor
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
 

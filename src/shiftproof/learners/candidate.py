@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from shiftproof.data.within_domain import NONE
+from shiftproof.core.standardize import NONE
 from shiftproof.learners.samples import Samples
 
 # Multiplications and additions of large products on one core.

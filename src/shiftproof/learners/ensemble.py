@@ -24,8 +24,8 @@ import numpy as np
 
 from shiftproof.core.errors import CheckpointError, ShiftproofError
 from shiftproof.core.gzip_lines import ALWAYS_ALLOWED, MOST_TIMES
+from shiftproof.core.standardize import NONE
 from shiftproof.core.text import reason_of
-from shiftproof.data.within_domain import NONE
 from shiftproof.learners import packed_boosting, packed_forest
 from shiftproof.learners.calibration import tempered
 from shiftproof.learners.threads import threads_for

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import ttest_1samp  # type: ignore[import-untyped]
 
-from shiftproof.data.within_domain import NONE
+from shiftproof.core.standardize import NONE
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.stacking import Weights

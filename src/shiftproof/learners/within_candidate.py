@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from shiftproof.data.within_domain import DOMAIN, adaptation_title
+from shiftproof.core.standardize import DOMAIN, adaptation_title
 from shiftproof.learners.candidate import Candidate, Size
 from shiftproof.learners.samples import Samples
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shiftproof.core.text import three_digits
-from shiftproof.reporting.table import NOTHING, Column, Row, Table
+from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
 
 
 def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
@@ -19,7 +19,6 @@ def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
     rows = [
         Row.of(
             drop["domain"],
-            f"{drop['accuracy']['held_out']:.1f}",
             _points(drop["accuracy"]["lost"]),
             *(_points(drop["accuracy"][part]) for part in PARTS),
             NOTHING if drop["auroc"] is None else _points(drop["auroc"]["lost"]),
@@ -28,18 +27,18 @@ def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
         for drop in drops
     ]
     columns = (
-        Column("Held out (%)"),
         Column("Lost"),
         *(Column(title) for title in PARTS.values()),
         Column("AUROC lost"),
-        Column("Class that loses most", words=True),
+        Column("Class that loses most"),
     )
     notes = (
-        "Points of accuracy against training with the domain, with intervals, split by where they"
+        "Points of accuracy that simple classifiers lose where they are not trained, against"
+        " training with the domain, with intervals, split by where they"
         " are lost: on inputs that are rarer in the other domains, on inputs that they do not have,"
         " on inputs that mean something else there, and by other label shares.",
     )
-    return Table("Lost if held out", columns, tuple(rows), notes=notes, heads=("Domain",))
+    return Table("Accuracy lost if held out", columns, tuple(rows), notes=notes, heads=("Domain",))
 
 
 def _number_drops(diagnosis: Mapping[str, Any]) -> Table | None:
@@ -53,13 +52,16 @@ def _number_drops(diagnosis: Mapping[str, Any]) -> Table | None:
     rows = []
     for drop in drops:
         r2, mae = drop["r2"], drop["mae"]
-        cells = [NOTHING] * (2 + len(NUMBER_PARTS))
+        cells: list[str | Cell] = [NOTHING] * (2 + len(NUMBER_PARTS))
         if r2:
             lost = [_points(r2["lost"]), *(_points(r2[part]) for part in NUMBER_PARTS)]
             cells = [f"{r2['held_out']:.1f}", *lost]
         more = mae["lost"]
-        low, high = map(three_digits, more["interval"])
-        cells += [three_digits(mae["held_out"]), f"{three_digits(more['value'])} ({low} to {high})"]
+        value, low, high = (
+            three_digits(each).replace("-", "\N{MINUS SIGN}")
+            for each in (more["value"], *more["interval"])
+        )
+        cells += [three_digits(mae["held_out"]), Cell(value, interval=f"{low} to {high}")]
         rows.append(Row.of(drop["domain"], *cells))
     columns = (
         Column("R² held out (%)"),
@@ -109,6 +111,9 @@ PARTS = {
 }
 
 
-def _points(each: Mapping[str, Any]) -> str:
-    low, high = each["interval"]
-    return f"{each['value']:.1f} ({low:.1f} to {high:.1f})"
+def _points(each: Mapping[str, Any]) -> Cell:
+    value, low, high = (
+        f"{number:.1f}".replace("-", "\N{MINUS SIGN}")
+        for number in (each["value"], *each["interval"])
+    )
+    return Cell(value, interval=f"{low} to {high}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -19,23 +19,38 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.space import resolve
 from shiftproof.core.types import Kind as TaskKind
 from shiftproof.data.images.files import ImageView
+from shiftproof.data.input_forms import TableForm
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model import NumberPredictions, Predictions, TrainedModel
 from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.learners.estimator import title
-from shiftproof.sklearn.inputs import KINDS, Kind, as_numpy, dataset_of, recognised
+from shiftproof.learners.estimator import ESTIMATOR, title
+from shiftproof.sklearn.inputs import (
+    KINDS,
+    Kind,
+    as_numpy,
+    dataset_of,
+    kind_of_form,
+    recognised,
+)
 from shiftproof.sklearn.messages import Reporter, value_errors
 from shiftproof.sklearn.names import Names
 from shiftproof.sklearn.run import train_model
 from shiftproof.sklearn.stored import (
     damaged_estimator,
+    is_run,
     read_algorithm,
     read_fitted,
     stored_algorithm,
     write_fitted,
 )
 from shiftproof.training.config import default_algorithm
+from shiftproof.training.records import Records
 
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# The beginning of a parameter that is one hyper-parameter.
+HPARAMS = "hparams__"
 # The name of the single domain if no domains are given.
 ONE_DOMAIN = "all"
 # Algorithms of these families do not compare domains, so they need none.
@@ -53,7 +68,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
 
     task: ClassVar[TaskKind]
     domains_: np.ndarray | None
-    history_: list[dict[str, Any]]
+    records_: list[dict[str, Any]]
     model_: TrainedModel
     _kind: Kind
 
@@ -113,8 +128,32 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         model, history = train_model(params, dataset, reporter)
         self._kind = kind
         self.domains_ = None if sample_domain is None else domains.values
-        self.history_ = history
+        self.records_ = history
         self.model_ = model
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """The records of training as a data frame."""
+        import pandas as pd
+
+        check_is_fitted(self, "model_")
+        return pd.json_normalize(self.records_, sep=" ")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep`, also each given hyper-parameter as `hparams__lr`."""
+        found: dict[str, Any] = super().get_params(deep=deep)
+        if deep and isinstance(self.hparams, Mapping):
+            found |= {f"{HPARAMS}{name}": value for name, value in self.hparams.items()}
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `hparams__lr=0.1` sets one hyper-parameter and leaves the others."""
+        single = {name: params.pop(name) for name in list(params) if name.startswith(HPARAMS)}
+        super().set_params(**params)
+        if single:
+            given = {name.removeprefix(HPARAMS): value for name, value in single.items()}
+            self.hparams = {**(self.hparams or {}), **given}
+        return self
 
     def _inputs(self, given: Any, sample_domain: Any) -> tuple[Any, list[str] | None]:
         """Return inputs as the model reads them, and their sites, if any are given."""
@@ -159,17 +198,18 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
                 "kind": self._kind,
                 "n_features_in": getattr(self, "n_features_in_", None),
                 "feature_names_in": getattr(self, "feature_names_in_", None),
-                "history": self.history_,
+                "history": self.records_,
             }
             write_fitted(Path(folder), self.model_, described)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Self:
-        """Load what `save` wrote onto a device; no code in the files is run."""
+        """Load what `save` wrote, or a run of the command line; no code in the files is run."""
         with value_errors():
+            if is_run(Path(folder)):
+                return cls._of_run(Path(folder), device)
             model, described = read_fitted(Path(folder), device)
-            if model.task.kind != cls.task:
-                raise DataError(f"{folder} holds a model of {model.task.kind}, not of {cls.task}")
+            cls._of_this_kind(model, folder)
             with damaged_estimator(Path(folder)):
                 params = {**described["params"], "device": device}
                 estimator = cls(**{**params, "algorithm": read_algorithm(params["algorithm"])})
@@ -178,12 +218,42 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
                 estimator.domains_ = domains and Names.from_json(domains, "sample_domain").values
         estimator.model_ = model
         estimator._kind = described["kind"]
-        estimator.history_ = described["history"]
+        estimator.records_ = described["history"]
         if described["n_features_in"] is not None:
             estimator.n_features_in_ = described["n_features_in"]
         if described["feature_names_in"] is not None:
             estimator.feature_names_in_ = np.array(described["feature_names_in"], dtype=object)
         return estimator
+
+    @classmethod
+    def _of_run(cls, folder: Path, device: str) -> Self:
+        """Return the estimator of a finished run of `shiftproof train` or `study`."""
+        model = cls._of_this_kind(TrainedModel.load(folder, device), folder)
+        config = model.config
+        own = None if config.algorithm == ESTIMATOR else config.algorithm
+        given = None if own is None else dict(config.hparams)
+        found = cls(
+            own, hparams=given, steps=config.steps, standardize=config.standardize, device=device
+        )
+        found._of_model(model)
+        found.domains_ = np.array(model.domains)
+        found.model_, found.records_ = model, Records(folder / "records.jsonl").read()
+        found._kind = kind_of_form(model.form)
+        if isinstance(model.form, TableForm):
+            names = [column.name for column in model.form.columns.columns.columns]
+            found.n_features_in_ = len(names)
+            found.feature_names_in_ = np.array(names, dtype=object)
+        return found
+
+    @classmethod
+    def _of_this_kind(cls, model: TrainedModel, folder: str | Path) -> TrainedModel:
+        """Return the model, or raise if it solves another kind of task."""
+        if model.task.kind != cls.task:
+            raise DataError(f"{folder} holds a model of {model.task.kind}, not of {cls.task}")
+        return model
+
+    def _of_model(self, model: TrainedModel) -> None:
+        """Set what a model of the command line says of the labels."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -217,10 +287,20 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
             return kind, validate_data(self, x, reset=reset, skip_check_array=True)
         x = validate_data(self, x, reset=reset, ensure_all_finite="allow-nan")
         if fitted == "frame":
-            import pandas as pd  # type: ignore[import-untyped]
+            import pandas as pd
 
             x = pd.DataFrame(x, columns=getattr(self, "feature_names_in_", None))
         return kind, x
+
+
+def require_none_of(other: Mapping[str, Any]) -> None:
+    """Raise for keywords that other estimators take, with what this one takes instead."""
+    for name in other:
+        if name in ("groups", "domains", "domain", "sites", "environments"):
+            raise DataError(f"`fit` has no {name!r}; the domain of each sample is `sample_domain`")
+        if name == "sample_weight":
+            raise DataError("`fit` takes no 'sample_weight'; repeat rows, or leave it out")
+        raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
 
 
 def _domains(

@@ -19,7 +19,7 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.json_types import conform
 from shiftproof.core.types import CLASSIFICATION
 from shiftproof.inference.model import Predictions, TrainedModel
-from shiftproof.sklearn.base import ShiftproofEstimator
+from shiftproof.sklearn.base import ShiftproofEstimator, require_none_of
 from shiftproof.sklearn.inputs import as_numpy
 from shiftproof.sklearn.messages import value_errors
 from shiftproof.sklearn.names import Names
@@ -84,7 +84,8 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
     classes_, domains_
         The distinct values of `y` and of `sample_domain` (None if no domains were given).
     history_
-        The records of training: losses, and accuracy and risk on the held-out parts.
+        A data frame, one row a record of training: losses, and accuracy and risk on the held-out
+        parts.  `records_` is the same as dictionaries.
     model_
         The trained model; after `save`, `shiftproof predict` can read it too.
     n_features_in_, feature_names_in_
@@ -94,13 +95,14 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
     task = CLASSIFICATION
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any, sample_domain: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_domain: Any = None, **other: Any) -> Self:
         """Train on samples `X` with labels `y` and their domains `sample_domain`.
 
         Without domains, only what does not compare domains can be trained: `best` and all that is
         fitted at once, which is then judged by random parts of the samples, and `erm`.
         """
         with value_errors():
+            require_none_of(other)
             targets = validate_data(self, y=as_numpy(y))
             check_classification_targets(targets)
             classes, which = Names.of(targets, "y")
@@ -128,6 +130,9 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
         names, _ = Names.of(self.classes_, "y")
         order = [self.model_.classes.index(text) for text in names.texts]
         return found.probabilities.numpy()[:, order]
+
+    def _of_model(self, model: TrainedModel) -> None:
+        self.classes_ = np.array(model.classes)
 
     def _stored_classes(self) -> dict[str, Any]:
         return Names(self.classes_, ()).to_json()

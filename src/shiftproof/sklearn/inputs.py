@@ -18,6 +18,7 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import Progress
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
+from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
 
 Kind = Literal["table", "frame", "images", "paths"]
 # What an error calls each kind.
@@ -48,6 +49,15 @@ def recognised(given: Any) -> tuple[Kind, Any]:
     if getattr(given, "ndim", 0) == 4:
         return "images", given
     return "table", given
+
+
+def kind_of_form(form: InputForm) -> Kind:
+    """Return the kind of inputs that a model of the command line takes."""
+    if isinstance(form, TableForm):
+        return "frame"
+    if isinstance(form, ImageForm):
+        return "paths"
+    return "images" if len(form.input_shape) == 3 else "table"
 
 
 def as_numpy(given: Any) -> Any:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from shiftproof.core.errors import DataError
 from shiftproof.core.types import REGRESSION, SQUARED
 from shiftproof.inference.model import NumberPredictions
-from shiftproof.sklearn.base import ShiftproofEstimator
+from shiftproof.sklearn.base import ShiftproofEstimator, require_none_of
 from shiftproof.sklearn.inputs import as_numpy
 from shiftproof.sklearn.messages import value_errors
 
@@ -43,7 +43,8 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
     domains_
         The distinct values of `sample_domain` (None if no domains were given).
     history_
-        The records of training: losses, and R², MAE, RMSE and risk on the held-out parts.
+        A data frame, one row a record of training: losses, and R², MAE, RMSE and risk on the
+        held-out parts.  `records_` is the same as dictionaries.
     model_
         The trained model; after `save`, `shiftproof predict` can read it too.
     n_features_in_, feature_names_in_
@@ -87,13 +88,14 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
         )
         self.loss = loss
 
-    def fit(self, X: Any, y: Any, sample_domain: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_domain: Any = None, **other: Any) -> Self:
         """Train on samples `X` with numbers `y` and their domains `sample_domain`.
 
         Without domains, only what does not compare domains can be trained: `best` and all that is
         fitted at once, which is then judged by random parts of the samples, and `erm`.
         """
         with value_errors():
+            require_none_of(other)
             targets = validate_data(self, y=as_numpy(y), y_numeric=True)
             if len(targets) == 1:
                 raise DataError("`y` has one sample; a regressor needs at least two")

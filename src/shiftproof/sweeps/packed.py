@@ -10,11 +10,17 @@ from typing import Any, overload
 
 from shiftproof.sweeps.results import Evaluation, OutputShift
 
+Accuracies = tuple[float | None, ...]
 # Of fields that most runs do not measure, nothing is stored.
 _DEFAULTS = Evaluation(0, (), ())
 _SHIFT = Evaluation._fields.index("shift")
 # As `Evaluation._make`, in a third of the time.
 _evaluation: Callable[[tuple[Any, ...]], Evaluation] = partial(tuple.__new__, Evaluation)
+
+
+def _dumps(fields: list[Any]) -> bytes:
+    # Later versions look for objects that occur twice: there are few, and it takes twice the time.
+    return marshal.dumps(fields, 2)
 
 
 class PackedEvaluations(Sequence[Evaluation]):
@@ -25,7 +31,7 @@ class PackedEvaluations(Sequence[Evaluation]):
     and never stored in a file.
     """
 
-    __slots__ = ("_count", "_data")
+    __slots__ = ("_count", "_data", "has_shift")
 
     def __init__(self, evaluations: Iterable[Evaluation]) -> None:
         fields: list[Any] = list(zip(*evaluations, strict=True))
@@ -35,7 +41,19 @@ class PackedEvaluations(Sequence[Evaluation]):
                 values = tuple(None if shift is None else tuple(shift) for shift in values)
             absent = values.count(default) == len(values)
             fields[position] = None if absent else values
-        self._data = marshal.dumps(fields)
+        self.has_shift = bool(fields) and fields[_SHIFT] is not None
+        self._data = _dumps(fields)
+
+    @classmethod
+    def of_accuracies(
+        cls, steps: Sequence[int], inside: Sequence[Accuracies], outside: Sequence[Accuracies]
+    ) -> PackedEvaluations:
+        """Return evaluations that have nothing but accuracies, one of each argument at a step."""
+        packed = cls(())
+        packed._count = len(steps)
+        rest = [None] * (len(_DEFAULTS) - 3)
+        packed._data = _dumps([tuple(steps), tuple(inside), tuple(outside), *rest])
+        return packed
 
     def _fields(self) -> list[Any]:
         fields: list[Any] = marshal.loads(self._data)
@@ -84,3 +102,10 @@ class PackedEvaluations(Sequence[Evaluation]):
 
     def __repr__(self) -> str:
         return repr(self._unpacked())
+
+
+def has_shift(evaluations: Sequence[Evaluation]) -> bool:
+    """Whether one of them measured the shift of the outputs; packed ones tell without a look."""
+    if isinstance(evaluations, PackedEvaluations):
+        return evaluations.has_shift
+    return any(evaluation.shift is not None for evaluation in evaluations)

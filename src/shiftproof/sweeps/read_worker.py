@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from shiftproof.core.errors import DataError, ShiftproofError
 from shiftproof.core.own_process import start_process
-from shiftproof.sweeps.resources import cores
+from shiftproof.sweeps.resources import cores, without_cycle_search
 
 # Fewer files are read in less time than it takes to start a process.
 FEWEST = 1000
@@ -42,7 +43,8 @@ def read_each(
 
 def _read_apart(read: Callable[[Path], Answer], paths: Sequence[Path]) -> list[Answer]:
     """Read these paths in a process of their own."""
-    process = start_process(PROGRAM)
+    # Ctrl-C is for the caller, who then ends this one.
+    process = start_process(PROGRAM, new_session=True)
     request, answers = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
     found: list[Answer] = []
     try:
@@ -70,9 +72,12 @@ def main() -> None:
     request, answers = sys.stdin.buffer, sys.stdout.buffer
     read, paths = pickle.load(request)  # from the process that started this one
     try:
-        for start in range(0, len(paths), _BLOCK):
-            block: list[Any] = [read(path) for path in paths[start : start + _BLOCK]]
-            pickle.dump(block, answers)
-            answers.flush()
+        with without_cycle_search():
+            for start in range(0, len(paths), _BLOCK):
+                block: list[Any] = [read(path) for path in paths[start : start + _BLOCK]]
+                pickle.dump(block, answers)
+                answers.flush()
     except ShiftproofError as error:
         pickle.dump(error, answers)
+    except BrokenPipeError:
+        os._exit(1)  # the caller has ended; Python would complain when it closes the pipe

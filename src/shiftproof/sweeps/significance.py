@@ -5,7 +5,7 @@ The null hypothesis: in each pair, the difference is as likely to have the other
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -44,21 +44,40 @@ def sign_flip_p_value(differences: Sequence[float], seed: int = 0, draws: int = 
     >>> sign_flip_p_value([1.0, 2.0, 3.0])
     0.25
     """
-    values = np.asarray(differences, dtype=float)
-    n = len(values)
-    if n == 0:
+    if len(differences) == 0:
         raise InvalidValue("a paired test needs at least one pair")
-    # Equal sums may differ by rounding.
-    least = abs(values.sum()) - 1e-12 * np.abs(values).sum()
+    return sign_flip_p_values([differences], seed, draws)[0]
+
+
+def sign_flip_p_values(
+    rows: Sequence[Sequence[float]], seed: int = 0, draws: int = DRAWS
+) -> list[float]:
+    """Return `sign_flip_p_value` of each row; rows of one length take the same signs at once."""
+    p_values = [0.0] * len(rows)
+    for n in {len(row) for row in rows}:
+        positions = [position for position, row in enumerate(rows) if len(row) == n]
+        values = np.asarray([rows[position] for position in positions], dtype=float)
+        # Equal sums may differ by rounding.
+        least = np.abs(values.sum(1)) - 1e-12 * np.abs(values).sum(1)
+        extreme = np.zeros(len(positions))
+        count = 0
+        for signs in _signs(n, seed, draws):
+            extreme += np.count_nonzero(np.abs(signs @ values.T) >= least, axis=0)
+            count += len(signs)
+        seen = 0 if n <= MOST_ENUMERATED else 1
+        for position, own in zip(positions, extreme, strict=True):
+            p_values[position] = float((seen + own) / (seen + count))
+    return p_values
+
+
+def _signs(n: int, seed: int, draws: int) -> Iterator[np.ndarray]:
+    """Yield blocks of assignments [block, n] of 1 and −1: all there are, or random ones."""
     if n <= MOST_ENUMERATED:
-        bits = np.arange(2**n)[:, None] >> np.arange(n) & 1
-        return float(np.mean(np.abs((1 - 2 * bits) @ values) >= least))
+        yield 1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
+        return
     generator = np.random.default_rng(seed)
-    extreme = 0
     for start in range(0, draws, _BLOCK):
-        bits = generator.integers(2, size=(min(_BLOCK, draws - start), n))
-        extreme += int(np.count_nonzero(np.abs((1 - 2 * bits) @ values) >= least))
-    return (1 + extreme) / (1 + draws)
+        yield 1.0 - 2.0 * generator.integers(2, size=(min(_BLOCK, draws - start), n))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -94,7 +113,7 @@ def compare_with_baseline(
         differences = [values[key] - reference[key] for key in reference if key in values]
         if algorithm != baseline and differences:
             rows.append((algorithm, differences))
-    p_values = [sign_flip_p_value(differences, seed, draws) for _, differences in rows]
+    p_values = sign_flip_p_values([differences for _, differences in rows], seed, draws)
     return [
         Comparison(algorithm, len(differences), float(np.mean(differences)), p_value, corrected)
         for (algorithm, differences), p_value, corrected in zip(

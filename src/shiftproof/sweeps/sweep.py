@@ -18,8 +18,9 @@ from shiftproof.sweeps.jobs import DatasetCache, Job, SweepData, Variant
 from shiftproof.sweeps.plan import combined, plan
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection import SELECTORS, Needs
+from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.store import EVALUATED, Failure, SweepFolder
-from shiftproof.sweeps.tracker import Standing, Tracker
+from shiftproof.sweeps.tracker import Tracker
 from shiftproof.training.interrupt import stop_on_signal
 
 
@@ -215,12 +216,12 @@ def run_sweep(
     """Run what is left of a sweep in ``out``.
 
     By default in ``workers`` processes on this machine; ``executor`` may be another one.  The first
-    SIGINT or SIGTERM stops the runs after their current steps, with checkpoints.
+    SIGINT, SIGTERM or SIGHUP stops the runs after their current steps, with checkpoints.
     """
     folder = SweepFolder(out)
     executor = executor or LocalExecutor(workers)
     observer = observer or SweepObserver()
-    with folder.claim(planned.settings), stop_on_signal() as stop_asked:
+    with folder.claim(planned.settings), stop_on_signal() as stop:
         folder.check_places(planned.jobs)
         if retry_failed:
             for job in planned.jobs:
@@ -234,7 +235,7 @@ def run_sweep(
         )
 
         def listen(event: Any) -> bool:
-            tracker.stop = tracker.stop or stop_asked()
+            tracker.stop = tracker.stop or stop.asked()
             return tracker(event)
 
         try:
@@ -242,6 +243,7 @@ def run_sweep(
             executor.run(order, folder, listen, planned.memory)
         finally:
             tracker.end()
+        stop.heeded = tracker.stop
         result = SweepResult(
             tracker.standing, folder.failures(planned.jobs), tracker.stop, tracker.gave_up
         )

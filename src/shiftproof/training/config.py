@@ -17,11 +17,11 @@ from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Regime, Scalar, resolve, specs
+from shiftproof.core.standardize import AUTO, NONE, adaptation_title
 from shiftproof.core.text import counted
 from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, REGRESSION, SQUARED, Kind, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split, split_domain
-from shiftproof.data.within_domain import AUTO, NONE, adaptation_title
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identified
 from shiftproof.models import MODELS, Model

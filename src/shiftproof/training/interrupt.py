@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -18,17 +18,31 @@ def stopping_signals() -> list[signal.Signals]:
     return found
 
 
+class Stop:
+    """Whether a signal has asked to stop, and whether the work has ended early because of it."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self.heeded = False
+
+    def asked(self) -> bool:
+        """Return whether a signal has come."""
+        return self.number is not None
+
+
 @contextmanager
-def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Catch the first signal that asks to stop; yields a function that tells whether one came.
+def stop_on_signal() -> Iterator[Stop]:
+    """Catch the first signal that asks to stop; yields what tells whether one came.
 
     These are SIGINT (Ctrl-C), SIGTERM, and SIGHUP (the terminal was closed), which `nohup` makes
-    processes ignore.  A second signal has its usual effect.  Outside the main thread, where Python
-    handles no signals, nothing is caught.
+    processes ignore.  A second signal has its usual effect.  So has, when the block ends, the first
+    one if it came too late for the block to heed it (`Stop.heeded`): whatever the caller would do
+    next has to stop too.  Outside the main thread, where Python handles no signals, nothing is
+    caught.
     """
-    came = threading.Event()
+    stop = Stop()
     if threading.current_thread() is not threading.main_thread():
-        yield came.is_set
+        yield stop
         return
     watched = stopping_signals()
     previous = {number: signal.getsignal(number) for number in watched}
@@ -38,12 +52,17 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
     def note(number: int, frame: FrameType | None) -> None:
-        came.set()
+        stop.number = number
         restore()
 
     for number in watched:
         signal.signal(number, note)
     try:
-        yield came.is_set
+        yield stop
+    except (KeyboardInterrupt, SystemExit):
+        stop.heeded = True  # a second signal is on its way to the caller
+        raise
     finally:
         restore()
+        if stop.number is not None and not stop.heeded:
+            signal.raise_signal(stop.number)

@@ -6,7 +6,7 @@ import contextlib
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from shiftproof.data.base import Progress
 from shiftproof.training.checkpoint import State, load_state, save_state
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import reading_threads
-from shiftproof.training.interrupt import stop_on_signal
+from shiftproof.training.interrupt import Stop, stop_on_signal
 from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.observers import Observer
 from shiftproof.training.outputs import save_outputs
@@ -71,7 +71,8 @@ def train(
     """Train as `config` says, in `folder`; called again, resume.
 
     A run that was killed and resumed ends with the same records and weights as one that was not.
-    The first SIGINT, SIGTERM or SIGHUP stops it after the current step with a checkpoint.
+    The first SIGINT, SIGTERM or SIGHUP stops it after the current step with a checkpoint.  If the
+    run ends before it can stop, the signal has its usual effect.
 
     With `keeps_outputs` the outputs on the test domains are written too (`training.outputs`).
     `workers` threads read image files ahead; by default one a core, at most eight.  The result
@@ -86,7 +87,7 @@ def train(
         ended = run.done()
         if ended is None:
             # Dropout draws from torch's global generators: restore the caller's state afterwards.
-            with torch.random.fork_rng(), stop_on_signal() as stop_requested:
+            with torch.random.fork_rng(), stop_on_signal() as stop:
                 state = load_state(run.checkpoint)
                 trainer = Trainer(config, dataset, workers, keeps_outputs, saved=state)
                 _restore(trainer, state, run)
@@ -96,7 +97,8 @@ def train(
                 ):
                     observer.note(note)
                 with contextlib.closing(trainer):
-                    ended = _run(trainer, run, observer, stop_requested, checkpoint_seconds)
+                    ended = _run(trainer, run, observer, stop, checkpoint_seconds)
+                    stop.heeded = ended["status"] == "stopped"
         records = run.records.read()
         if ended["status"] != "stopped" and (not records or records[-1]["step"] != ended["step"]):
             raise RunConflict(f"the run in {folder} has lost records; {START_OVER}")
@@ -120,13 +122,13 @@ def _run(
     trainer: Trainer,
     run: RunFolder,
     observer: Observer,
-    stop_requested: Callable[[], bool],
+    stop: Stop,
     checkpoint_seconds: float,
 ) -> dict[str, Any]:
     """Take the remaining steps; return the content of done.json, or the same of a stopped run."""
     config = trainer.config
     clock = _Clock(trainer, checkpoint_seconds)
-    progress = _stoppable(observer, config, stop_requested)
+    progress = _stoppable(observer, config, stop)
     diverged_at: int | None = None
     while trainer.step < config.steps and diverged_at is None:
         try:
@@ -148,7 +150,7 @@ def _run(
             else:
                 diverged_at = trainer.step
         finished = trainer.step == config.steps
-        stopping = stop_requested()
+        stopping = stop.asked()
         if diverged_at is None and (clock.checkpoint_due() or stopping or finished):
             clock.read()
             with clock.checkpointing():
@@ -184,14 +186,12 @@ class _Stopped(Exception):
     """The user has asked to stop."""
 
 
-def _stoppable(
-    observer: Observer, config: RunConfig, stop_requested: Callable[[], bool]
-) -> Progress:
+def _stoppable(observer: Observer, config: RunConfig, stop: Stop) -> Progress:
     """Return a `Progress` that tells the observer, and raises if the user has asked to stop."""
     without = f" without {', '.join(config.test_domains)}" if config.test_domains else ""
 
     def progress(what: str, done: int, total: int) -> None:
-        if stop_requested():
+        if stop.asked():
             raise _Stopped
         observer.progress(f"{config.algorithm}{without}: {what}", done, total)
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from shiftproof.core.standardize import AUTO
 from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.preparation import FittedPreparation
 from shiftproof.data.tables.preprocessing import Column, Columns, FittedColumns
-from shiftproof.data.within_domain import AUTO, with_both_views
+from shiftproof.data.within_domain import with_both_views
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.samples import Samples
 

@@ -213,7 +213,7 @@ def test_labels_and_domains_must_be_such():
     frame["lists"] = [[1]] * 60
     with pytest.raises(DataError, match="'q' of t has 60 distinct values in 60 rows, too many for"):
         table_dataset(frame, "t", label="q", task="classification")
-    with pytest.raises(DataError, match="the domain column 'i' of t has 60 distinct values"):
+    with pytest.raises(DataError, match="the domain column 'i' of t has 60 distinct numbers"):
         table_dataset(frame, "t", domain="i")
     with pytest.raises(DataError, match="holds neither numbers nor text"):
         table_dataset(frame, "t", label="lists")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,21 +14,26 @@ from shiftproof.inference.expected import (
     ExpectedScore,
     confusion,
     estimate_of,
-    metric_name,
     pooled,
     sentences,
 )
 from shiftproof.inference.number_intervals import COVERAGE, COVERAGE_LEVEL
 from shiftproof.learners.scores import LOSSES, TARGETS, worst_scores
+from shiftproof.reporting.page.answer.lead import nouns
+from shiftproof.reporting.page.answer.numbers import (
+    interval as interval_text,
+    number,
+    scale_of,
+    title_of,
+)
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.numbers import errors_plot, predicted_panels
 from shiftproof.reporting.page.reliability import POOLED, reliability_panels
 from shiftproof.reporting.page.values import Block, DotPlot, Mark
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
-from shiftproof.reporting.words import interval_text, score_text
 from shiftproof.training.outputs import AnyOutputs, NumberOutputs, of_classes
 
-MEAN, NEXT = "mean over domains", "next domain"
+NEXT = "next domain"
 
 
 @dataclass(frozen=True)
@@ -36,12 +41,14 @@ class HeldOut:
     """What runs of one algorithm answered on the domains that they held out.
 
     Of several ``seeds`` the first is shown, and ``title`` says which algorithm and data.
+    ``columns`` names the columns of a table that hold the label and the domain.
     """
 
     title: str
     expected: Expected
     seed: int = 0
     seeds: int = 1
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
@@ -71,61 +78,76 @@ def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
     return blocks
 
 
-def forest_plot(own: HeldOut) -> DotPlot | None:
+def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
     """Return a row a held-out domain, the mean as a diamond, and the next domain as a bar under it.
 
-    None if the score is defined in fewer than two domains.
+    None if the score is defined in fewer than two domains.  ``noun`` is what a domain is called.
     """
-    score = own.expected.score(own.expected.metric)
+    metric = own.expected.metric
+    score = own.expected.score(metric)
     if score is None:
         return None
     low, high = score.interval
     middle = score.mean_interval
     values = [end for each in score.estimates.values() for end in (each.low, each.high)]
-    axis = Axis.over([low, high, *values], margin=0.02)
+    scale = scale_of(metric)
+    axis = Axis.over([scale * end for end in (low, high, *values)], margin=0.02)
+
+    def place(value: float) -> float:
+        return axis.percent(scale * value)
+
+    def span(ends: tuple[float, float], kind: str = "span") -> Mark:
+        return Mark(kind, *map(place, ends))
+
+    def row(label: str, value: float | None, ends: tuple[float, float], rows: int | None) -> Row:
+        return Row.of(
+            label,
+            NOTHING if value is None else number(metric, value),
+            interval_text(metric, *ends),
+            NOTHING if rows is None else f"{rows}",
+        )
+
     marks, rows, tips = [], [], []
     for domain, each in score.estimates.items():
         samples = len(own.expected.outputs[domain].labels)
         odd = domain in score.outliers
-        marks.append([_span(axis, each.low, each.high), Mark("dot", axis.percent(each.value))])
-        rows.append(
-            _row(f"{domain} *" if odd else domain, each.value, each.low, each.high, samples)
-        )
-        unlike = "\nunlike the other domains" if odd else ""
-        said = f"{score_text(each.value)} ({score_text(each.low)} to {score_text(each.high)})"
-        tips.append(f"{domain}: {said}\n{counted(samples, 'sample')}{unlike}")
+        ends = each.low, each.high
+        marks.append([span(ends), Mark("dot", place(each.value))])
+        rows.append(row(f"{domain} *" if odd else domain, each.value, ends, samples))
+        unlike = f"\nunlike the other {nouns(noun)}" if odd else ""
+        said = f"{number(metric, each.value)} ({interval_text(metric, *ends)})"
+        tips.append(f"{domain}: {said}\n{counted(samples, 'row')}{unlike}")
     total = sum(len(each.labels) for each in own.expected.outputs.values())
-    marks += [
-        [_span(axis, *middle), Mark("diamond", axis.percent(score.mean))],
-        [Mark("bar", axis.percent(low), axis.percent(high))],
-    ]
-    rows += [_row(MEAN, score.mean, *middle, total), _row(NEXT, None, low, high, None)]
-    name = own.expected.metric
+    marks += [[span(middle), Mark("diamond", place(score.mean))], [span((low, high), "bar")]]
+    mean, following = f"mean over {nouns(noun)}", f"next {noun}"
+    rows += [row(mean, score.mean, middle, total), row(following, None, (low, high), None)]
+    percent = " (%)" if scale == 100 else ""
     tips += [
-        f"Mean over domains: {score_text(score.mean)} ({' to '.join(map(score_text, middle))})",
-        f"The next domain is between {score_text(low)} and {score_text(high)} with probability"
-        f" {score.level:.0%}",
+        f"Mean over {nouns(noun)}: {number(metric, score.mean)} ({interval_text(metric, *middle)})",
+        f"The next {noun} is between {number(metric, low)} and {number(metric, high)} with"
+        f" probability {score.level:.0%}",
     ]
     columns = (
-        Column(_title(name), _better(own.expected.metric)),
+        Column(f"{title_of(metric)}{percent}", _better(metric)),
         Column("Interval"),
-        Column("Samples"),
+        Column("Rows"),
     )
     table = Table(
-        f"{_title(name)} on held-out domains, and at the next one",
+        f"{title_of(metric)} on each {noun} held out, and at the next one",
         columns,
         tuple(rows),
-        notes=tuple(_forest_notes(own, score)),
+        notes=tuple(_forest_notes(own, score, noun)),
         heads=("Held out",),
         foot=2,
     )
     key = [
-        ("dot", "held-out domain"),
-        ("span", f"interval of {score.level:.0%}, for the number of samples"),
-        ("diamond", "mean over domains"),
-        ("bar", f"the next domain, with probability {score.level:.0%}"),
+        ("dot", f"{noun} held out"),
+        ("span", f"interval of {score.level:.0%}, for its number of rows"),
+        ("diamond", f"mean over {nouns(noun)}"),
+        ("bar", f"the next {noun}, with probability {score.level:.0%}"),
     ]
-    return DotPlot(table, _title(name), axis.percent_ticks(), marks, key, tips)
+    title = f"{title_of(metric)}{percent}"
+    return DotPlot(table, title, axis.percent_ticks(), marks, key, tips)
 
 
 def card_table(own: HeldOut) -> Table:
@@ -143,21 +165,26 @@ def card_table(own: HeldOut) -> Table:
     )
     rows = []
     for domain, answers in expected.outputs.items():
-        cells = [Cell(f"{len(answers.labels)}"), *(_cell(found[name][domain]) for name in shown)]
+        cells = [
+            Cell(f"{len(answers.labels)}"),
+            *(_cell(name, found[name][domain]) for name in shown),
+        ]
         rows.append(Row((domain,), (*cells, *_plain(answers))))
     several = len(outputs) > 1
     if several:
-        bad = [Cell() if (v := worst.get(name)) is None else Cell(score_text(v)) for name in shown]
+        bad = [
+            Cell() if (v := worst.get(name)) is None else Cell(number(name, v)) for name in shown
+        ]
         empty = (Cell(),) * len(_plain(whole))
         rows.append(Row(("worst domain",), (Cell(), *bad, *empty)))
         alike = [
-            Cell() if name == COVERAGE else _cell(estimate_of(name, whole, expected.level))
+            Cell() if name == COVERAGE else _cell(name, estimate_of(name, whole, expected.level))
             for name in shown
         ]
         rows.append(Row((POOLED,), (Cell(f"{len(whole.labels)}"), *alike, *_plain(whole))))
         ahead = [_range(expected.score(name)) for name in shown]
         rows.append(Row((f"{NEXT}, {expected.level:.0%}",), (Cell(), *ahead, *empty)))
-    columns = [Column("Samples"), *(Column(_title(name), _better(name)) for name in shown)]
+    columns = [Column("Samples"), *(Column(title_of(name), _better(name)) for name in shown)]
     columns += [] if expected.numbers else [Column("Commonest class")]
     return Table(
         "Report card by held-out domain",
@@ -173,7 +200,7 @@ def _plain(own: AnyOutputs) -> tuple[Cell, ...]:
     """Return what always predicting the commonest class would score; nothing for numbers."""
     if isinstance(own, NumberOutputs):
         return ()
-    return (Cell(f"{own.scores()['commonest_class'] or 0.0:.3f}"),)
+    return (Cell(f"{100 * (own.scores()['commonest_class'] or 0.0):.1f}"),)
 
 
 def _card_note(expected: Expected) -> str:
@@ -191,7 +218,8 @@ def _card_note(expected: Expected) -> str:
         )
     return said + (
         "AUROC, F1, average precision and balanced"
-        " accuracy are means over classes. Calibrated probabilities have slope 1, intercept 0 and"
+        " accuracy are means over classes. Accuracies and the calibration error are in percent."
+        " Calibrated probabilities have slope 1, intercept 0 and"
         " error 0. The commonest class is what always predicting it would score."
     )
 
@@ -219,15 +247,15 @@ def _said(own: HeldOut) -> list[str]:
     return sentences(own.expected)
 
 
-def _forest_notes(own: HeldOut, score: ExpectedScore) -> Iterable[str]:
+def _forest_notes(own: HeldOut, score: ExpectedScore, noun: str) -> Iterable[str]:
     yield (
-        "Each domain was held out of the training of the model that is scored there. The interval"
-        " of the next domain is the prediction interval of a random-effects meta-analysis."
+        f"Each {noun} was held out of the training of the model that is scored there. The interval"
+        f" of the next {noun} is the prediction interval of a random-effects meta-analysis."
     )
     if undefined := len(own.expected.outputs) - len(score.estimates):
         yield f"{counted(undefined, 'domain')} where the score is undefined: not shown."
     if score.outliers:
-        yield "*: unlike the other domains (p < 0.05, corrected for their number)."
+        yield f"*: unlike the other {nouns(noun)} (p < 0.05, corrected for their number)."
     if own.seeds > 1:
         yield f"Seed {own.seed}, of {own.seeds}."
 
@@ -243,30 +271,17 @@ def _order(own: HeldOut) -> tuple[bool, float, str]:
     return bool(own.expected.adaptation), value, own.title
 
 
-def _row(label: str, value: float | None, low: float, high: float, samples: int | None) -> Row:
-    return Row.of(
-        label,
-        NOTHING if value is None else score_text(value),
-        interval_text(low, high),
-        NOTHING if samples is None else f"{samples}",
-    )
-
-
-def _span(axis: Axis, low: float, high: float) -> Mark:
-    return Mark("span", axis.percent(low), axis.percent(high))
-
-
-def _cell(own: Estimate | None) -> Cell:
+def _cell(metric: str, own: Estimate | None) -> Cell:
     if own is None:
         return Cell()
-    return Cell(score_text(own.value), interval=interval_text(own.low, own.high))
+    return Cell(number(metric, own.value), interval=interval_text(metric, own.low, own.high))
 
 
 def _range(score: ExpectedScore | None) -> Cell:
     if score is None:
         return Cell()
-    low, high = score.interval
-    return Cell(score_text(score.mean), interval=interval_text(low, high))
+    metric = score.metric
+    return Cell(number(metric, score.mean), interval=interval_text(metric, *score.interval))
 
 
 def _better(metric: str) -> int:
@@ -275,8 +290,3 @@ def _better(metric: str) -> int:
 
 def _headed(title: str, name: str) -> str:
     return f"{title}: {name.lower()}" if title else name
-
-
-def _title(name: str) -> str:
-    text = metric_name(name)
-    return {"auroc": "AUROC", "f1": "F1"}.get(text, text[0].upper() + text[1:])

@@ -7,7 +7,7 @@ from shiftproof.inference.expected import Expected, pooled
 from shiftproof.inference.number_bins import RANGE, NumberBin, errors_of, number_bins
 from shiftproof.reporting.page.axes import Axis, short
 from shiftproof.reporting.page.curves import LEFT, RIGHT, TOP
-from shiftproof.reporting.page.reliability import ACROSS, BOTTOM, POOLED
+from shiftproof.reporting.page.reliability import BOTTOM, POOLED, across
 from shiftproof.reporting.page.values import DotPlot, Line, Mark, Panel, Panels, Point, Tick
 from shiftproof.reporting.table import Column, Row, Table
 from shiftproof.reporting.words import MINUS
@@ -42,7 +42,7 @@ def predicted_panels(expected: Expected) -> Panels:
     return Panels(
         "Predicted against true",
         [_panel(domain, bins, axis) for domain, bins in found.items()],
-        min(len(found), ACROSS),
+        across(len(found)),
         "Predicted",
         "Label",
         [Tick(_x(axis, value), short(value)) for value in axis.ticks],
@@ -115,9 +115,8 @@ def short_number(value: float) -> str:
 
 def _parts(expected: Expected) -> dict[str, NumberOutputs]:
     outputs = expected.numbers
-    whole = pooled(list(outputs.values()))
-    if len(outputs) > 1 and isinstance(whole, NumberOutputs):
-        return {POOLED: whole, **outputs}
+    if len(outputs) > 1:
+        return {POOLED: pooled(list(outputs.values())), **outputs}
     return outputs
 
 

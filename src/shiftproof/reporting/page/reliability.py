@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shiftproof.core.text import counted
 from shiftproof.inference.expected import Expected, pooled
 from shiftproof.inference.reliability import Bin, reliability
@@ -15,14 +17,19 @@ POOLED = "all domains"
 # As high as wide: the diagonal is at 45°.
 BOTTOM = TOP + RIGHT - LEFT
 TICKS = (0.0, 0.5, 1.0)
-ACROSS = 4
 
 
-def reliability_panels(expected: Expected) -> Panels:
-    """Return a diagram of all rows together, if domains are several, and one of each domain."""
+def reliability_panels(
+    expected: Expected, only: Sequence[str] | None = None, whole: str = POOLED
+) -> Panels:
+    """Return a diagram of all rows together, if domains are several, and one of each domain.
+
+    With ``only``, just these domains have one of their own; ``whole`` is the title of the first.
+    """
     outputs = of_classes(expected.outputs, "a reliability diagram")
     if len(outputs) > 1:
-        outputs = {**of_classes({POOLED: pooled(list(outputs.values()))}, ""), **outputs}
+        shown = {domain: own for domain, own in outputs.items() if only is None or domain in only}
+        outputs = {whole: pooled(list(outputs.values())), **shown}
     found = {domain: reliability(own, expected.level) for domain, own in outputs.items()}
     x_title, y_title = _titles(expected)
     rows = [
@@ -40,7 +47,7 @@ def reliability_panels(expected: Expected) -> Panels:
     return Panels(
         "Reliability",
         [_panel(domain, bins, expected.level) for domain, bins in found.items()],
-        min(len(found), ACROSS),
+        across(len(found)),
         x_title,
         y_title,
         [Tick(_x(value), short(value)) for value in TICKS],
@@ -54,6 +61,17 @@ def reliability_panels(expected: Expected) -> Panels:
         Table("Bins", tuple(map(Column, columns)), tuple(rows), heads=("Held out",)),
         BOTTOM,
     )
+
+
+def across(panels: int) -> int:
+    """Return how many panels a row has, so that rows are full and of at most five.
+
+    >>> [across(n) for n in (2, 5, 6, 7, 10, 11)]
+    [2, 5, 3, 4, 5, 4]
+    """
+    if panels <= 5:
+        return panels
+    return min((5, 4, 3), key=lambda wide: (-panels % wide, -wide))
 
 
 def _titles(expected: Expected) -> tuple[str, str]:

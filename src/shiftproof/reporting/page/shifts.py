@@ -36,7 +36,7 @@ def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
         Block("dots", _amounts(diagnosis)),
         Block("facts", words, "In words"),
         Block("facts", _what_to_do(advice), "What to do"),
-        *[Block("table", lost, "Lost if held out") for lost in [drops_table(diagnosis)] if lost],
+        *[Block("table", lost) for lost in [drops_table(diagnosis)] if lost],
         Block("table", _pairs(diagnosis), "Which domains differ", folded=True),
         Block("table", _features(diagnosis), "Which features move", folded=True),
         labels,
@@ -46,6 +46,28 @@ def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
 
 def _titles(diagnosis: Mapping[str, Any]) -> Mapping[str, str]:
     return NUMBER_KINDS if diagnosis.get("numbers") else KINDS
+
+
+def study_diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
+    """Return a diagnosis beside a trained model: words first, and no advice on what to train."""
+    advice = diagnosis["advice"]
+    titles = _titles(diagnosis)
+    words = [Fact(titles[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]]
+    if advice["remarks"]:
+        words.append(Fact("What to do", [_plain(text) for text in advice["remarks"]]))
+    lost = drops_table(diagnosis)
+    return [
+        Block("facts", words),
+        *([Block("table", lost)] if lost else []),
+        Block("dots", _amounts(diagnosis), "How much shifts", folded=True),
+        Block("table", _pairs(diagnosis), "Which domains differ", folded=True),
+        Block("table", _features(diagnosis), "Which features move", folded=True),
+    ]
+
+
+def _plain(text: str) -> str:
+    """Return a remark without backticks, which a page does not show as code."""
+    return text.replace("`", "")
 
 
 def page_diagnosis(path: Path) -> dict[str, Any]:

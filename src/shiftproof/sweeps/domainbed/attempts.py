@@ -5,7 +5,7 @@ A job that is started over appends to the same log, and two processes may write 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import mode
@@ -73,13 +73,10 @@ class Attempt:
         """Whether the record can be the next one of the same process."""
         last = self.records[-1]
         return (
-            self.identity == identity
-            and record["step"] > last["step"]
-            # As text, because a setting may be NaN, which does not equal itself.
-            and all(
-                record.get(name) == last.get(name) or repr(record.get(name)) == repr(last.get(name))
-                for name in ("args", "hparams")
-            )
+            record["step"] > last["step"]
+            and (self.identity is identity or self.identity == identity)
+            and _same(record["args"], last["args"])
+            and _same(record.get("hparams"), last.get("hparams"))
         )
 
 
@@ -90,8 +87,7 @@ def separate_attempts(records: Iterable[Record]) -> list[Attempt]:
     written last; if there is none, it begins a new attempt.
     """
     attempts: list[Attempt] = []
-    for line, record in enumerate(records):
-        identity = identity_of(record)
+    for line, (identity, record) in enumerate(_identified(records)):
         open_ones = [each for each in attempts if each.continued_by(identity, record)]
         if open_ones:
             attempt = max(open_ones, key=lambda each: (each.last_step, each.line))
@@ -106,16 +102,26 @@ def separate_attempts(records: Iterable[Record]) -> list[Attempt]:
 def together(records: Iterable[Record]) -> list[Attempt]:
     """Return all records of each run in a log as one attempt, in the order of the file."""
     found: dict[Identity, Attempt] = {}
-    for line, record in enumerate(records):
-        attempt = found.setdefault(identity_of(record), Attempt(identity_of(record)))
+    for line, (identity, record) in enumerate(_identified(records)):
+        attempt = found.setdefault(identity, Attempt(identity))
         attempt.records.append(record)
         attempt.line = line
     return list(found.values())
 
 
-def identity_of(record: Record) -> Identity:
-    """Return which run the record belongs to."""
-    args = record["args"]
-    tests = tuple(sorted(args["test_envs"]))
-    seeds = args["hparams_seed"], args["trial_seed"]
-    return Identity(args["dataset"], args["algorithm"], tests, *seeds)
+def _identified(records: Iterable[Record]) -> Iterator[tuple[Identity, Record]]:
+    """Yield each record with the run that it belongs to; records that share arguments share it."""
+    args: dict[str, Any] = {}
+    identity = Identity("", "", (), 0, 0)
+    for record in records:
+        if record["args"] is not args:
+            args = record["args"]
+            tests = tuple(sorted(args["test_envs"]))
+            seeds = args["hparams_seed"], args["trial_seed"]
+            identity = Identity(args["dataset"], args["algorithm"], tests, *seeds)
+        yield identity, record
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two settings are equal; as text too, because NaN does not equal itself."""
+    return one is other or one == other or repr(one) == repr(other)

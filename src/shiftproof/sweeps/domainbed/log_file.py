@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.files import read_regular
 from shiftproof.core.json_lines import json_lines
 from shiftproof.core.json_types import is_text
 
@@ -32,7 +33,7 @@ def read_log_file(path: Path) -> LogFile:
     records: list[Record] = []
     cut = False
     args = None
-    for number, (record, whole) in enumerate(json_lines(path.read_bytes(), "args"), start=1):
+    for number, (record, whole) in enumerate(json_lines(read_regular(path), "args"), start=1):
         if record is None and not whole:
             cut = True
             break
@@ -41,11 +42,13 @@ def read_log_file(path: Path) -> LogFile:
                 f"{path}, line {number}, is not a DomainBed record: JSON with step, accuracies and"
                 f" args ({', '.join(ARGUMENTS)})"
             )
-        args = record["args"]
-        if not _are_domains(args.get("domains")):
-            raise DataError(
-                f"{path}, line {number}: args.domains must be a list of different names, or absent"
-            )
+        if record["args"] is not args:
+            args = record["args"]
+            if not _are_domains(args.get("domains")):
+                raise DataError(
+                    f"{path}, line {number}: args.domains must be a list of different names, or"
+                    " absent"
+                )
         records.append(record)
     return LogFile(path.parent, records, cut)
 

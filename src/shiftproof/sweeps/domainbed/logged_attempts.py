@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +24,7 @@ from shiftproof.sweeps.domainbed.log_file import (
 )
 from shiftproof.sweeps.domainbed.names import DATASET_NAMES
 from shiftproof.sweeps.packed import PackedEvaluations
-from shiftproof.sweeps.results import Evaluation, Mark, Origin, RunOutcome
+from shiftproof.sweeps.results import Mark, Origin, RunOutcome
 
 CUT = "the last line of the log is cut short and was left out"
 OUTSIDE = "an accuracy outside [0, 1] counts as not evaluated"
@@ -78,7 +80,9 @@ def _logs(file: LogFile, attempts: Sequence[Attempt]) -> list[Log]:
 
 def _logged(file: LogFile, attempt: Attempt) -> LoggedAttempt:
     identity, args, records = attempt.identity, attempt.args, attempt.records
-    domains = _domains(identity.dataset, args, records)
+    count = _count_domains(records)
+    domains = _domains(identity.dataset, args, count)
+    evaluations, outside = _evaluations(records, len(domains), count)
     problem = ""
     if any(position not in range(len(domains)) for position in identity.test_envs):
         problem = (
@@ -97,10 +101,10 @@ def _logged(file: LogFile, attempt: Attempt) -> LoggedAttempt:
         hparams_seed=identity.hparams_seed,
         trial_seed=identity.trial_seed,
         status="finished",
-        evaluations=PackedEvaluations(_evaluations(records, len(domains))),
+        evaluations=evaluations,
         folder=file.folder,
         origin=Origin(config),
-        marks=tuple(_marks(file, records)),
+        marks=tuple(_marks(file, outside, records)),
     )
     loss = records[-1].get("loss")
     return LoggedAttempt(
@@ -116,34 +120,57 @@ def _logged(file: LogFile, attempt: Attempt) -> LoggedAttempt:
     )
 
 
-def _domains(dataset: str, args: dict[str, Any], records: Sequence[Record]) -> tuple[str, ...]:
+def _count_domains(records: Sequence[Record]) -> int:
+    """Return of how many domains there are accuracies; records with equal keys have as many."""
+    first = records[0]
+    others = [record for record in records if record.keys() != first.keys()]
+    return max(map(domains_of, [first, *others]))
+
+
+def _domains(dataset: str, args: dict[str, Any], count: int) -> tuple[str, ...]:
     if args.get("domains") is not None:
         return tuple(args["domains"])
-    count = max(map(domains_of, records))
     published = DATASET_NAMES.get(dataset)
     if published and len(published.domains) == count:
         return tuple(published.domains.values())
     return tuple(map(str, range(count)))
 
 
-def _evaluations(records: Sequence[Record], domains: int) -> Iterator[Evaluation]:
+@cache
+def _accuracy_names(domains: int) -> list[str]:
+    """Return the keys of the accuracies on the in parts, and then those on the out parts."""
     names = [part_names(position) for position in range(domains)]
-    inside, outside = ([pair[part] for pair in names] for part in (0, 1))
-    for record in records:
-        yield Evaluation(record["step"] + 1, _shares(record, inside), _shares(record, outside))
+    return [pair[part] for part in (0, 1) for pair in names]
 
 
-def _shares(record: Record, names: Sequence[str]) -> tuple[float | None, ...]:
-    values: tuple[Any, ...] = tuple(map(record.get, names))
-    return values if _are_shares(values) else tuple(map(_share, values))
+def _evaluations(
+    records: Sequence[Record], domains: int, count: int
+) -> tuple[PackedEvaluations, int]:
+    """Return the evaluations of so many domains, and how many accuracies are not in [0, 1].
+
+    ``count`` is that of the domains which the records have accuracies of.
+    """
+    names = _accuracy_names(domains)
+    rows: list[tuple[Any, ...]]
+    try:
+        rows = list(map(itemgetter(*names), records))
+    except (KeyError, TypeError):  # not all were logged, or there are none
+        rows = [tuple(map(record.get, names)) for record in records]
+    outside = 0
+    if count > domains or not _are_shares([value for row in rows for value in row]):
+        rows = [tuple(map(_share, row)) for row in rows]
+        outside = sum(map(_outside, records))
+    steps = [record["step"] + 1 for record in records]
+    inside, out = [row[:domains] for row in rows], [row[domains:] for row in rows]
+    return PackedEvaluations.of_accuracies(steps, inside, out), outside
 
 
-def _marks(file: LogFile, records: Sequence[Record]) -> Iterator[Mark]:
+def _marks(file: LogFile, outside: int, records: Sequence[Record]) -> Iterator[Mark]:
     if file.cut:
         yield Mark(CUT, 1)
-    if outside := sum(map(_outside, records)):
+    if outside:
         yield Mark(OUTSIDE, outside)
-    if odd := sum(map(_has_odd_value, records)):
+    if odd := _count_odd(records):
         yield Mark(NOT_FINITE, odd)
 
 
@@ -151,14 +178,14 @@ def _outside(record: Record) -> int:
     """Return how many accuracies of a record are numbers, but no shares."""
     names = [name for at in range(domains_of(record)) for name in part_names(at)]
     values: list[Any] = [record.get(name) for name in names]
-    if _are_shares(values):
-        return 0
     return sum(not _is_share(value) for value in values if _is_number(value))
 
 
 def _are_shares(values: Sequence[Any]) -> bool:
     """Whether all values are floating-point numbers in [0, 1]; quicker than one after the other."""
-    return set(map(type, values)) == {float} and all(0.0 <= value <= 1.0 for value in values)
+    if set(map(type, values)) != {float} or math.isnan(sum(values)):
+        return False
+    return bool(min(values) >= 0.0 and max(values) <= 1.0)
 
 
 def _share(value: Any) -> float | None:
@@ -172,6 +199,14 @@ def _is_number(value: Any) -> bool:
 
 def _is_share(value: float) -> bool:
     return -ROUNDING <= value <= 1 + ROUNDING
+
+
+def _count_odd(records: Sequence[Record]) -> int:
+    """Return how many records have a value, other than an accuracy, that is not finite."""
+    # A sum is finite only if all its terms are: most logs need no closer look.
+    if math.isfinite(sum([v for record in records for v in record.values() if type(v) is float])):
+        return 0
+    return sum(map(_has_odd_value, records))
 
 
 def _has_odd_value(record: Record) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,7 +69,6 @@ def _judged(log: Log, longest: int, spelled: Collection[str]) -> RunOutcome:
     attempt = max(
         ended or log.attempts, key=lambda each: (0 if ended else each.last_step, each.line)
     )
-    outcome = _named(attempt, spelled)
     marks = []
     if len(log.attempts) > 1:
         lost = sum(other.records for other in log.attempts if other is not attempt)
@@ -77,7 +76,7 @@ def _judged(log: Log, longest: int, spelled: Collection[str]) -> RunOutcome:
     if not log.done:
         marks.append(Mark(JUDGED if finished else NOT_ENDED, 0))
     status = "diverged" if attempt.diverged else "finished" if finished else "running"
-    return replace(outcome, status=status, marks=(*marks, *outcome.marks))
+    return _named(attempt, spelled, status, marks)
 
 
 def _pooled(outcomes: Iterable[RunOutcome]) -> list[RunOutcome]:
@@ -96,13 +95,18 @@ def _pooled(outcomes: Iterable[RunOutcome]) -> list[RunOutcome]:
     return found
 
 
-def _named(attempt: LoggedAttempt, spelled: Collection[str]) -> RunOutcome:
+def _named(
+    attempt: LoggedAttempt,
+    spelled: Collection[str],
+    status: str = "finished",
+    marks: Sequence[Mark] = (),
+) -> RunOutcome:
     """Return the outcome under our name of the algorithm, and mark how that was read."""
     if attempt.problem:
         raise DataError(attempt.problem)
-    algorithm, marks = _algorithm(attempt.identity.algorithm, spelled)
-    outcome = attempt.outcome
-    return replace(outcome, algorithm=algorithm, marks=(*marks, *outcome.marks))
+    algorithm, own = _algorithm(attempt.identity.algorithm, spelled)
+    marks = (*marks, *own, *attempt.outcome.marks)
+    return replace(attempt.outcome, algorithm=algorithm, status=status, marks=marks)
 
 
 def _algorithm(name: str, spelled: Collection[str]) -> tuple[str, list[Mark]]:

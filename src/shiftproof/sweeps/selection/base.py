@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
@@ -67,6 +67,10 @@ class Selector(ABC):
 
         ``runs`` are the finished runs of the draw by the domains they hold out.
         """
+
+    def can_score(self, runs: Sequence[RunOutcome]) -> bool:
+        """Return False only if none of these runs measured what is read: a quick look."""
+        return not self.needs.evaluate_pairs or any(len(run.test_domains) == 2 for run in runs)
 
     def why_unscored(self, run: RunOutcome) -> str:
         """Return in a few words why a finished run has no score."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from shiftproof.sweeps.packed import has_shift
 from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
 from shiftproof.theory.target import target_gap
@@ -55,6 +57,10 @@ class Invariance(StepSelector):
         # Half its range makes a bounded loss sub-Gaussian.
         gap = target_gap(shift.covariate + shift.concept, most / 2).scale
         return -(most + worst + gap)
+
+    def can_score(self, runs: Sequence[RunOutcome]) -> bool:
+        """Return whether a run has measured the shift of its outputs."""
+        return any(has_shift(run.evaluations) for run in runs)
 
     def why_unscored(self, run: RunOutcome) -> str:
         """Say why the outputs were not tested, if they could not be."""
