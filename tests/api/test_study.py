@@ -133,3 +133,14 @@ def test_mistakes_cost_no_training(tmp_path: Path):
         shiftproof.study(wards(), budget="soon", out=tmp_path / "soon", **COLUMNS)
     assert not (tmp_path / "two").exists()
     assert not (tmp_path / "soon").exists()
+
+
+@pytest.mark.usefixtures("undiagnosed")
+def test_a_private_study_shows_no_rows(tmp_path: Path):
+    found = shiftproof.study(wards(), "linear", private=True, out=tmp_path, **COLUMNS)
+    shown = read_evidence(tmp_path / "study.json")
+    assert (shown.errors, shown.shifted, shown.images) == ([], [], {})
+    assert shown.far == dict.fromkeys("abc")
+    assert not (tmp_path / "baselines").exists()
+    assert found.final.config.private
+    assert found.answer in found.page.read_text()

@@ -38,6 +38,15 @@ def study(
     weights: options.Weights = None,
     freeze: options.Freeze = False,
     standardize: options.Standardize = "none",
+    private: Annotated[
+        bool,
+        option(
+            "Training",
+            "Keep all that tells of single samples out of the page and the model's file; without"
+            " baselines.",
+            "--private",
+        ),
+    ] = False,
     device: options.Device = "auto",
     out: Annotated[
         Path | None, option("Output", "Folder of the study; default one in runs/.")
@@ -73,6 +82,7 @@ def study(
         "weights": weights,
         "freeze": freeze,
         "standardize": standardize,
+        "private": private,
         "device": device,
         "workers": workers,
         "label": label,

@@ -185,7 +185,7 @@ def _are_shares(values: Sequence[Any]) -> bool:
     """Whether all values are floating-point numbers in [0, 1]; quicker than one after the other."""
     if set(map(type, values)) != {float} or math.isnan(sum(values)):
         return False
-    return min(values) >= 0.0 and max(values) <= 1.0
+    return bool(min(values) >= 0.0 and max(values) <= 1.0)
 
 
 def _share(value: Any) -> float | None:
