@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from shiftproof.inference.expected import Expected
 from shiftproof.reporting.page.answer.evidence import Evidence
-from shiftproof.reporting.page.answer.lead import lead
+from shiftproof.reporting.page.answer.lead import lead, predicts_classes
 from shiftproof.reporting.page.answer.provenance import provenance_facts
 from shiftproof.reporting.page.answer.sections import answer_sections, figures_of, remarks_of
 from shiftproof.reporting.page.curves import learning_curves
@@ -61,11 +61,12 @@ class Source:
 
     @property
     def model(self) -> HeldOut | None:
-        """The model that the page is about; None if it compares several, or has one domain."""
+        """The classifier that the page is about; None if it compares several, or has one domain."""
         if len(self.held_out) != 1 or len(self.held_out[0].expected.outputs) < 2:
             return None
         own = self.held_out[0]
-        return None if own.expected.score(own.expected.metric) is None else own
+        answers = predicts_classes(own.expected) and own.expected.score(own.expected.metric)
+        return own if answers else None
 
 
 def results_page(

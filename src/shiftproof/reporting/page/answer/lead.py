@@ -36,6 +36,11 @@ def beside_constant(expected: Expected) -> list[Beside]:
     return found
 
 
+def predicts_classes(expected: Expected) -> bool:
+    """Whether the outputs are probabilities of classes."""
+    return all(isinstance(own, Outputs) for own in expected.outputs.values())
+
+
 def class_name(classes: tuple[str, ...], code: int) -> str:
     """Return the name of a class; its number where names are unknown."""
     return classes[code] if classes else str(code)
@@ -62,7 +67,8 @@ def lead(expected: Expected, noun: str = "domain", label: str = "") -> str:
         return f"One {noun} does not show what to expect at the next."
     said = rounded(expected.metric, score.mean, *score.interval)
     place = "In" if noun in TIMES else "At"
-    return f"{place} {_article(noun)} like these expect {said}; {_compared(expected, label)}."
+    beside = f"; {_compared(expected, label)}" if predicts_classes(expected) else ""
+    return f"{place} {_article(noun)} like these expect {said}{beside}."
 
 
 def rounded(metric: str, mean: float, low: float, high: float) -> str:
