@@ -8,6 +8,7 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import signal
 import sys
 
 import pytest
@@ -24,6 +25,14 @@ def home(tmp_path, monkeypatch):
 def one_process(monkeypatch):
     """Tests run side by side already: what they call starts no further process to be faster."""
     monkeypatch.setattr("shiftproof.api.side_by_side.PATIENCE", 600.0)
+
+
+@pytest.fixture
+def interruptible():
+    """Let Ctrl-C raise KeyboardInterrupt: processes that a shell starts with & ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -160,6 +160,22 @@ def test_results_are_called_adaptation_and_have_tables_of_their_own(runs, tmp_pa
     assert kinds == {(data, "linear"), (f"{data} (adaptation)", "linear, standardized by domain")}
     page = found.page()
     assert "linear, standardized by domain" in page
+    for table in found.tables:  # no table has rows or columns of both kinds, or one without numbers
+        said = str(table.title) + "".join(column.title for column in table.columns)
+        adapted = "(adaptation)" in said
+        rows = [row.label for row in table.rows]
+        assert rows == ["linear, standardized by domain" if adapted else "linear"]
+        assert any(cell.value is not None for row in table.rows for cell in row.cells)
+
+
+@pytest.mark.parametrize("how", ["domain", "auto"])
+def test_a_run_with_it_can_be_diagnosed(tmp_path, how):
+    frame, few = sites(count=4).dropna(), {"test_domains": "site3", "holdout": 0.5}
+    algorithm = "erm" if how == "domain" else "best"
+    budget = {"steps": 5} if how == "domain" else {"budget": 1}
+    run = trained(tmp_path, frame, algorithm, standardize=how, **few, **budget)
+    found = shiftproof.diagnose(frame, run=run.folder, seed=0, device="cpu", **TABLE)
+    assert found.to_dict()["model"]
 
 
 def test_exports_to_a_graph_are_refused(runs):

@@ -4,8 +4,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
+
+from shiftproof.sweeps.standing import Standing
+from shiftproof.sweeps.store import SweepFolder
 
 QUICK = [
     "train", "colored-mnist-irm", "--algorithm", "idm", "--test-domain", "10%",
@@ -23,25 +27,72 @@ def test_help_shows_an_example(shiftproof, command):
     assert f"Example: shiftproof {command}".strip() in " ".join(out.split())
 
 
-def test_help_takes_under_0_4_seconds_and_no_torch():
+def without(heavy, *arguments):
+    """Run a command in a new process, which must not import heavy packages; return its seconds."""
     script = (
-        "import sys, time; sys.argv = ['shiftproof', '--help']\n"
+        f"import sys, time; sys.argv = ['shiftproof', *{list(map(str, arguments))}]\n"
         "from shiftproof.cli import main\n"
         "try: main()\n"
-        "except SystemExit: pass\n"
+        "except SystemExit as ended: assert not ended.code\n"
         # The processor's time, from the start of the process: other work on the machine is not
         # ours to measure.
         "print('SECONDS', time.process_time())\n"
-        "print('HEAVY', sorted({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
+        f"print('HEAVY', sorted({heavy} & set(sys.modules)))\n"
     )
-    seconds = []
-    for _ in range(5):  # the fastest: a busy machine slows the others
-        out = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True
-        ).stdout
-        assert "HEAVY []" in out
-        seconds.append(float(out.split("SECONDS ")[1].split()[0]))
-    assert min(seconds) < 0.4
+    out = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
+    assert "HEAVY []" in out
+    return float(out.split("SECONDS ")[1].split()[0])
+
+
+def test_help_takes_under_0_4_seconds_and_no_torch():
+    # The fastest: a busy machine slows the others.
+    assert min(without({"torch", "numpy", "matplotlib"}, "--help") for _ in range(5)) < 0.4
+
+
+def test_the_status_of_a_large_sweep_takes_under_a_second_and_no_torch(tmp_path):
+    standing = Standing(5000, Counter(finished=4000, failed=3))
+    standing.running = {f"{n:016x}": (f"idm on data, draw {n}", 300, 5001) for n in range(64)}
+    standing.best = {f"data without domain {n}": (0.5, "idm") for n in range(24)}
+    SweepFolder(tmp_path).write_status(standing.to_json())
+    assert min(without({"torch"}, "sweep", "--status", tmp_path) for _ in range(3)) < 1
+
+
+STATUS = Standing(9, Counter(failed=1), {"a": ("erm", 3, 10)}, {"x": (0.5, "erm")}, 7.0).to_json()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        [], {}, {"total": "x"}, {"total": 1e999}, {"told": []}, {"counts": {"failed": "1"}},
+        {"running": {"a": ["erm", "x", 10]}}, {"running": [1]}, {"best": {"x": [None, "erm"]}},
+        {"seconds_left": "soon"}, {"best": {"x": [0.5, 3]}},
+    ],
+)  # fmt: skip
+def test_a_damaged_status_is_one_line(shiftproof, tmp_path, damage):
+    value = {**STATUS, **damage} if damage else damage
+    (tmp_path / "status.json").write_text(json.dumps(value))
+    code, out, err = shiftproof("sweep", "--status", tmp_path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "status.json is" in err
+
+
+def test_a_strangers_status_steers_no_terminal(shiftproof, tmp_path):
+    told = {"running": {"a": ["\x1b[2J", 3, 0]}, "best": {"\x1b]0;x\x07": [0.5, "\x9b2J"]}}
+    (tmp_path / "status.json").write_text(json.dumps({**STATUS, **told}))
+    code, out, _ = shiftproof("sweep", "--status", tmp_path)
+    assert code == 0
+    assert not {"\x1b", "\x07", "\x9b"} & set(out)
+
+
+def test_tables_of_domainbeds_logs_need_no_torch(tmp_path):
+    args = {"dataset": "PACS", "algorithm": "ERM", "test_envs": [0]}
+    args |= {"hparams_seed": 0, "trial_seed": 0}
+    shares = {f"env{n}_{part}_acc": 0.5 for n in range(4) for part in ("in", "out")}
+    record = {"args": args, "hparams": {}, "step": 0, **shares}
+    (tmp_path / "results.jsonl").write_text(json.dumps(record) + "\n")
+    without({"torch", "pandas", "sklearn"}, "report", tmp_path)
 
 
 def test_version(shiftproof):

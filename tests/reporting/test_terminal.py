@@ -31,6 +31,14 @@ def test_an_average_is_not_the_last_step(average):
         assert "no model selection" not in text
 
 
+def test_accuracies_that_a_report_takes_of_other_samples_are_labelled():
+    """70.9 in one table and 70.5 in the other for the same run must explain themselves."""
+    caption = leave_one_out_table(CONFIG, []).caption
+    assert "Accuracy there: of all its samples (a report has that of its in part" in caption
+    caption = leave_one_out_table(replace(CONFIG, holdout=0.0), []).caption
+    assert "Accuracy there: of all its samples. " in caption
+
+
 def test_what_was_not_tried_says_in_how_many_runs():
     from shiftproof.reporting.terminal import _left_out
 

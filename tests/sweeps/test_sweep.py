@@ -22,9 +22,9 @@ from shiftproof.sweeps.estimate import Cost
 from shiftproof.sweeps.executors import local, open_executor
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
+from shiftproof.sweeps.standing import sweep_status
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.sweep import SweepObserver, longest_first, make_plan, run_sweep
-from shiftproof.sweeps.tracker import sweep_status
 from shiftproof.training.run_folder import RunFolder
 
 
@@ -372,6 +372,7 @@ def test_ctrl_c_stops_with_checkpoints_and_says_how_to_go_on(table, tmp_path):
     assert "No process is running. Run the command again to resume." in status.stdout
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_stop_after_the_last_run_reaches_what_follows_the_sweep(table, tmp_path):
     class Late(local.LocalExecutor):
         def run(self, *arguments):

@@ -14,8 +14,9 @@ from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.plan import plan
 from shiftproof.sweeps.presets import PRESETS
 from shiftproof.sweeps.selection.base import Needs
+from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.tracker import Standing, Tracker
+from shiftproof.sweeps.tracker import Tracker
 
 
 @pytest.fixture

@@ -330,6 +330,7 @@ def test_the_first_checkpoints_of_a_process_come_early(monkeypatch):
     assert written == [0.5, 1.5, 3.5, 7.5, 12.5, 17.5, 22.5]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_signal_acts_at_once():
     with stop_on_signal() as stop:
         os.kill(os.getpid(), signal.SIGINT)
@@ -351,6 +352,7 @@ def test_a_stop_that_comes_too_late_for_a_run_reaches_the_caller(dataset, tmp_pa
     assert (result.status, came) == (("stopped", []) if step == 39 else ("finished", [number]))
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_stop_reaches_the_caller_of_a_run_that_fails():
     def fail():
         with stop_on_signal():

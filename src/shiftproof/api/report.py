@@ -29,10 +29,11 @@ from shiftproof.sweeps.combine.stored import Combined, combined_results, read_co
 from shiftproof.sweeps.domainbed.export import unusable_selections, write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order
 from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
+from shiftproof.sweeps.resources import without_cycle_search
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.run_archive import write_archive
 from shiftproof.sweeps.selection import SELECTORS, Selector
-from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
+from shiftproof.sweeps.standalone_runs import LastStep, kept_apart, runs_to_compare
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -204,6 +205,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
 }
 
 
+@without_cycle_search()
 def report(
     *folders: str | os.PathLike[str],
     selection: str | Sequence[str] | None = None,
@@ -245,20 +247,28 @@ def report(
     algorithms = {run.algorithm for run in runs}
     if baseline is not None and baseline not in algorithms:
         raise UnknownName("baseline of this sweep", baseline, sorted(algorithms))
-    expected = runs_to_compare(runs) if standalone else None
-    can = selectors
-    if selection is None:
-        can = [selector for selector in selectors if selector.can_score(runs)]
-    results = [aggregate(runs, selector, expected) for selector in can]
-    if selection is None:
-        results = [found for found in results if found.has_numbers] or [
-            aggregate(runs, selector, expected) for selector in selectors
-        ]
-        results = [f for f in results if f.selector.name != LAST_RESORT] or results
+    groups = kept_apart(runs) if standalone else [runs]
+    results = [found for group in groups for found in _selected(group, selectors, asked is None)]
     if shows_combined:
         results.append(combined_results(combined, runs))
     notes = tuple(run_notes(runs))
     return Report(tuple(runs), tuple(results), baseline or "erm", paths, notes, metric)
+
+
+def _selected(
+    runs: Sequence[RunOutcome], selectors: Sequence[Selector], every: bool
+) -> list[SelectionResults]:
+    """Return what the selectors select; if they are just ``every`` one, those that can."""
+    expected = runs_to_compare(runs) if runs[0].standalone else None
+    results: list[SelectionResults] = []
+    if every:
+        can = [selector for selector in selectors if selector.can_score(runs)]
+        results = [aggregate(runs, selector, expected) for selector in can]
+        results = [found for found in results if found.has_numbers]
+    results = results or [aggregate(runs, selector, expected) for selector in selectors]
+    if every:
+        results = [f for f in results if f.selector.name != LAST_RESORT] or results
+    return results
 
 
 def _held_out_of_study(folder: Path) -> Path:

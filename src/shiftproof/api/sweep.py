@@ -21,9 +21,9 @@ from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.retrain import retrain as retrain_selected
 from shiftproof.sweeps.selected_models import SelectedModel, export_models, select_models
 from shiftproof.sweeps.selection import SELECTORS
+from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.store import Failure, SweepFolder
 from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult, make_plan, run_sweep
-from shiftproof.sweeps.tracker import Standing
 from shiftproof.sweeps.variants import algorithm_names, variants_of
 
 SELECTION = ("training-domain", "oracle")

@@ -114,14 +114,14 @@ def sweep(
     quiet: options.Quiet = False,
 ) -> None:
     """Run the DomainBed protocol; run the same command again to resume."""
-    from shiftproof.api.sweep import sweep as run
-    from shiftproof.cli.sweep_progress import SweepProgress
-
     if status is not None:
         _show_status(status)
         return
     if not data:
         raise InvalidValue("name at least one dataset, or give --status DIR")
+    from shiftproof.api.sweep import sweep as run
+    from shiftproof.cli.sweep_progress import SweepProgress
+
     with SweepProgress(quiet=quiet, dry_run=dry_run) as progress:
         done = run(
             data,
@@ -166,7 +166,7 @@ def _show_status(folder: Path) -> None:
     from rich.console import Console
 
     from shiftproof.reporting.sweep import standing_table
-    from shiftproof.sweeps.tracker import sweep_status
+    from shiftproof.sweeps.standing import sweep_status
 
     standing, running = sweep_status(folder)
     Console().print(standing_table(standing))

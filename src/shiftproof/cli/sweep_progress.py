@@ -10,8 +10,8 @@ from rich.live import Live
 
 from shiftproof.cli.progress import LoadingBar
 from shiftproof.reporting.sweep import failure_lines, plan_table, standing_table
+from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult
-from shiftproof.sweeps.tracker import Standing
 
 
 class SweepProgress(SweepObserver):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,36 @@ def without_links(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
+def read_regular(path: Path) -> bytes:
+    """Return the content of a file in a folder that may come from a stranger.
+
+    A link there could make us read a file from elsewhere, and a pipe or a device has no end: they
+    are refused.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        opened = os.open(path, flags)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _not_regular(path) from None
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise _not_regular(path)
+    with open(opened, "rb") as file:
+        return file.read()
+
+
+def require_regular(path: Path) -> None:
+    """Refuse what `read_regular` refuses, for libraries that read files by themselves."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise _not_regular(path)
+
+
+def _not_regular(path: Path) -> DataError:
+    return DataError(f"{path} is a link, a folder, a pipe or a device; put the file itself there")
+
+
 def is_temporary(path: Path) -> bool:
     """Whether the file is one that `write_atomically` was writing when its process was killed."""
     return path.name.startswith(_TEMPORARY) and path.suffix == ".new"
@@ -85,7 +117,7 @@ def read_json_if_any(
 ) -> dict[str, Any] | None:
     """Return the JSON object in a file as `read_json` does, or None if there is no file."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_regular(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, RecursionError):  # the last: nested without end

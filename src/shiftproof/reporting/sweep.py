@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -11,9 +12,11 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from shiftproof.sweeps.standing import ENDED, Standing
 from shiftproof.sweeps.store import Failure
-from shiftproof.sweeps.sweep import SweepPlan
-from shiftproof.sweeps.tracker import ENDED, Standing
+
+if TYPE_CHECKING:  # torch takes seconds to import, and how a sweep stands does not need it
+    from shiftproof.sweeps.sweep import SweepPlan
 
 
 def plan_table(plan: SweepPlan, workers: int) -> RenderableType:

@@ -17,6 +17,7 @@ from shiftproof.core.errors import DataError
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.splits import split_domain
+from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.predictor import Predictor
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models.risk import per_sample_risk, predicted_class
@@ -64,8 +65,11 @@ def view_of_run(
 ) -> ModelView:
     """Return representations and risks of the samples, by the weights that the run scores.
 
-    A representation is the input of the head; `dataset` must be the whole dataset of the run.
+    A representation is the input of the head; `dataset` must be the whole dataset of the run, which
+    is standardised here as it was for the run.
     """
+    if dataset.standardize != run.standardize:
+        dataset = within_domains(dataset, run.standardize)
     if dataset.fingerprint != run.fingerprint:
         raise DataError(
             f"the run in {folder} was trained on other data ({run.dataset}) than this"

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from shiftproof.core.errors import DataError, ShiftproofError
 from shiftproof.core.own_process import start_process
-from shiftproof.sweeps.resources import cores
+from shiftproof.sweeps.resources import cores, without_cycle_search
 
 # Fewer files are read in less time than it takes to start a process.
 FEWEST = 1000
@@ -72,10 +72,11 @@ def main() -> None:
     request, answers = sys.stdin.buffer, sys.stdout.buffer
     read, paths = pickle.load(request)  # from the process that started this one
     try:
-        for start in range(0, len(paths), _BLOCK):
-            block: list[Any] = [read(path) for path in paths[start : start + _BLOCK]]
-            pickle.dump(block, answers)
-            answers.flush()
+        with without_cycle_search():
+            for start in range(0, len(paths), _BLOCK):
+                block: list[Any] = [read(path) for path in paths[start : start + _BLOCK]]
+                pickle.dump(block, answers)
+                answers.flush()
     except ShiftproofError as error:
         pickle.dump(error, answers)
     except BrokenPipeError:

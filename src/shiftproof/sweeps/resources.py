@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
+from collections.abc import Iterator
 
 
 def choose_workers(asked: int | None, memory_of_one: int) -> int:
@@ -34,3 +37,19 @@ def available_memory() -> int | None:
     except OSError:
         pass
     return None
+
+
+@contextlib.contextmanager
+def without_cycle_search() -> Iterator[None]:
+    """Do not search for cycles of objects meanwhile.
+
+    For code that makes very many objects without cycles: each search looks at all of them, and
+    takes a quarter of the time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

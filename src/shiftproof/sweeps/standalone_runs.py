@@ -24,6 +24,8 @@ _NO_SETTINGS = (
     "dataset", "fingerprint", "algorithm", "test_domains", "seed", "data_seed", "device",
     "evaluate", "eval_every", "hparams", "form", "standardize",
 )  # fmt: skip
+# Added to the name of a dataset whose runs adapt to the test domain.
+ADAPTED = " (adaptation)"
 
 
 class LastStep(StepSelector):
@@ -68,6 +70,15 @@ def standalone_outcomes(runs: Sequence[StoredRun]) -> list[RunOutcome]:
         }
         outcomes.append(replace(run, job=job).outcome(standalone=True))
     return outcomes
+
+
+def kept_apart(outcomes: Sequence[RunOutcome]) -> list[list[RunOutcome]]:
+    """Return the runs that may share a table: those that adapt to the test domain, and others."""
+    groups = [
+        [outcome for outcome in outcomes if outcome.dataset.endswith(ADAPTED) is adapted]
+        for adapted in (False, True)
+    ]
+    return [group for group in groups if group]
 
 
 def runs_to_compare(outcomes: Sequence[RunOutcome]) -> set[RunKey]:
@@ -145,7 +156,7 @@ def _standardize(config: Mapping[str, Any]) -> str:
 
 def _dataset(config: Mapping[str, Any]) -> str:
     """Return the name of the data; adaptation gets tables of its own, beside no other results."""
-    return f"{config['dataset']}{'' if _standardize(config) == NONE else ' (adaptation)'}"
+    return f"{config['dataset']}{'' if _standardize(config) == NONE else ADAPTED}"
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from shiftproof.core.errors import RunConflict
 from shiftproof.core.files import is_temporary, locked_folder, read_json, write_json
-from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.stored_run import JOB_NAMES, row_of
 from shiftproof.training.run_folder import changes
+
+if TYPE_CHECKING:  # torch takes seconds to import, and reading the status does not need it
+    from shiftproof.sweeps.jobs import Job
 
 State = Literal["waiting", "begun", "finished", "diverged", "failed"]
 # A driver that has not written its status for so many seconds is taken to have ended.

@@ -18,8 +18,9 @@ from shiftproof.sweeps.jobs import DatasetCache, Job, SweepData, Variant
 from shiftproof.sweeps.plan import combined, plan
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection import SELECTORS, Needs
+from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.store import EVALUATED, Failure, SweepFolder
-from shiftproof.sweeps.tracker import Standing, Tracker
+from shiftproof.sweeps.tracker import Tracker
 from shiftproof.training.interrupt import stop_on_signal
 
 

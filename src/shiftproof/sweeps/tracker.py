@@ -1,76 +1,18 @@
-"""How a sweep stands, updated by every event."""
+"""The standing of a sweep, updated by every event."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
 
-from shiftproof.core.errors import DataError
 from shiftproof.sweeps.executors.base import Event
 from shiftproof.sweeps.jobs import Job
+from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.store import SweepFolder
 
 STATUS_SECONDS = 1.0
 # So many runs must fail at their start before a sweep is given up.
 FEWEST_FAILURES = 3
-# How a run can end.
-ENDED = ("finished", "diverged", "failed")
-
-
-@dataclass
-class Standing:
-    """How a sweep stands: counts, runs under way, time left, the best so far."""
-
-    total: int
-    counts: Counter[str] = field(default_factory=Counter)
-    running: dict[str, tuple[str, int, int]] = field(default_factory=dict)
-    best: dict[str, tuple[float, str]] = field(default_factory=dict)
-    seconds_left: float | None = None
-
-    @property
-    def left(self) -> int:
-        """The number of runs that have not ended."""
-        return self.total - sum(self.counts[state] for state in ENDED)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {
-            "total": self.total,
-            "counts": dict(self.counts),
-            "running": {key: list(value) for key, value in self.running.items()},
-            "best": {key: list(value) for key, value in self.best.items()},
-            "seconds_left": self.seconds_left,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Standing:
-        """Rebuild what `to_json` returned."""
-        return cls(
-            int(value["total"]),
-            Counter(value["counts"]),
-            {key: (str(a), int(b), int(c)) for key, (a, b, c) in value["running"].items()},
-            {key: (float(a), str(b)) for key, (a, b) in value["best"].items()},
-            value["seconds_left"],
-        )
-
-
-class Status(NamedTuple):
-    """How a sweep stood when its process last said so, and whether that is still running."""
-
-    standing: Standing
-    running: bool
-
-
-def sweep_status(folder: Path) -> Status:
-    """Return how the sweep in a folder stands, from any process."""
-    status = SweepFolder(folder).read_status() if folder.is_dir() else None
-    if status is None:
-        raise DataError(f"{folder} holds no sweep that has begun")
-    return Status(Standing.from_json(status), status["alive"])
 
 
 class Tracker:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError
 from shiftproof.core.file_format import FORMAT, KEY, check_format
-from shiftproof.core.files import write_atomically
+from shiftproof.core.files import require_regular, write_atomically
 from shiftproof.core.text import reason_of
 
 State = dict[str, Any]
@@ -31,6 +31,7 @@ def save_state(path: Path, state: State) -> None:
 
 def load_state(path: Path) -> State | None:
     """Return what `save_state` wrote, on the CPU, or None if there is nothing."""
+    require_regular(path)
     if not path.exists():
         return None
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import RunConflict
-from shiftproof.core.files import without_links, write_atomically
+from shiftproof.core.files import read_regular, without_links, write_atomically
 from shiftproof.core.json_lines import json_lines
 
 Record = dict[str, Any]
@@ -34,7 +34,7 @@ class Records:
     def read(self) -> list[Record]:
         """Return all complete records; a last line cut off by a crash is left out."""
         try:
-            data = self._path.read_bytes()
+            data = read_regular(self._path)
         except FileNotFoundError:
             return []
         records: list[Record] = []

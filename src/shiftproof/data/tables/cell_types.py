@@ -24,6 +24,8 @@ NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 INFINITE = r"[+-]?(?i:inf|infinity)"
 # 007 is an identifier, not the number seven.
 ZERO_PADDED = r"[+-]?0[0-9].*"
+# NUMBER without these.
+NOT_PADDED = r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 FLAGS = {"false": 0.0, "true": 1.0}
 
 _NUMBER = re.compile(f"{NUMBER}|{INFINITE}")

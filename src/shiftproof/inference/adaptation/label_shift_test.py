@@ -168,7 +168,8 @@ def p_value(bins: ScoreBins, log_likelihood: np.ndarray) -> float:
     design = (f[:, :-1] - f[:, -1:])[:-1]
     target = (found - f[:, -1])[:-1]
     if design.shape[1]:
-        fitted = np.linalg.lstsq(design.T @ inverse @ design, design.T @ inverse @ target)[0]
+        gram, moments = design.T @ inverse @ design, design.T @ inverse @ target
+        fitted = np.linalg.lstsq(gram, moments, rcond=None)[0]
         target = target - design @ fitted
     statistic = float(target @ inverse @ target)
     freedom = total - f.shape[1]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from shiftproof.reporting.words import ERROR_BAR, sizes_of
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
+from shiftproof.sweeps.standalone_runs import ADAPTED
 
 # Of each selector: a short name, and what it does.
 _SELECTORS = {
@@ -49,7 +50,8 @@ _SELECTORS = {
 def selector_name(results: SelectionResults) -> str:
     """Return a short name of how runs and steps were selected."""
     known = _SELECTORS.get(results.selector.name)
-    return known[0] if known else results.selector.title
+    adapted = all(dataset.dataset.endswith(ADAPTED) for dataset in results.datasets)
+    return (known[0] if known else results.selector.title) + ADAPTED * adapted
 
 
 def selector_explained(results: SelectionResults) -> str:

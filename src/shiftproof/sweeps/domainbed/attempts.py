@@ -89,9 +89,7 @@ def separate_attempts(records: Iterable[Record]) -> list[Attempt]:
     attempts: list[Attempt] = []
     for line, (identity, record) in enumerate(_identified(records)):
         open_ones = [each for each in attempts if each.continued_by(identity, record)]
-        if len(open_ones) == 1:
-            (attempt,) = open_ones
-        elif open_ones:
+        if open_ones:
             attempt = max(open_ones, key=lambda each: (each.last_step, each.line))
         else:
             attempt = Attempt(identity)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.files import read_regular
 from shiftproof.core.json_lines import json_lines
 from shiftproof.core.json_types import is_text
 
@@ -32,7 +33,7 @@ def read_log_file(path: Path) -> LogFile:
     records: list[Record] = []
     cut = False
     args = None
-    for number, (record, whole) in enumerate(json_lines(path.read_bytes(), "args"), start=1):
+    for number, (record, whole) in enumerate(json_lines(read_regular(path), "args"), start=1):
         if record is None and not whole:
             cut = True
             break

@@ -204,7 +204,7 @@ def _is_share(value: float) -> bool:
 def _count_odd(records: Sequence[Record]) -> int:
     """Return how many records have a value, other than an accuracy, that is not finite."""
     # A sum is finite only if all its terms are: most logs need no closer look.
-    if math.isfinite(sum(v for record in records for v in record.values() if type(v) is float)):
+    if math.isfinite(sum([v for record in records for v in record.values() if type(v) is float])):
         return 0
     return sum(map(_has_odd_value, records))
 

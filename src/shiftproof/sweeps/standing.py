@@ -1,0 +1,87 @@
+"""How a sweep stands, as its driver shows it and as any other process can read it.
+
+This and what it imports do without PyTorch, which takes seconds to import.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.json_types import conform
+from shiftproof.core.text import printable
+from shiftproof.sweeps.store import SweepFolder
+
+# How a run can end.
+ENDED = ("finished", "diverged", "failed")
+
+
+@dataclass
+class Standing:
+    """How a sweep stands: counts, runs under way, time left, the best so far."""
+
+    total: int
+    counts: Counter[str] = field(default_factory=Counter)
+    running: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    best: dict[str, tuple[float, str]] = field(default_factory=dict)
+    seconds_left: float | None = None
+
+    @property
+    def left(self) -> int:
+        """The number of runs that have not ended."""
+        return self.total - sum(self.counts[state] for state in ENDED)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "total": self.total,
+            "counts": dict(self.counts),
+            "running": {key: list(value) for key, value in self.running.items()},
+            "best": {key: list(value) for key, value in self.best.items()},
+            "seconds_left": self.seconds_left,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Standing:
+        """Rebuild what `to_json` returned; the file may come from a stranger."""
+        conform(value["total"], int, "total")
+        conform(value["counts"], Mapping[str, int], "counts")
+        conform(value["seconds_left"], float | None, "seconds_left")
+        return cls(
+            value["total"],
+            Counter(value["counts"]),
+            {
+                key: (printable(title), int(step), max(1, int(steps)))
+                for key, (title, step, steps) in value["running"].items()
+            },
+            {
+                printable(place): (float(accuracy), printable(name))
+                for place, (accuracy, name) in value["best"].items()
+            },
+            value["seconds_left"],
+        )
+
+
+class Status(NamedTuple):
+    """How a sweep stood when its process last said so, and whether that is still running."""
+
+    standing: Standing
+    running: bool
+
+
+def sweep_status(folder: Path) -> Status:
+    """Return how the sweep in a folder stands, from any process."""
+    try:
+        status = SweepFolder(folder).read_status() if folder.is_dir() else None
+        found = status and Status(Standing.from_json(status), status["alive"])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise DataError(
+            f"{folder / 'status.json'} is damaged; run the sweep again, which writes it anew"
+        ) from error
+    if not found:
+        raise DataError(f"{folder} holds no sweep that has begun")
+    return found
