@@ -134,14 +134,14 @@ def _by_shift(columns: Sequence[Column], features: Sequence[str]) -> list[int]:
 
 
 def _by_domain(column: Column, at: int, dataset: DomainDataset) -> ColumnByDomain:
-    quantiles: list[Sequence[float] | None] = []
-    missing = []
+    quantiles: dict[str, Sequence[float] | None] = {}
+    missing = {}
     for domain in dataset.domains:
         cells = domain.stored(np.arange(len(domain)))[:, at].double().numpy()
         there = cells[~np.isnan(cells)]
-        missing.append(1 - len(there) / len(cells))
+        missing[domain.name] = 1 - len(there) / len(cells)
         found = np.quantile(there, QUANTILES) if len(there) else None
-        quantiles.append(None if found is None else [float(value) for value in found])
+        quantiles[domain.name] = None if found is None else [float(value) for value in found]
     return ColumnByDomain(column.name, quantiles, missing)
 
 
