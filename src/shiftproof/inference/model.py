@@ -155,7 +155,8 @@ class TrainedModel:
         done_to = {}
         for site in dict.fromkeys(names):
             rows = np.flatnonzero(names == site)
-            own = adapted(self.adaptation, found[rows].double().numpy(), how)
+            typicality = p_value[rows].numpy() if self.typicality else None
+            own = adapted(self.adaptation, found[rows].double().numpy(), how, typicality=typicality)
             found[rows] = torch.from_numpy(own.probabilities).to(found.dtype)
             done_to[str(site)] = own
         return plain._replace(probabilities=found, adapted=done_to)

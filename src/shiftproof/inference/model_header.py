@@ -60,6 +60,7 @@ _ADAPTATION = {
     **dict.fromkeys(("noise", "slope", "slope_error", "log_loss", "log_loss_error"), float),
     **dict.fromkeys(("accuracy", "accuracy_error", "worst", "gap", "gap_spread"), float),
     "domains": int,
+    "inputs": {"means": _LIST, "spread": float, "domains": int},
 }
 _UPDATE = {
     "method": typing.Literal["original", "intercept", "slope", "revision"],
@@ -85,7 +86,7 @@ def check_header(described: Mapping[str, Any]) -> None:
             "domains": tuple[str, ...],
             "form": Mapping[str, Any],
             "columns": Mapping[str, str],
-            "adaptation": _ADAPTATION,
+            "adaptation": Mapping[str, Any],
             "update": _UPDATE,
             "temperature": float,
         },
@@ -101,6 +102,7 @@ def check_header(described: Mapping[str, Any]) -> None:
     _require(task["num_domains"] > 0, "task.num_domains must be positive")
     _require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
     if "adaptation" in described:
+        conform_fields(described["adaptation"], _ADAPTATION, "adaptation", optional=("inputs",))
         own = len(described["adaptation"]["shares"])
         _require(own == len(classes), "adaptation and classes differ")
     if "update" in described:

@@ -7,7 +7,7 @@ be in ½ to 2.  (b) *Correction*: on held-out domains it did not surely raise lo
 accuracy on average (by a thousandth or more: none may have needed it), and in no domain did it
 surely cost more than `TOLERANCE` of accuracy; each domain is corrected with what the others teach.
 (c) *Label shift*: the new rows look like the training classes in other shares, as far as training
-domains do (`label_shift_test`).
+domains do: their scores (`label_shift_test`) and their inputs (`typical_inputs`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from shiftproof.inference.adaptation.sites import (
     site_of,
     target_shares,
 )
+from shiftproof.inference.adaptation.typical_inputs import TypicalInputs
 from shiftproof.inference.meta_analysis import random_effects
 
 # Accuracy that the correction may cost a held-out training domain, beyond sampling error.
@@ -64,7 +65,8 @@ class Record:
     its standard error.  On ``domains`` domains the correction gained ``log_loss`` and ``accuracy``
     on average, with standard errors over rows, and surely cost at most ``worst`` of accuracy in one
     of them.  ``gap`` is accuracy less mean confidence there, without correction, and
-    ``gap_spread`` its standard deviation over domains.
+    ``gap_spread`` its standard deviation over domains.  ``inputs`` is how typical their rows were,
+    where the model can tell.
     """
 
     calibration: Calibration
@@ -84,6 +86,7 @@ class Record:
     worst: float
     gap: float
     gap_spread: float
+    inputs: TypicalInputs | None = None
 
     @property
     def refusal(self) -> str:
@@ -124,6 +127,7 @@ class Record:
             **{name: getattr(self, name).tolist() for name in _ARRAYS},
             **{name: getattr(self, name) for name in _NUMBERS},
             "domains": self.domains,
+            **({} if self.inputs is None else {"inputs": self.inputs.to_json()}),
         }
 
     @classmethod
@@ -136,6 +140,7 @@ class Record:
             Calibration(float(own["slope"]), np.array(own["bias"]), np.array(own["shares"])),
             bins=ScoreBins.from_json(stored["bins"]),
             domains=int(stored["domains"]),
+            inputs=TypicalInputs.from_json(stored["inputs"]) if "inputs" in stored else None,
             **values,
         )
         found._check()
@@ -154,6 +159,10 @@ class Record:
             "bins.edges": (edges.shape, (c, *edges.shape[1:2])),
             "bins.shares": (self.bins.shares.shape, (c * (np.size(edges[:1]) + 1), c)),
         }
+        if self.inputs is not None:
+            shapes["inputs.means"] = (self.inputs.means.shape, (c,))
+            if self.inputs.domains < 2 or self.inputs.spread < 0:
+                raise ValueError("adaptation.inputs must be of two domains, with a positive spread")
         for name, (found, wanted) in shapes.items():
             if found != wanted:
                 raise ValueError(f"adaptation.{name} has shape {found}, not {wanted}")
