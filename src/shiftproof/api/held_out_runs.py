@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.standardize import ADAPTATION, NONE
+from shiftproof.data.tables.groups import is_number
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric, metrics_of
 from shiftproof.inference.model import MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs
@@ -44,6 +45,8 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
                 outputs.update(calibrated_outputs(run.folder))
         if not outputs:
             continue  # runs of a sweep, or of an older version, keep none
+        if all(map(is_number, outputs)):  # folders are sorted as texts, 10 before 2
+            outputs = {domain: outputs[domain] for domain in sorted(outputs, key=float)}
         optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)
         shown = metric or str(optimised)
         if shown not in metrics_of(outputs.values()) or (metric is None and optimised == LOG_LOSS):

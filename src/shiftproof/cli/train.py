@@ -27,7 +27,24 @@ EXAMPLE = (
 
 def train(
     data: options.Data,
+    label: options.LabelColumn = None,
+    domain: options.DomainColumn = None,
+    task: options.Task = "auto",
+    by: options.By = None,
+    pool_below: options.PoolBelow = 0,
+    drop: options.DropColumns = None,
+    categorical: options.CategoricalColumns = None,
+    image: options.ImageColumn = None,
+    image_size: options.ImageSize = None,
+    data_option: options.DataOption = None,
+    data_seed: options.DataSeed = None,
+    workers: options.Workers = None,
     algorithm: options.AlgorithmName = None,
+    backbone: options.Backbone = None,
+    weights: options.Weights = None,
+    freeze: options.Freeze = False,
+    device: options.Device = "auto",
+    precision: options.Precision = "fp32",
     test_domain: Annotated[
         list[str] | None,
         option(
@@ -64,23 +81,6 @@ def train(
     checkpoint_seconds: Annotated[
         float, option("Training", "Shortest time between checkpoints.")
     ] = 5.0,
-    label: options.LabelColumn = None,
-    domain: options.DomainColumn = None,
-    task: options.Task = "auto",
-    image: options.ImageColumn = None,
-    drop: options.DropColumns = None,
-    categorical: options.CategoricalColumns = None,
-    by: options.By = None,
-    pool_below: options.PoolBelow = 0,
-    image_size: options.ImageSize = None,
-    data_option: options.DataOption = None,
-    data_seed: options.DataSeed = None,
-    workers: options.Workers = None,
-    backbone: options.Backbone = None,
-    weights: options.Weights = None,
-    freeze: options.Freeze = False,
-    device: options.Device = "auto",
-    precision: options.Precision = "fp32",
     out: Annotated[
         Path | None, option("Output", "Folder of the run; default one in runs/, named after it.")
     ] = None,

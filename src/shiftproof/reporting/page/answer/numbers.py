@@ -33,7 +33,7 @@ def scale_of(metric: str) -> float:
 def number(metric: str, value: float) -> str:
     """Return a score as printed, without a percent sign.
 
-    >>> number("accuracy", 0.7985), number("auroc", 0.884), number("calibration_intercept", -0.5)
+    >>> number("accuracy", 0.79857), number("auroc", 0.884), number("calibration_intercept", -0.5)
     ('79.9', '0.884', '−0.500')
     >>> number("mae", 12345.6)
     '12,300'

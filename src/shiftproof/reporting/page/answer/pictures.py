@@ -77,10 +77,11 @@ def column_strips(evidence: Evidence, domains: list[str]) -> Strips:
 
 
 def _strip(column: ColumnByDomain, domains: list[str]) -> Strip:
-    known = [value for found in column.quantiles if found for value in found]
-    axis = Axis.over(known, 4, margin=0.02)
+    known = [value for found in column.quantiles.values() if found for value in found]
+    axis = Axis.over(known or [0.0], 4, margin=0.02)
     rows = []
-    for domain, found, missing in zip(domains, column.quantiles, column.missing, strict=True):
+    for domain in domains:
+        found, missing = column.quantiles.get(domain), column.missing.get(domain, 1.0)
         absent = f"{missing:.0%} missing" if missing >= 0.005 else ""
         if found is None:
             rows.append(StripRow(domain, (), "no values", f"{domain}: no values"))
