@@ -76,7 +76,8 @@ def test_errors_and_shares_are_those_of_the_data(studied):
     wrong.sort(reverse=True)
     assert [(e.domain, e.row, e.cells[0][1]) for e in found.errors] == [w[1:] for w in wrong[:8]]
     (column,) = found.shifted
-    for domain, quantiles in zip("abc", column.quantiles, strict=True):
+    assert list(column.quantiles) == ["a", "b", "c"]
+    for domain, quantiles in column.quantiles.items():
         expected = table[table.ward == domain].x.quantile([0.05, 0.25, 0.5, 0.75, 0.95])
         assert quantiles == pytest.approx(list(expected))
     for run in studied.held_out.runs:
@@ -133,3 +134,14 @@ def test_mistakes_cost_no_training(tmp_path: Path):
         shiftproof.study(wards(), budget="soon", out=tmp_path / "soon", **COLUMNS)
     assert not (tmp_path / "two").exists()
     assert not (tmp_path / "soon").exists()
+
+
+@pytest.mark.usefixtures("undiagnosed")
+def test_a_private_study_shows_no_rows(tmp_path: Path):
+    found = shiftproof.study(wards(), "linear", private=True, out=tmp_path, **COLUMNS)
+    shown = read_evidence(tmp_path / "study.json")
+    assert (shown.errors, shown.shifted, shown.images) == ([], [], {})
+    assert shown.far == dict.fromkeys("abc")
+    assert not (tmp_path / "baselines").exists()
+    assert found.final.config.private
+    assert found.answer in found.page.read_text()

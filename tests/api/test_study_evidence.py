@@ -4,11 +4,15 @@ import base64
 import io
 
 import numpy as np
+import pandas as pd
 import torch
 from PIL import Image
 
+import shiftproof
+from shiftproof.api.held_out_runs import held_out_runs
 from shiftproof.api.study_evidence import IMAGES_A_DOMAIN, _some_images, confident_errors
 from shiftproof.data import Domain, DomainDataset
+from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.training.outputs import Outputs
 
 
@@ -40,3 +44,12 @@ def test_errors_have_the_image_of_their_row():
     (error,) = confident_errors(dataset, {"photo": outputs})
     assert (error.row, error.label, error.predicted, error.probability) == (8, "b", "a", 0.95)
     assert (decoded(error.image) == 70).all()
+
+
+def test_numbered_domains_are_in_the_order_of_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    ill = rng.integers(0, 2, 90)
+    frame = pd.DataFrame({"x": rng.normal(size=90) + ill, "ill": ill, "ward": [2, 9, 10] * 30})
+    shiftproof.train_each(frame, "linear", label="ill", domain="ward", out=tmp_path)
+    (own,) = held_out_runs(read_sweep(tmp_path))
+    assert list(own.expected.outputs) == ["2", "9", "10"]

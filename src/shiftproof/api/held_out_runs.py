@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.standardize import ADAPTATION, NONE
-from shiftproof.inference.expected import DEFAULT_METRIC, Expected
+from shiftproof.data.tables.groups import is_number
+from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric, metrics_of
 from shiftproof.inference.model import MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.weighting import LOG_LOSS
@@ -17,7 +18,7 @@ from shiftproof.reporting.page.answer.lead import noun_of
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.results import RunOutcome
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import AnyOutputs
 
 # In the folder of a study: models to compare with, and what a page calls them.
 BASELINES = "baselines"
@@ -38,15 +39,18 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
     found = []
     for (dataset, algorithm), seeds in groups.items():
         seed = max(sorted(seeds), key=lambda each: len(seeds[each]))
-        outputs: dict[str, Outputs] = {}
+        outputs: dict[str, AnyOutputs] = {}
         for run in seeds[seed]:
             if run.folder is not None:
-                own = calibrated_outputs(run.folder)
-                outputs |= {d: out for d, out in own.items() if isinstance(out, Outputs)}
+                outputs.update(calibrated_outputs(run.folder))
         if not outputs:
             continue  # runs of a sweep, or of an older version, keep none
+        if all(map(is_number, outputs)):  # folders are sorted as texts, 10 before 2
+            outputs = {domain: outputs[domain] for domain in sorted(outputs, key=float)}
         optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)
-        shown = metric or (DEFAULT_METRIC if optimised == LOG_LOSS else str(optimised))
+        shown = metric or str(optimised)
+        if shown not in metrics_of(outputs.values()) or (metric is None and optimised == LOG_LOSS):
+            shown = default_metric(outputs.values())
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
         header = _header(seeds[seed])
         adaptation = ADAPTATION[str(seeds[seed][0].origin.config.get("standardize", NONE))]

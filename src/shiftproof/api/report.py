@@ -226,9 +226,9 @@ def report(
             default what they were optimised for, or the accuracy.
     """
     if metric is not None:
-        from shiftproof.learners.scores import checked_metric
+        from shiftproof.inference.expected import Expected
 
-        checked_metric(metric)
+        Expected({}, metric)
     if not folders:
         raise InvalidValue("`folders` must name at least one folder or file")
     paths = tuple(_held_out_of_study(Path(folder)) for folder in folders)

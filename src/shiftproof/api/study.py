@@ -73,6 +73,7 @@ def study(
     weights: str | os.PathLike[str] | None = None,
     freeze: bool = False,
     standardize: str = "none",
+    private: bool = False,
     device: str = "auto",
     workers: int | None = None,
     observer: Observer | None = None,
@@ -97,6 +98,8 @@ def study(
         weights: as in `train`.
         freeze: compute the features of all images with the backbone once, and train on them.
         standardize: as in `train`; the diagnosis is of the data as it is.
+        private: keep rows, images and quantiles of the data out of the page, and train private
+            models, as in `train`; there are no baselines then.
         device: auto, cpu, cuda or mps.
         workers: threads that read images ahead; by default one a core, at most eight.
         observer: told of progress, evaluations and notes; see `Observer`.
@@ -125,7 +128,8 @@ def study(
             " and compares the others: give at least 3"
         )
     if algorithm is None:
-        algorithm = default_algorithm(images=len(dataset.input_shape) > 1)
+        images = len(dataset.input_shape) > 1
+        algorithm = default_algorithm(images=images, kind=dataset.kind)
     if "budget" not in hparams or budget is not None:
         budgets = _shared(budget, len(dataset.domains), algorithm)
     else:
@@ -147,6 +151,7 @@ def study(
         "seed": seed,
         "backbone": backbone,
         "standardize": standardize,
+        "private": private,
         "device": device,
         "workers": workers,
         "observer": observer,
@@ -158,9 +163,11 @@ def study(
     final = train(dataset, algorithm, budget=last_budget, out=folder / MODEL, **settings)
     if final.status != "finished":
         return Study(folder, found, held_out, final, None, *columns)
-    train_baselines(dataset, folder, seed, observer)
+    if not private and not dataset.target:
+        train_baselines(dataset, folder, seed, observer)
     seconds = sum(run.seconds for run in (*held_out.runs, final))
-    write_json(folder / STUDY, evidence(dataset, raw, held_out, found, seconds).to_json())
+    shown = evidence(dataset, raw, held_out, found, seconds, private=private)
+    write_json(folder / STUDY, shown.to_json())
     page = report(folder).save(command="shiftproof study")
     return Study(folder, found, held_out, final, page, *columns)
 

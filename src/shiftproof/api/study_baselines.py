@@ -18,8 +18,11 @@ TREES = 100
 
 
 def train_baselines(dataset: DomainDataset, folder: Path, seed: int, observer: Observer) -> None:
-    """Train them with each domain held out; pixels are nothing for a logistic regression."""
-    if len(dataset.input_shape) > 1:
+    """Train them with each domain held out.
+
+    They are classifiers, and pixels are nothing for a logistic regression.
+    """
+    if len(dataset.input_shape) > 1 or not dataset.classes:
         return
     for number, name in enumerate(TITLES):
         observer.progress(BASELINES, number, len(TITLES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
 from shiftproof.reporting.page.answer.lead import noun_of
 from shiftproof.reporting.page.image_address import image_address
-from shiftproof.training.outputs import Outputs, of_classes
+from shiftproof.training.outputs import Outputs
 
 MOST_ERRORS = 8
 MOST_COLUMNS = 4
@@ -34,27 +35,34 @@ def evidence(
     held_out: LeaveOneOut,
     diagnosis: ShiftReport,
     seconds: float,
+    *,
+    private: bool = False,
 ) -> Evidence:
     """Return what the page shows of the data itself.
 
-    `raw` is the data before a frozen network computed features of it: its images are shown.
+    `raw` is the data before a frozen network computed features of it: its images are shown.  With
+    `private`, nothing of single samples is, and confident errors are those of classifiers.
     """
     domains = {domain.name: domain for domain in dataset.domains}
     columns = _columns(dataset)
     features = [feature.name for feature in diagnosis.measured.features]
     ordered = _by_shift(columns, features)
-    return Evidence(
+    numbers = [at for at in ordered if columns[at].kind == "number"][:MOST_COLUMNS]
+    found = Evidence(
         noun_of(dataset.columns),
         dataset.columns.get("label", ""),
         sum(map(len, dataset.domains)),
         len(columns),
         round(seconds, 1),
         {run.config.test_domains[0]: far_share(run, domains) for run in held_out.runs},
-        confident_errors(raw, of_classes(held_out.outputs, "`study`"), ordered),
-        [_by_domain(columns[at], at, dataset) for at in ordered if columns[at].kind == "number"][
-            :MOST_COLUMNS
-        ],
-        {domain.name: _some_images(domain) for domain in raw.domains if _is_image(domain)},
+    )
+    if private or not dataset.classes:
+        return found
+    return replace(
+        found,
+        errors=confident_errors(raw, held_out.expected.of_classes, ordered),
+        shifted=[_by_domain(columns[at], at, dataset) for at in numbers],
+        images={d.name: _some_images(d) for d in raw.domains if _is_image(d)},
     )
 
 
@@ -126,14 +134,14 @@ def _by_shift(columns: Sequence[Column], features: Sequence[str]) -> list[int]:
 
 
 def _by_domain(column: Column, at: int, dataset: DomainDataset) -> ColumnByDomain:
-    quantiles: list[Sequence[float] | None] = []
-    missing = []
+    quantiles: dict[str, Sequence[float] | None] = {}
+    missing = {}
     for domain in dataset.domains:
         cells = domain.stored(np.arange(len(domain)))[:, at].double().numpy()
         there = cells[~np.isnan(cells)]
-        missing.append(1 - len(there) / len(cells))
+        missing[domain.name] = 1 - len(there) / len(cells)
         found = np.quantile(there, QUANTILES) if len(there) else None
-        quantiles.append(None if found is None else [float(value) for value in found])
+        quantiles[domain.name] = None if found is None else [float(value) for value in found]
     return ColumnByDomain(column.name, quantiles, missing)
 
 

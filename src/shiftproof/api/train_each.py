@@ -25,21 +25,18 @@ from shiftproof.api.train import (
 )
 from shiftproof.core.standardize import ADAPTATION, checked_standardize
 from shiftproof.core.types import CROSS_ENTROPY
-from shiftproof.inference.expected import DEFAULT_METRIC, Expected
+from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
 from shiftproof.inference.model import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import AnyHeldOut, held_out_numbers, held_out_score
 from shiftproof.training.observers import Observer
-from shiftproof.training.outputs import AnyOutputs, of_classes
+from shiftproof.training.outputs import AnyOutputs
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
-
-# The score of numbers that is shown first.
-NUMBER_METRIC = "mae"
 
 
 @dataclass(frozen=True)
@@ -83,12 +80,7 @@ class LeaveOneOut:
     @cached_property
     def expected(self) -> Expected:
         """What to expect at the next domain."""
-        return Expected(
-            of_classes(self.outputs, "`expect`"),
-            self.metric,
-            classes=self.classes,
-            adaptation=self.adaptation,
-        )
+        return Expected(self.outputs, self.metric, classes=self.classes, adaptation=self.adaptation)
 
     @property
     def adaptation(self) -> str:
@@ -120,18 +112,14 @@ class LeaveOneOut:
         """
         of_domains = [own for run in self.runs for own in run.scores.values()]
         finished = at_least is not None and self.status == "finished"
-        told: dict[str, Any] = {}
-        if not self.predicts_numbers:
-            expected = replace(self.expected, at_least=at_least)
-            told["expected"] = expected.expected
-            if finished:
-                told["at_least"] = expected.threshold
+        expected = replace(self.expected, at_least=at_least)
         return {
             "runs": [run.to_dict() for run in self.runs],
             "mean": mean_scores(of_domains),
             "worst": worst_scores(of_domains),
             "metric": self.metric,
-            **told,
+            "expected": expected.expected,
+            **({"at_least": expected.threshold} if finished else {}),
             "seconds": round(sum(run.seconds for run in self.runs), 3),
             **adaptation_entry(self.runs[0].config),
         }
@@ -188,6 +176,8 @@ def train_each(
     processes as there are cores, if they take long.
     """
     folder = folder_of(out)
+    if metric is not None:
+        Expected({}, metric)  # a wrong setting must not cost a training
     checked_standardize(standardize)
     dataset, hparams, backbone = prepare(
         data,
@@ -243,7 +233,7 @@ def train_each(
             )
             for run in runs
         ]
-        return LeaveOneOut(tuple(runs), tuple(numbers), metric or NUMBER_METRIC)
+        return LeaveOneOut(tuple(runs), tuple(numbers), metric or DEFAULT_NUMBER_METRIC)
     scores = []
     for run in runs:
         score = held_out_score(run.config, run.metrics, dataset)

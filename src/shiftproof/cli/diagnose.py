@@ -22,7 +22,7 @@ EXAMPLE = (
     "Example: [bold]shiftproof diagnose patients.csv --label ill --domain hospital"
     " --picture shift.png[/]"
 )
-RANDOM = "random"
+RANDOM, AUTO = "random", "auto"
 
 
 def diagnose(
@@ -39,6 +39,7 @@ def diagnose(
     ] = 0,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
+    task: options.Task = "auto",
     image: options.ImageColumn = None,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
@@ -101,6 +102,7 @@ def diagnose(
     loading: dict[str, Any] = {
         "label": label,
         "domain": domain,
+        "task": task,
         "image": image,
         "drop": drop or [],
         "categorical": categorical or [],
@@ -151,10 +153,11 @@ def diagnose(
 
 
 def _data_options(
-    options: Mapping[str, str], image_size: int | None, pool_below: int, **columns: Any
+    options: Mapping[str, str], image_size: int | None, pool_below: int, task: str, **columns: Any
 ) -> list[str]:
     """Return the options that name the same data for `shiftproof train`."""
     columns["pool-below"] = str(pool_below) if pool_below else None
+    columns["task"] = None if task == AUTO else task
     size = {} if image_size is None else {"image_size": image_size}
     columns["data-option"] = [f"{name}={value}" for name, value in {**options, **size}.items()]
     words = []

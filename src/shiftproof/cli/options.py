@@ -80,7 +80,7 @@ Workers = Annotated[
 AlgorithmName = Annotated[
     str | None,
     option(
-        "Training",
+        "Model",
         "See [bold]shiftproof algorithms[/]; default best for tables and features, and idm-auto"
         " for images.",
         "--algorithm",

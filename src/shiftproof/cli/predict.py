@@ -41,6 +41,15 @@ def predict(
             " domain, such as 0.9; needs --expected.",
         ),
     ] = None,
+    interval: Annotated[
+        float | None,
+        option(
+            "Expectation",
+            "Add the interval that holds the number with this probability at a new domain, such as"
+            " 0.9; from the runs of --expected, or from training domains that were held out in"
+            " training (best, linear, boosting, forest).",
+        ),
+    ] = None,
     expected: options.ExpectedRuns = None,
     adapt: Annotated[
         str,
@@ -71,7 +80,9 @@ def predict(
     """
     if out is not None and out.suffix not in SUFFIXES:
         raise InvalidValue(f"--out must end in {' or '.join(SUFFIXES)}, not {out.name!r}")
-    if (sets is None) != (expected is None):
+    if (sets is None and interval is None) and expected is not None:
+        raise InvalidValue("--expected needs --sets, or --interval for numbers")
+    if sets is not None and expected is None:
         raise InvalidValue("--sets and --expected go together")
     if sets is not None and adapt != "none":
         raise InvalidValue("--sets are for predictions that are not adapted; leave out --adapt")
@@ -82,21 +93,39 @@ def predict(
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.conformal import domain_sets, domains_needed
     from shiftproof.inference.expected import check_classes
+    from shiftproof.inference.number_intervals import checked_interval, half_width
     from shiftproof.reporting.adaptation import adaptation_lines
     from shiftproof.reporting.number_predictions import numbers_frame, numbers_summary
     from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
+    from shiftproof.training.outputs import of_classes, of_numbers
 
-    held_out = [] if expected is None else list(runs_in(finished_runs(expected)).values())
+    if interval is not None:
+        checked_interval(interval)
+    held_out = {} if expected is None else runs_in(finished_runs(expected))
     model = api.load_model(run, device)
     if model.target and (sets is not None or adapt != "none"):
         raise InvalidValue(
             f"--sets and --adapt are for classes, and the model predicts a number, {model.target}"
         )
+    if interval is not None and not model.target:
+        raise InvalidValue("--interval is for numbers, and the model predicts classes: use --sets")
     if expected is not None:
         check_adaptation(expected, model)
         check_classes(classes_in(expected), model.classes)
         if model.update is not None:
             raise InvalidValue("--sets are for trained models; this one is recalibrated")
+    width = None
+    if interval is not None and expected is not None:
+        width = half_width(list(of_numbers(held_out, "--interval").values()), interval)
+    elif interval is not None:
+        width = model.half_width(interval)
+    if interval is not None and width is not None and not width.promised:
+        typer.echo(
+            f"note: intervals of {interval:g} need {domains_needed(interval)} held-out domains, and"
+            f" there are {len(held_out) or len(model.domains)}: at a new domain they may hold the"
+            " number less often",
+            err=True,
+        )
     request = SampleRequest(
         data,
         domain=domain,
@@ -136,7 +165,8 @@ def predict(
         typer.echo(f"note: {in_options(note)}", err=True)
     found = None
     if sets is not None:
-        found = [domain_sets(held_out, own.probabilities.numpy(), sets) for _, own in done]
+        answers = list(of_classes(held_out, "--sets").values())
+        found = [domain_sets(answers, own.probabilities.numpy(), sets) for _, own in done]
         if not all(each.promised for each in found):
             typer.echo(
                 f"note: sets of {sets:g} need {domains_needed(sets)} held-out domains, and there"
@@ -145,7 +175,7 @@ def predict(
             )
     members = None if found is None else [each.members for each in found]
     if model.target:
-        frame = numbers_frame(numbers)
+        frame = numbers_frame(numbers, None if width is None else width.half)
     else:
         frame = predictions_frame(done, model.classes, members)
     if out is None:

@@ -38,6 +38,11 @@ class _Bars(Progress):
 
     note = ""
 
+    def stop(self) -> None:
+        """End the display, if there is one: versions before 15 print an empty line otherwise."""
+        if not self.disable:
+            super().stop()
+
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
         if self.note:

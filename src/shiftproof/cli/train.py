@@ -27,7 +27,24 @@ EXAMPLE = (
 
 def train(
     data: options.Data,
+    label: options.LabelColumn = None,
+    domain: options.DomainColumn = None,
+    task: options.Task = "auto",
+    by: options.By = None,
+    pool_below: options.PoolBelow = 0,
+    drop: options.DropColumns = None,
+    categorical: options.CategoricalColumns = None,
+    image: options.ImageColumn = None,
+    image_size: options.ImageSize = None,
+    data_option: options.DataOption = None,
+    data_seed: options.DataSeed = None,
+    workers: options.Workers = None,
     algorithm: options.AlgorithmName = None,
+    backbone: options.Backbone = None,
+    weights: options.Weights = None,
+    freeze: options.Freeze = False,
+    device: options.Device = "auto",
+    precision: options.Precision = "fp32",
     test_domain: Annotated[
         list[str] | None,
         option(
@@ -64,23 +81,6 @@ def train(
     checkpoint_seconds: Annotated[
         float, option("Training", "Shortest time between checkpoints.")
     ] = 5.0,
-    label: options.LabelColumn = None,
-    domain: options.DomainColumn = None,
-    task: options.Task = "auto",
-    image: options.ImageColumn = None,
-    drop: options.DropColumns = None,
-    categorical: options.CategoricalColumns = None,
-    by: options.By = None,
-    pool_below: options.PoolBelow = 0,
-    image_size: options.ImageSize = None,
-    data_option: options.DataOption = None,
-    data_seed: options.DataSeed = None,
-    workers: options.Workers = None,
-    backbone: options.Backbone = None,
-    weights: options.Weights = None,
-    freeze: options.Freeze = False,
-    device: options.Device = "auto",
-    precision: options.Precision = "fp32",
     out: Annotated[
         Path | None, option("Output", "Folder of the run; default one in runs/, named after it.")
     ] = None,
@@ -99,7 +99,6 @@ def train(
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
     from shiftproof.inference.expected import DEFAULT_METRIC, Expected, sentences
-    from shiftproof.learners.number_scores import NUMBER_SCORES
     from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import (
         accuracy_table,
@@ -116,8 +115,7 @@ def train(
         if not each:
             raise InvalidValue(f"--at-least needs --test-domain {EACH}")
         # A wrong threshold must not cost a training.
-        if metric not in NUMBER_SCORES:
-            Expected({}, metric or DEFAULT_METRIC, at_least=at_least)
+        Expected({}, metric or DEFAULT_METRIC, at_least=at_least)
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
         "budget": budget,
@@ -166,10 +164,9 @@ def train(
         pass  # what happened is said below
     elif each:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
-        if not table.predicts_numbers:
-            expected = replace(table.expected, at_least=at_least)
-            Console().print(forest_table(expected))
-            print(*sentences(expected), sep="\n")
+        expected = replace(table.expected, at_least=at_least)
+        Console().print(forest_table(expected))
+        print(*sentences(expected), sep="\n")
         print(f"{len(runs)} runs; they are in {runs[0].folder.parent}")
     else:
         Console().print(accuracy_table(run.config, run.metrics))

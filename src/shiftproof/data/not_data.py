@@ -11,6 +11,12 @@ from shiftproof.data.images.suffixes import SUFFIXES
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
+def refuse_address(data: str) -> None:
+    """Raise if it is an address on the web."""
+    if _ADDRESS.match(data):
+        raise DataError(f"{data} is an address; download the file, and give its path")
+
+
 def require_data(data: str, image: str | None = None) -> Path:
     """Return the path of data, or raise with what to do for what is none.
 
@@ -18,8 +24,7 @@ def require_data(data: str, image: str | None = None) -> Path:
     Traceback (most recent call last):
     shiftproof.core.errors.DataError: https://example.org/patients.csv is an address; download ...
     """
-    if _ADDRESS.match(data):
-        raise DataError(f"{data} is an address; download the file, and give its path")
+    refuse_address(data)
     path = Path(data).expanduser()
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         raise DataError(

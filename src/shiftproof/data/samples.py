@@ -21,6 +21,7 @@ from shiftproof.data.images.suffixes import SUFFIXES
 from shiftproof.data.images.walk import images_below
 from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, TableForm
 from shiftproof.data.load import DataRequest
+from shiftproof.data.not_data import refuse_address
 from shiftproof.data.tables.cell_types import named, texts
 from shiftproof.data.tables.dataset import column_of
 from shiftproof.data.tables.read_file import read_frame
@@ -95,6 +96,7 @@ class SampleRequest:
             return self._dataset(form, seed, progress)
         if self.options:
             raise InvalidValue(f"`options` are for dataset names, and {self.data} is a path")
+        refuse_address(self.data)
         if not path.exists():
             raise DataError(f"no such file or folder: {self.data}")
         if path.suffix.lower() in (".npy", ".npz"):

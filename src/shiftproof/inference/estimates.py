@@ -28,7 +28,8 @@ from shiftproof.learners.scores import EXPECTED, SCORES, row_losses
 
 LEVEL = 0.95
 GROUPS = 20
-LOGARITHMIC = ("log_loss", "brier")
+LOGARITHMIC = ("log_loss", "brier", "mae", "rmse")
+EXPLAINED = ("r2",)
 PLAIN = ("calibration_slope", "calibration_intercept")
 LARGEST_LOGARITHM = 700.0
 
@@ -53,10 +54,18 @@ LOGARITHM = Scale(
     lambda value: float(np.exp(min(value, LARGEST_LOGARITHM))),
 )
 IDENTITY = Scale("plain", _same, _same)
+# Of R²: minus the logarithm of the share of the variance that is not explained.
+UNEXPLAINED = Scale(
+    "logarithm of the share unexplained",
+    lambda value: float(-np.log1p(-value)),
+    lambda value: float(-np.expm1(min(-value, LARGEST_LOGARITHM))),
+)
 
 
 def scale_of(name: str) -> Scale:
-    """Return the scale where a score is additive."""
+    """Return the scale where a score is additive; more is more on all of them."""
+    if name in EXPLAINED:
+        return UNEXPLAINED
     return LOGARITHM if name in LOGARITHMIC else IDENTITY if name in PLAIN else LOG_ODDS
 
 

@@ -182,7 +182,8 @@ def to_onnx(model: TrainedModel) -> bytes:
 
 
 def _graph(model: TrainedModel) -> Any:
-    count = torch.export.Dim("n", min=1)
+    # With a largest number: without one, PyTorch 2.7 refuses to prove that it is not 2^63 − 1.
+    count = torch.export.Dim("n", min=1, max=2**31)
     with _silence():
         program = torch.onnx.export(
             exported(model),

@@ -35,6 +35,7 @@ from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adap
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model_header import check_header
+from shiftproof.inference.number_intervals import HalfWidths, Width
 from shiftproof.inference.predictor import Predictor, under
 from shiftproof.inference.representation import seen_by
 from shiftproof.inference.standardized import standardized_inputs
@@ -87,8 +88,9 @@ class TrainedModel:
     `task` is that of the algorithm, `domains` are the training domains, and `columns` names
     the columns of a table that held the label, the domain and the images.  It predicts in fp32,
     whatever the precision in training.  `target` names the number that it predicts; it is empty,
-    and there are `classes`, where it predicts classes.  A model without a `typicality` cannot say
-    which inputs are unlike the training data: their typicality is NaN.
+    and there are `classes`, where it predicts classes.  `half_widths` are those of intervals
+    around the number, where training domains were held out.  A model without a `typicality` cannot
+    say which inputs are unlike the training data: their typicality is NaN.
     """
 
     config: RunConfig
@@ -103,6 +105,7 @@ class TrainedModel:
     adaptation: Record | None = None
     update: Update | None = None
     target: str = ""
+    half_widths: HalfWidths | None = None
 
     @property
     def temperature(self) -> float:
@@ -168,6 +171,19 @@ class TrainedModel:
             raise InvalidValue("the model predicts classes, not a number: use predict")
         inputs, sites = self._given(inputs, sites)
         return NumberPredictions(*self._answers(inputs, sites, workers, progress))
+
+    def half_width(self, level: float) -> Width:
+        """Return q for intervals ŷ ± q that hold the number at a new domain with this probability.
+
+        It comes from training domains that were held out in training, which only models that are
+        fitted at once do.
+        """
+        if self.half_widths is None:
+            raise InvalidValue(
+                "this model does not know how wide its intervals must be; give `expected`, the"
+                " folder of runs that hold out each domain in turn"
+            )
+        return self.half_widths.half_width(level)
 
     def _given(
         self, inputs: Inputs | Any, sites: Sequence[str] | None
@@ -285,6 +301,7 @@ class TrainedModel:
             **({} if self.adaptation is None else {"adaptation": self.adaptation.to_json()}),
             **({} if self.update is None else {"update": self.update.to_json()}),
             **({"target": self.target} if self.target else {}),
+            **({} if self.half_widths is None else {"half_widths": self.half_widths.to_json()}),
             # Absent in models that need none, and in those of versions that had none.
             **({} if self.temperature == 1 else {"temperature": self.temperature}),
         }
@@ -349,6 +366,9 @@ class TrainedModel:
                 Record.from_json(described["adaptation"]) if "adaptation" in described else None,
                 _update(described, form),
                 described.get("target", ""),
+                HalfWidths.from_json(described["half_widths"])
+                if "half_widths" in described
+                else None,
             )
         except (
             *(SafetensorError, ArithmeticError, AttributeError, LookupError),
@@ -362,8 +382,8 @@ class TrainedModel:
     def without_training_data(self) -> TrainedModel:
         """Return the model with only what a prediction needs, if it holds no single rows.
 
-        Left out are the typicality, what held-out domains said about adaptation, the names of the
-        domains, and the hash of the data.
+        Left out are the typicality, what held-out domains said about adaptation and intervals, the
+        names of the domains, and the hash of the data.
         """
         if not self.config.private:
             raise InvalidValue(
@@ -371,7 +391,8 @@ class TrainedModel:
                 " samples; train it again with `private`"
             )
         config = replace(self.config, fingerprint="", test_domains=())
-        return replace(self, config=config, domains=(), typicality=None, adaptation=None)
+        found = replace(self, config=config, domains=(), typicality=None, adaptation=None)
+        return replace(found, half_widths=None)
 
     def save(self, folder: Path) -> Path:
         """Write the model into a folder; return the file."""

@@ -104,9 +104,10 @@ def check_header(described: Mapping[str, Any]) -> None:
             "update": _UPDATE,
             "temperature": float,
             "target": str,
+            "half_widths": tuple[Any, ...],
         },
         "the header",
-        optional=("adaptation", "update", "temperature", "target"),
+        optional=("adaptation", "update", "temperature", "target", "half_widths"),
     )
     conform_fields(described["task"], _TASK, "task", _OF_NUMBERS)
     conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
@@ -123,6 +124,7 @@ def check_header(described: Mapping[str, Any]) -> None:
     _require(0 < task.get("scale", 1.0) < math.inf, "task.scale must be positive")
     _require(task["num_domains"] > 0, "task.num_domains must be positive")
     _require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
+    _require(not ("half_widths" in described and classes), "classes have no half_widths")
     if "adaptation" in described:
         conform_fields(described["adaptation"], _ADAPTATION, "adaptation", optional=("inputs",))
         own = len(described["adaptation"]["shares"])

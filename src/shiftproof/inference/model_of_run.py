@@ -21,6 +21,7 @@ from shiftproof.inference.adaptation.held_out import HeldOut
 from shiftproof.inference.adaptation.typical_inputs import TypicalInputs, typical_inputs
 from shiftproof.inference.adaptation.when import record_of
 from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.number_intervals import HalfWidths
 from shiftproof.inference.predictor import Predictor
 from shiftproof.inference.representation import seen_by
 from shiftproof.inference.temperature import held_out_temperature
@@ -60,7 +61,8 @@ def trained_model(
     network = Predictor(build_algorithm(unweighted, task))
     network.load(weights)
     classes = task.kind == CLASSIFICATION
-    held_out = HeldOut.from_state(state["algorithm"]["modules"]) if classes else None
+    modules = state["algorithm"]["modules"]
+    held_out = HeldOut.from_state(modules) if classes else None
     record = None if held_out is None else record_of(held_out)
     splits = config.training_splits(dataset)
     parts = ("out",) if config.private else Split._fields
@@ -86,6 +88,7 @@ def trained_model(
         config.device,
         record,
         target=dataset.target,
+        half_widths=None if classes else HalfWidths.from_state(modules, task.scale),
     )
     return model.without_training_data() if config.private else model
 

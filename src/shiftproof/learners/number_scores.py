@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from shiftproof.core.errors import InvalidValue, nearest
+from shiftproof.learners.number_calibration import number_intercept, number_slope
 
 NumberScore = Callable[[np.ndarray, np.ndarray], float | None]
 
@@ -24,10 +25,10 @@ def number_scores(predicted: np.ndarray, labels: np.ndarray) -> dict[str, float 
     """Return the scores of predicted numbers [n] for labels [n], by name.
 
     >>> found = number_scores(np.array([1.0, 2.0, 5.0]), np.array([1.0, 3.0, 5.0]))
-    >>> {name: round(value, 3) for name, value in found.items()}
+    >>> {name: round(found[name], 3) for name in NUMBER_SCORES}
     {'r2': 0.875, 'mae': 0.333, 'rmse': 0.577}
     """
-    return {name: score(predicted, labels) for name, score in NUMBER_SCORES.items()}
+    return {name: score(predicted, labels) for name, score in NUMBER_CARD.items()}
 
 
 def checked_number_metric(name: str) -> str:
@@ -57,4 +58,10 @@ def rmse(predicted: np.ndarray, labels: np.ndarray) -> float:
     return float(np.sqrt(np.square(predicted - labels).mean()))
 
 
+# Scores that models are chosen by, and all that a report card has.
 NUMBER_SCORES: dict[str, NumberScore] = {"r2": r2, "mae": mae, "rmse": rmse}
+NUMBER_CARD: dict[str, NumberScore] = {
+    **NUMBER_SCORES,
+    "calibration_slope": number_slope,
+    "calibration_intercept": number_intercept,
+}

@@ -107,8 +107,8 @@ def demo_page(folder: Path, accuracies: Mapping[str, Accuracies], dataset: Domai
         "shiftproof demo",
         remark=demo_sentence(accuracies),
         first=[
-            Section("data", "The data", _digits(dataset)),
             Section("ceiling", "Both against the ceiling", [Block("dots", _ceiling(accuracies))]),
+            Section("data", "The data", _digits(dataset)),
         ],
     )
     return results_page(outcomes, results, "erm", source)
@@ -118,7 +118,7 @@ def _digits(dataset: DomainDataset) -> list[Block]:
     """Return a row of digits of each domain."""
     found = []
     for domain in (*dataset.domains, *dataset.extras):
-        shown = [(image_address(image), "") for image in _sample_images(domain, 10)]
+        shown = [(image_address(image), "") for image in _sample_images(domain, 8)]
         found.append(Block("pictures", Pictures(DOMAIN_TITLES[domain.name], shown)))
     return found
 

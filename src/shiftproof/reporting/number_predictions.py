@@ -7,20 +7,34 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from rich.table import Table
+from rich.text import Text
 
-from shiftproof.core.text import counted
+from shiftproof.core.text import counted, three_digits
 from shiftproof.data.samples import Samples
+from shiftproof.inference.estimates import LEVEL
+from shiftproof.inference.expected import estimate_of, metric_name
 from shiftproof.inference.model import NumberPredictions
 from shiftproof.inference.number_metrics import NumberMetrics
+from shiftproof.learners.number_scores import NUMBER_CARD
 from shiftproof.reporting.measures import MEASURE_TITLES, measure_text
 from shiftproof.reporting.predictions import PREDICTED, far_text, typicality_columns
+from shiftproof.reporting.words import interval_text, score_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
+LOW, HIGH = "low", "high"
+# Domains that a report card has room for.
+COLUMNS = 3
 
-def numbers_frame(parts: Sequence[tuple[Samples, NumberPredictions]]) -> pd.DataFrame:
-    """Return one row a sample: what it is, the predicted number, the warning."""
+
+def numbers_frame(
+    parts: Sequence[tuple[Samples, NumberPredictions]], half_width: float | None = None
+) -> pd.DataFrame:
+    """Return one row a sample: what it is, the predicted number and its interval, the warning.
+
+    `half_width` is half the width of the intervals, if there are any.
+    """
     import pandas as pd
 
     frames = []
@@ -29,6 +43,9 @@ def numbers_frame(parts: Sequence[tuple[Samples, NumberPredictions]]) -> pd.Data
         if samples.domains is not None:
             columns["domain"] = samples.domains
         columns[PREDICTED] = predictions.values.numpy()
+        if half_width is not None:
+            columns[LOW] = predictions.values.numpy() - half_width
+            columns[HIGH] = predictions.values.numpy() + half_width
         frames.append(pd.DataFrame(columns | typicality_columns(predictions)))
     return pd.concat(frames, ignore_index=True)
 
@@ -36,7 +53,8 @@ def numbers_frame(parts: Sequence[tuple[Samples, NumberPredictions]]) -> pd.Data
 def numbers_summary(frame: pd.DataFrame) -> str:
     """Say what range was predicted, and how many inputs are far off."""
     found = frame[PREDICTED]
-    spread = f"{found.min():.4g} to {found.max():.4g}, median {found.median():.4g}"
+    low, middle, high = (three_digits(each) for each in (found.min(), found.median(), found.max()))
+    spread = f"{low} to {high}, median {middle}"
     return f"{counted(len(frame), 'prediction')} ({spread}); {far_text(frame)}"
 
 
@@ -52,7 +70,7 @@ def numbers_table(outcomes: Sequence[NumberMetrics], adaptation: str = "") -> Ta
         table.add_column(name, justify="right")
     for own in outcomes:
         cells = {name: measure_text(name, own.scores[name]) for name in names}
-        cells["mae"] += f" ± {own.standard_error:.2g}"
+        cells["mae"] += f" ± {three_digits(own.standard_error)}"
         table.add_row(
             own.domain + (" (trained on)" if own.trained_on else ""),
             f"{own.samples:,}",
@@ -68,4 +86,30 @@ def numbers_table(outcomes: Sequence[NumberMetrics], adaptation: str = "") -> Ta
         ]
         table.add_row("mean", "", *means, "")
         table.add_row("worst", "", *worst, "")
+    return table
+
+
+def number_card_table(outcomes: Sequence[NumberMetrics]) -> Table:
+    """Return all scores with their intervals: a row a score, a column a domain, a few domains."""
+    shown = outcomes[:COLUMNS]
+    left_out = len(outcomes) - len(shown)
+    table = Table(
+        title="report card",
+        title_justify="left",
+        caption=f"Intervals of {LEVEL:.0%}, for the number of samples."
+        + (f" {counted(left_out, 'other domain')} not shown." if left_out else ""),
+        caption_justify="left",
+    )
+    table.add_column("score")
+    for own in shown:
+        table.add_column(Text(own.domain), justify="right")
+    for name in NUMBER_CARD:
+        cells = [estimate_of(name, own.outputs) for own in shown]
+        table.add_row(
+            metric_name(name),
+            *(
+                "–" if c is None else f"{score_text(c.value)} ({interval_text(c.low, c.high)})"
+                for c in cells
+            ),
+        )
     return table

@@ -119,6 +119,11 @@ class DatasetResults:
             for found in cell.selections.values()
         )
 
+    @property
+    def measure(self) -> str:
+        """What the numbers are: accuracy, or R² of runs that predict numbers."""
+        return "R²" if self.predicts_numbers else "accuracy"
+
     def row(self, algorithm: str) -> list[CellResults]:
         """Return the algorithm's cells, a test domain each."""
         return [self.cells[algorithm, position] for position in range(len(self.domains))]
@@ -163,6 +168,11 @@ class SelectionResults:
     def has_numbers(self) -> bool:
         """Whether there is a number at all."""
         return any(results.has_numbers for results in self.datasets)
+
+    @property
+    def measure(self) -> str:
+        """What the numbers are."""
+        return " or ".join(dict.fromkeys(own.measure for own in self.datasets))
 
     def average(self, algorithm: str) -> float | None:
         """Return the mean over datasets in percent, or None if one has no number."""

@@ -61,6 +61,16 @@ def of_classes(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Output
     return found
 
 
+def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, NumberOutputs]:
+    """Return outputs that are numbers; `what` needs them so, for the error."""
+    found = {}
+    for domain, own in outputs.items():
+        if isinstance(own, Outputs):
+            raise DataError(f"{what} needs predicted numbers, and these runs predict classes")
+        found[domain] = own
+    return found
+
+
 def outputs_of(task: Task, logits: Tensor, labels: Tensor, rows: np.ndarray) -> AnyOutputs:
     """Return outputs in the order of the rows; labels are as a batch has them."""
     order = np.argsort(rows, kind="stable")

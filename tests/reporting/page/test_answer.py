@@ -20,7 +20,7 @@ from shiftproof.reporting.page.answer.evidence import (
 )
 from shiftproof.reporting.page.answer.far import far_plot
 from shiftproof.reporting.page.answer.lead import beside_constant, lead
-from shiftproof.reporting.page.answer.pictures import share_map
+from shiftproof.reporting.page.answer.pictures import column_strips, share_map
 from shiftproof.reporting.page.answer.thresholds import cut_table, shortfall_plot
 from shiftproof.reporting.page.answer.worst import worst_facts
 from shiftproof.reporting.page.render import Source, page_values, results_page
@@ -56,7 +56,13 @@ def mixed():
 EVIDENCE = Evidence(
     "hospital", "state", 300, 2, 12.0, {"east": 0.5, "west": 0.01, "north": None},
     [ConfidentError("west", 3, "ill", "well", 0.97, [("age", "63"), ("cp", "missing")])],
-    [ColumnByDomain("age", [[1, 2, 3, 4, 5], None, [2, 3, 4, 5, 6]], [0.0, 1.0, 0.2])],
+    [
+        ColumnByDomain(
+            "age",
+            {"west": None, "north": [2.0, 3.0, 4.0, 5.0, 6.0], "east": [1.0, 2.0, 3.0, 4.0, 5.0]},
+            {"west": 1.0, "north": 0.2, "east": 0.0},
+        )
+    ],
 )  # fmt: skip
 
 
@@ -182,7 +188,7 @@ def test_far_inputs_and_class_shares(mixed):
 def test_the_sections_are_in_the_order_of_a_readers_questions(made):
     outcomes = made.grid({"erm": [0.5, 0.6, 0.7]}, standalone=True)
     known = made.held_out(WARDS)
-    column = ColumnByDomain("age", [[1, 2, 3, 4, 5]] * 4, [0.0] * 4)
+    column = ColumnByDomain("age", dict.fromkeys(WARDS, (1, 2, 3, 4, 5)), dict.fromkeys(WARDS, 0))
     evidence = replace(EVIDENCE, far=dict.fromkeys(WARDS, 0.1), shifted=[column])
     source = Source(held_out=[known], evidence=evidence)
     page = page_values(outcomes, made.chosen(outcomes), "erm", source)
@@ -211,8 +217,19 @@ def test_evidence_is_read_as_written_and_damage_is_named(tmp_path):
     assert again.to_json() == {**EVIDENCE.to_json(), "errors": again.to_json()["errors"]}
     assert again.errors[0].cells == (("age", "63"), ("cp", "missing"))
     bad = [{"far": {"a": "much"}}, {"noun": 3}, {"images": {"a": ["https://example.org/x.png"]}}]
-    bad += [{"shifted": [{"name": "age", "quantiles": [[1, 2]], "missing": [0.0]}]}]
+    for quantiles in ([1, 2], [5, 4, 3, 2, 1], ["a"] * 5):
+        bad += [{"shifted": [{"name": "age", "quantiles": {"a": quantiles}, "missing": {"a": 0}}]}]
     for change in bad:
         write_json(path, {**EVIDENCE.to_json(), **change})
         with pytest.raises(DataError, match="is damaged"):
             read_evidence(path)
+
+
+def test_a_column_is_drawn_by_the_names_of_domains(mixed):
+    strips = column_strips(EVIDENCE, list(mixed.outputs))
+    rows = {row.label: row for row in strips.strips[0].rows}
+    assert list(rows) == ["east", "west", "north"]
+    assert rows["east"].tip.startswith("east: median 3")
+    assert (rows["west"].places, rows["west"].note) == ((), "no values")
+    assert rows["north"].note == "20% missing"
+    assert rows["north"].places[2] > rows["east"].places[2]

@@ -108,7 +108,14 @@ def answer(made, tmp_path_factory):
     evidence = Evidence(
         "ward", "state", 480, 3, 9.0, dict.fromkeys(names, 0.25),
         [ConfidentError(name, 7, "a", "b", 0.9, [("x" * 40, "1")] * 20) for name in names],
-        [ColumnByDomain("pressure", [[1.5, 2e3, 3e3, 4e3, 5e4]] * 6, [0.5] * 6)] * 2,
+        [
+            ColumnByDomain(
+                "pressure",
+                dict.fromkeys(names, (1.5, 2e3, 3e3, 4e3, 5e4)),
+                dict.fromkeys(names, 0.5),
+            )
+        ]
+        * 2,
     )  # fmt: skip
     outcomes = made.grid({"erm": [0.5, 0.6, 0.7]}, standalone=True)
     source = Source(held_out=[known], evidence=evidence, baselines={"Forest": known.expected})

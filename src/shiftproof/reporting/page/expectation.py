@@ -8,9 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shiftproof.core.text import counted
-from shiftproof.inference.estimates import Estimate, estimates
-from shiftproof.inference.expected import Expected, ExpectedScore, confusion, sentences
-from shiftproof.learners.scores import EXPECTED, LOSSES, TARGETS, scores, worst_scores
+from shiftproof.inference.estimates import Estimate
+from shiftproof.inference.expected import (
+    Expected,
+    ExpectedScore,
+    confusion,
+    estimate_of,
+    pooled,
+    sentences,
+)
+from shiftproof.inference.number_intervals import COVERAGE, COVERAGE_LEVEL
+from shiftproof.learners.scores import LOSSES, TARGETS, worst_scores
 from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.answer.numbers import (
     interval as interval_text,
@@ -19,9 +27,11 @@ from shiftproof.reporting.page.answer.numbers import (
     title_of,
 )
 from shiftproof.reporting.page.axes import Axis
-from shiftproof.reporting.page.reliability import POOLED, pooled, reliability_panels
+from shiftproof.reporting.page.numbers import errors_plot, predicted_panels
+from shiftproof.reporting.page.reliability import POOLED, reliability_panels
 from shiftproof.reporting.page.values import Block, DotPlot, Mark
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
+from shiftproof.training.outputs import AnyOutputs, NumberOutputs, of_classes
 
 NEXT = "next domain"
 
@@ -47,14 +57,22 @@ def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
     for position, own in enumerate(sorted(held_out, key=_order)):
         heading = own.title if len(held_out) > 1 else ""
         folded = position > 0
-        pictures = [
+        pictures: list[tuple[str, object, str, str]] = [
             ("dots", forest_plot(own), heading, " ".join(_said(own))),
             ("table", card_table(own), _headed(heading, "Report card"), ""),
-            ("panels", reliability_panels(own.expected), _headed(heading, "Reliability"), ""),
         ]
+        if own.expected.numbers:
+            against, errors = predicted_panels(own.expected), errors_plot(own.expected)
+            pictures.append(("panels", against, _headed(heading, against.title), ""))
+            pictures.append(("dots", errors, _headed(heading, "Errors"), ""))
+        else:
+            panels = reliability_panels(own.expected)
+            pictures.append(("panels", panels, _headed(heading, "Reliability"), ""))
         for kind, value, name, words in pictures:
             if value is not None:
                 blocks.append(Block(kind, value, name, folded, words))
+        if own.expected.numbers:
+            continue
         if (table := confusion_table(own.expected)) is not None:
             blocks.append(Block("table", table, _headed(heading, "Confusion matrices"), True))
     return blocks
@@ -135,62 +153,88 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
 def card_table(own: HeldOut) -> Table:
     """Return all scores with their intervals: a row a domain, their worst, and all rows pooled."""
     expected = own.expected
-    cards = {
-        domain: estimates(each.probabilities, each.labels, expected.level)
-        for domain, each in expected.outputs.items()
-    }
-    shown = [name for name in EXPECTED if any(card[name] for card in cards.values())]
-    found = [scores(each.probabilities, each.labels) for each in expected.outputs.values()]
-    whole = pooled(expected.outputs.values())
-    all_rows = estimates(whole.probabilities, whole.labels, expected.level)
-    worst = worst_scores(found)
-    rows = []
-    for (domain, card), each in zip(cards.items(), found, strict=True):
-        commonest = each["commonest_class"] or 0.0
-        size = len(expected.outputs[domain].labels)
-        cells = [
-            Cell(f"{size}"),
-            *(_cell(name, card[name]) for name in shown),
-            Cell(f"{100 * commonest:.1f}"),
+    found = {name: expected.estimates(name) for name in expected.metrics}
+    shown = [name for name, by_domain in found.items() if any(by_domain.values())]
+    outputs = list(expected.outputs.values())
+    whole = pooled(outputs)
+    worst = worst_scores(
+        [
+            {name: each.value for name in shown if (each := found[name][domain]) is not None}
+            for domain in expected.outputs
         ]
-        rows.append(Row((domain,), tuple(cells)))
-    several = len(cards) > 1
+    )
+    rows = []
+    for domain, answers in expected.outputs.items():
+        cells = [
+            Cell(f"{len(answers.labels)}"),
+            *(_cell(name, found[name][domain]) for name in shown),
+        ]
+        rows.append(Row((domain,), (*cells, *_plain(answers))))
+    several = len(outputs) > 1
     if several:
-        bad = [Cell() if (v := worst[name]) is None else Cell(number(name, v)) for name in shown]
-        rows.append(Row(("worst domain",), (Cell(), *bad, Cell())))
-        commonest = scores(whole.probabilities, whole.labels)["commonest_class"] or 0.0
-        cells = [Cell(f"{len(whole.labels)}"), *(_cell(name, all_rows[name]) for name in shown)]
-        rows.append(Row((POOLED,), (*cells, Cell(f"{100 * commonest:.1f}"))))
+        bad = [
+            Cell() if (v := worst.get(name)) is None else Cell(number(name, v)) for name in shown
+        ]
+        empty = (Cell(),) * len(_plain(whole))
+        rows.append(Row(("worst domain",), (Cell(), *bad, *empty)))
+        alike = [
+            Cell() if name == COVERAGE else _cell(name, estimate_of(name, whole, expected.level))
+            for name in shown
+        ]
+        rows.append(Row((POOLED,), (Cell(f"{len(whole.labels)}"), *alike, *_plain(whole))))
         ahead = [_range(expected.score(name)) for name in shown]
-        rows.append(Row((f"{NEXT}, {expected.level:.0%}",), (Cell(), *ahead, Cell())))
+        rows.append(Row((f"{NEXT}, {expected.level:.0%}",), (Cell(), *ahead, *empty)))
     columns = [Column("Samples"), *(Column(title_of(name), _better(name)) for name in shown)]
-    notes = [
-        f"Intervals of {expected.level:.0%} below each score are for the number of samples; those"
-        f" of the {NEXT} are for how domains differ. AUROC, F1, average precision and balanced"
-        " accuracy are means over classes. Accuracies and the calibration error are in percent."
-        " Calibrated probabilities have slope 1, intercept 0 and"
-        " error 0. The commonest class is what always predicting it would score."
-    ]
+    columns += [] if expected.numbers else [Column("Commonest class")]
     return Table(
         "Report card by held-out domain",
-        (*columns, Column("Commonest class")),
+        tuple(columns),
         tuple(rows),
-        notes=tuple(notes),
+        notes=(_card_note(expected),),
         heads=("Held out",),
         foot=3 if several else 0,
     )
 
 
+def _plain(own: AnyOutputs) -> tuple[Cell, ...]:
+    """Return what always predicting the commonest class would score; nothing for numbers."""
+    if isinstance(own, NumberOutputs):
+        return ()
+    return (Cell(f"{100 * (own.scores()['commonest_class'] or 0.0):.1f}"),)
+
+
+def _card_note(expected: Expected) -> str:
+    said = (
+        f"Intervals of {expected.level:.0%} below each score are for the number of samples; those"
+        f" of the {NEXT} are for how domains differ. "
+    )
+    if expected.numbers:
+        return said + (
+            "R² is taken within a domain: 0 is its own mean, below 0 worse than that. MAE, RMSE and"
+            " intercept have the unit of the label. Calibrated predictions have slope 1 and"
+            " intercept 0 (the mean of label less prediction). Interval coverage is the share of"
+            f" labels inside intervals of {COVERAGE_LEVEL:.0%} that come from the errors on all"
+            " other held-out domains."
+        )
+    return said + (
+        "AUROC, F1, average precision and balanced"
+        " accuracy are means over classes. Accuracies and the calibration error are in percent."
+        " Calibrated probabilities have slope 1, intercept 0 and"
+        " error 0. The commonest class is what always predicting it would score."
+    )
+
+
 def confusion_table(expected: Expected) -> Table | None:
     """Return the counts of predicted classes by domain and class, a row each; few classes only."""
+    outputs = of_classes(expected.outputs, "a confusion matrix")
     classes = expected.classes or tuple(
-        str(code) for code in range(next(iter(expected.outputs.values())).probabilities.shape[1])
+        str(code) for code in range(next(iter(outputs.values())).probabilities.shape[1])
     )
     if len(classes) > 20:
         return None
     rows = [
         Row((domain,), (Cell(name), *(Cell(f"{count}") for count in counts)))
-        for domain, own in expected.outputs.items()
+        for domain, own in outputs.items()
         for name, counts in zip(classes, confusion(own), strict=True)
     ]
     columns = (Column("Class", words=True), *(Column(f"as {name}") for name in classes))

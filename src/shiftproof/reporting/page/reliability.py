@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from shiftproof.core.text import counted
-from shiftproof.inference.expected import Expected
+from shiftproof.inference.expected import Expected, pooled
 from shiftproof.inference.reliability import Bin, reliability
 from shiftproof.reporting.page.axes import short
 from shiftproof.reporting.page.curves import LEFT, RIGHT, TOP
 from shiftproof.reporting.page.values import Line, Panel, Panels, Point, Tick
 from shiftproof.reporting.table import Column, Row, Table
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import of_classes
 
 POOLED = "all domains"
 # As high as wide: the diagonal is at 45°.
@@ -28,10 +26,10 @@ def reliability_panels(
 
     With ``only``, just these domains have one of their own; ``whole`` is the title of the first.
     """
-    outputs = dict(expected.outputs)
+    outputs = of_classes(expected.outputs, "a reliability diagram")
     if len(outputs) > 1:
         shown = {domain: own for domain, own in outputs.items() if only is None or domain in only}
-        outputs = {whole: pooled(outputs.values()), **shown}
+        outputs = {whole: pooled(list(outputs.values())), **shown}
     found = {domain: reliability(own, expected.level) for domain, own in outputs.items()}
     x_title, y_title = _titles(expected)
     rows = [
@@ -76,17 +74,11 @@ def across(panels: int) -> int:
     return min((5, 4, 3), key=lambda wide: (-panels % wide, -wide))
 
 
-def pooled(parts: Iterable[Outputs]) -> Outputs:
-    """Return the rows of several domains as one."""
-    kept = list(parts)
-    p, y = (np.concatenate([own[place] for own in kept]) for place in (0, 1))
-    return Outputs(p, y, np.arange(len(y)))
-
-
 def _titles(expected: Expected) -> tuple[str, str]:
     """Return what the axes are: of two classes the second, of more the predicted one."""
     classes = expected.classes
-    two = next(iter(expected.outputs.values())).probabilities.shape[1] == 2
+    first = next(iter(of_classes(expected.outputs, "a reliability diagram").values()))
+    two = first.probabilities.shape[1] == 2
     if not two:
         return "Probability of the predicted class", "Share right"
     name = f"class {classes[1]}" if len(classes) == 2 and len(classes[1]) < 12 else "second class"

@@ -30,6 +30,7 @@ from shiftproof.reporting.page.training_domains import training_plot, training_s
 from shiftproof.reporting.page.values import Block, Page, Section
 from shiftproof.reporting.page.words import selector_explained, selector_name
 from shiftproof.reporting.table import Table
+from shiftproof.reporting.words import capital
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome
@@ -61,10 +62,15 @@ class Source:
 
     @property
     def model(self) -> HeldOut | None:
-        """The model that the page is about; None if it compares several, or has one domain."""
+        """The model that the page is about; None if it compares several, or has one domain.
+
+        Numbers have no page of this kind yet: probabilities and classes are most of it.
+        """
         if len(self.held_out) != 1 or len(self.held_out[0].expected.outputs) < 2:
             return None
         own = self.held_out[0]
+        if own.expected.numbers:
+            return None
         return None if own.expected.score(own.expected.metric) is None else own
 
 
@@ -93,7 +99,7 @@ def page_values(
         *source.first,
         *_training(source.training),
         Section("expect", "What to expect", expectation_blocks(source.held_out)),
-        Section("accuracy", "Accuracy", _accuracy(found)),
+        Section("accuracy", capital(main.measure) if main else "", _accuracy(found)),
         Section("domains", "By test domain", _by_selector(found, "heat", heat_map, baseline)),
         Section(
             "baseline",

@@ -42,7 +42,7 @@ def short_card(
                 *(_share(values.get(domain)) for values in beside.values()),
             ),
         )
-        for domain, own in expected.outputs.items()
+        for domain, own in expected.of_classes.items()
     ]
     foot = _foot(expected, found, shown, beside, noun) if len(rows) > 1 else []
     columns = [
@@ -61,7 +61,7 @@ def short_card(
 def card_estimates(expected: Expected, metric: str) -> dict[str, Estimate | None]:
     """Return a score of each domain; sensitivity and specificity are of two classes only."""
     return {domain: _estimate(own, metric, expected.level)
-            for domain, own in expected.outputs.items()}  # fmt: skip
+            for domain, own in expected.of_classes.items()}  # fmt: skip
 
 
 def accuracies(expected: Expected) -> dict[str, float]:

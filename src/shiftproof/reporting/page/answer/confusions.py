@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from shiftproof.inference.expected import Expected, confusion
+from shiftproof.inference.expected import Expected, confusion, pooled
 from shiftproof.reporting.page.answer.lead import answer_of, class_name, nouns
 from shiftproof.reporting.page.expectation import confusion_table
-from shiftproof.reporting.page.reliability import pooled
 from shiftproof.reporting.page.values import Block, HeatCell, HeatMap
 from shiftproof.reporting.table import Column, Row, Table
 
@@ -17,7 +16,7 @@ LIMITS = (2.0, 10.0, 25.0, 50.0)
 
 def confusion_blocks(expected: Expected, noun: str, label: str) -> list[Block]:
     """Return a row a domain for two classes; for more, a map of all rows, and domains folded."""
-    count = next(iter(expected.outputs.values())).probabilities.shape[1]
+    count = next(iter(expected.of_classes.values())).probabilities.shape[1]
     if count == 2:
         return [Block("table", two_classes(expected, noun, label))]
     if count > MOST_CLASSES:
@@ -31,7 +30,7 @@ def two_classes(expected: Expected, noun: str, label: str) -> Table:
     """Return right and wrong answers of both classes, a row a domain."""
     first, second = (answer_of(label, class_name(expected.classes, code)) for code in (0, 1))
     rows = []
-    for domain, own in expected.outputs.items():
+    for domain, own in expected.of_classes.items():
         (right0, wrong0), (wrong1, right1) = confusion(own)
         rows.append(Row.of(domain, *map(str, (right0, wrong0, right1, wrong1))))
     columns = (
@@ -46,7 +45,7 @@ def two_classes(expected: Expected, noun: str, label: str) -> Table:
 
 def pooled_map(expected: Expected, noun: str) -> HeatMap:
     """Return the share of each class that is predicted as each class, over all domains."""
-    counts = confusion(pooled(expected.outputs.values()))
+    counts = confusion(pooled(list(expected.of_classes.values())))
     names = [class_name(expected.classes, code) for code in range(len(counts))]
     rows = []
     for code, own in enumerate(counts):

@@ -15,7 +15,7 @@ from typing import Any
 from shiftproof.core.errors import DataError
 from shiftproof.core.file_format import with_format, without_format
 from shiftproof.core.files import read_json
-from shiftproof.core.json_types import conform_fields
+from shiftproof.core.json_types import conform, conform_fields
 
 STUDY = "study.json"  # in the folder of a study
 
@@ -38,14 +38,14 @@ class ConfidentError:
 
 @dataclass(frozen=True)
 class ColumnByDomain:
-    """Five quantiles (5, 25, 50, 75, 95%) of a column in each domain, None without values.
+    """Five quantiles (5, 25, 50, 75, 95%) of a column by domain, None without values.
 
     `missing` is the share without a value.
     """
 
     name: str
-    quantiles: Sequence[Sequence[float] | None]
-    missing: Sequence[float]
+    quantiles: Mapping[str, Sequence[float] | None]
+    missing: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ _ERROR = {
 }  # fmt: skip
 _COLUMN = {
     "name": str,
-    "quantiles": tuple[list | None, ...],  # type: ignore[type-arg]
-    "missing": tuple[float, ...],
+    "quantiles": Mapping[str, list | None],  # type: ignore[type-arg]
+    "missing": Mapping[str, float],
 }
 _FIELDS = {
     "noun": str, "label": str, "rows": int, "columns": int, "seconds": float,
@@ -117,11 +117,10 @@ def _require_picture(text: str) -> None:
 
 
 def _require_quantiles(column: Mapping[str, Any]) -> None:
-    for found in column["quantiles"]:
-        numbers = found is None or (
-            len(found) == 5 and all(isinstance(value, int | float) for value in found)
-        )
-        if not numbers:
-            raise ValueError(f"the quantiles of {column['name']} are not five numbers")
-    if len(column["quantiles"]) != len(column["missing"]):
+    for found in column["quantiles"].values():
+        if found is not None:
+            conform(found, tuple[float, ...], f"a quantile of {column['name']}")
+        if found is not None and not (len(found) == 5 and sorted(found) == found):
+            raise ValueError(f"the quantiles of {column['name']} are not five numbers in order")
+    if column["quantiles"].keys() != column["missing"].keys():
         raise ValueError(f"the quantiles of {column['name']} do not fit its domains")

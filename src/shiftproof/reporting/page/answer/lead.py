@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from shiftproof.core.text import plural
-from shiftproof.inference.expected import Expected
-from shiftproof.reporting.page.answer.numbers import SHARES, name_of
+from shiftproof.inference.expected import NUMBER_EXPECTED, Expected
+from shiftproof.learners.scores import EXPECTED
+from shiftproof.reporting.page.answer.numbers import SHARES, interval, name_of, number
 from shiftproof.training.outputs import Outputs
 
 TIMES = ("year", "quarter", "month", "week", "day", "season", "batch", "period")
@@ -27,7 +28,7 @@ class Beside(NamedTuple):
 def beside_constant(expected: Expected) -> list[Beside]:
     """Return each held-out domain beside the constant that does best there."""
     found = []
-    for domain, own in expected.outputs.items():
+    for domain, own in expected.of_classes.items():
         counts = np.bincount(own.labels)
         code = int(counts.argmax())
         accuracy = float((own.probabilities.argmax(axis=1) == own.labels).mean())
@@ -62,7 +63,8 @@ def lead(expected: Expected, noun: str = "domain", label: str = "") -> str:
         return f"One {noun} does not show what to expect at the next."
     said = rounded(expected.metric, score.mean, *score.interval)
     place = "In" if noun in TIMES else "At"
-    return f"{place} {_article(noun)} like these expect {said}; {_compared(expected, label)}."
+    start = f"{place} {_article(noun)} like these expect {said}"
+    return f"{start}." if expected.numbers else f"{start}; {_compared(expected, label)}."
 
 
 def rounded(metric: str, mean: float, low: float, high: float) -> str:
@@ -73,6 +75,8 @@ def rounded(metric: str, mean: float, low: float, high: float) -> str:
     """
     if metric in SHARES:
         return f"{100 * mean:.0f}% {name_of(metric)} ({100 * low:.0f}–{100 * high:.0f})"
+    if metric in NUMBER_EXPECTED and metric not in EXPECTED:
+        return f"{name_of(metric)} {number(metric, mean)} ({interval(metric, low, high)})"
     return f"{name_of(metric)} {mean:.2f} ({low:.2f}–{high:.2f})"
 
 

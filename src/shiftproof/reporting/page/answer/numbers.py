@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shiftproof.reporting.page.axes import MINUS
+from shiftproof.reporting.words import MINUS, score_text
 
 # Shares of samples, which are read in percent.
 SHARES = ("accuracy", "balanced_accuracy", "sensitivity", "specificity", "calibration_error")
-TITLES = {"auroc": "AUROC", "f1": "F1"}
+TITLES = {"auroc": "AUROC", "f1": "F1", "r2": "R²", "mae": "MAE", "rmse": "RMSE"}
 
 
 def title_of(metric: str) -> str:
@@ -33,11 +33,14 @@ def scale_of(metric: str) -> float:
 def number(metric: str, value: float) -> str:
     """Return a score as printed, without a percent sign.
 
-    >>> number("accuracy", 0.7985), number("auroc", 0.884), number("calibration_intercept", -0.5)
+    >>> number("accuracy", 0.79857), number("auroc", 0.884), number("calibration_intercept", -0.5)
     ('79.9', '0.884', '−0.500')
+    >>> number("mae", 12345.6)
+    '12,300'
     """
-    digits = 1 if metric in SHARES else 3
-    return f"{scale_of(metric) * value:.{digits}f}".replace("-", MINUS)
+    if metric in SHARES:
+        return f"{scale_of(metric) * value:.1f}".replace("-", MINUS)
+    return score_text(value)
 
 
 def interval(metric: str, low: float, high: float) -> str:

@@ -35,8 +35,8 @@ def picture_blocks(expected: Expected, evidence: Evidence) -> list[Block]:
 
 def share_map(expected: Expected, evidence: Evidence) -> HeatMap | None:
     """Return the share of each class in each domain, coloured by its distance to their mean."""
-    count = next(iter(expected.outputs.values())).probabilities.shape[1]
-    shares = shares_of(expected.outputs, count)
+    count = next(iter(expected.of_classes.values())).probabilities.shape[1]
+    shares = shares_of(expected.of_classes, count)
     if len(shares) < 2:
         return None
     mean = np.mean(list(shares.values()), axis=0)
@@ -77,10 +77,11 @@ def column_strips(evidence: Evidence, domains: list[str]) -> Strips:
 
 
 def _strip(column: ColumnByDomain, domains: list[str]) -> Strip:
-    known = [value for found in column.quantiles if found for value in found]
-    axis = Axis.over(known, 4, margin=0.02)
+    known = [value for found in column.quantiles.values() if found for value in found]
+    axis = Axis.over(known or [0.0], 4, margin=0.02)
     rows = []
-    for domain, found, missing in zip(domains, column.quantiles, column.missing, strict=True):
+    for domain in domains:
+        found, missing = column.quantiles.get(domain), column.missing.get(domain, 1.0)
         absent = f"{missing:.0%} missing" if missing >= 0.005 else ""
         if found is None:
             rows.append(StripRow(domain, (), "no values", f"{domain}: no values"))

@@ -66,7 +66,7 @@ def answer_sections(
 
 def figures_of(expected: Expected, evidence: Evidence) -> list[tuple[str, str]]:
     """Return the size of the study: domains, rows, columns and classes."""
-    classes = next(iter(expected.outputs.values())).probabilities.shape[1]
+    classes = next(iter(expected.of_classes.values())).probabilities.shape[1]
     rows = sum(len(own.labels) for own in expected.outputs.values())
     found = [(f"{nouns(evidence.noun)} held out in turn", f"{len(expected.outputs)}")]
     found.append(("rows", f"{rows:,}"))

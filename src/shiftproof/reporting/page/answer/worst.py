@@ -19,8 +19,8 @@ from shiftproof.reporting.page.answer.lead import (
     shares_of,
 )
 from shiftproof.reporting.page.answer.numbers import interval, name_of, number, sign
-from shiftproof.reporting.page.axes import MINUS
 from shiftproof.reporting.page.values import Fact
+from shiftproof.reporting.words import MINUS
 
 MOST = 3
 # Parts of a loss smaller than this, in points, are not worth a sentence.
@@ -94,8 +94,8 @@ def _constant(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
 
 def _classes(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
     """Say which class is most over-represented there, beside the mean of the others."""
-    count = next(iter(expected.outputs.values())).probabilities.shape[1]
-    shares = shares_of(expected.outputs, count)
+    count = next(iter(expected.of_classes.values())).probabilities.shape[1]
+    shares = shares_of(expected.of_classes, count)
     others = [own for name, own in shares.items() if name != domain]
     if not others:
         return []
