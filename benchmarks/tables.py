@@ -180,6 +180,10 @@ def page(
         "|---|--:|" + "--:|" * (len(ALGORITHMS) + 2),
     ]
     tables = list(dict.fromkeys(each["data"] for each in outcomes))
+    if study.domain_by_domain:
+        ran = {(each["data"], run["domain"]) for each in outcomes for run in each["runs"]}
+        counts = ", ".join(f"{table} {sum(own == table for own, _ in ran)}" for table in tables)
+        lines[3:3] = [f"Domains held out so far: {counts}.", ""]
     means: dict[str, dict[str, list[float]]] = {}
     for metric, (sign, scale, digits) in study.metrics.items():
         for table in tables:
