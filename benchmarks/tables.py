@@ -183,7 +183,7 @@ def page(
     if study.domain_by_domain:
         ran = {(each["data"], run["domain"]) for each in outcomes for run in each["runs"]}
         counts = ", ".join(f"{table} {sum(own == table for own, _ in ran)}" for table in tables)
-        lines[3:3] = [f"Domains held out so far: {counts}.", ""]
+        lines[4:4] = [f"Domains held out so far: {counts}.", ""]
     means: dict[str, dict[str, list[float]]] = {}
     for metric, (sign, scale, digits) in study.metrics.items():
         for table in tables:
