@@ -118,6 +118,5 @@ class Diagnosis:
         return max(self.domain_entropy - shift.covariate.value, 0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as JSON values; `numbers` only where labels are numbers."""
-        found = asdict(self)
-        return found if self.numbers else {k: v for k, v in found.items() if k != "numbers"}
+        """Return everything as JSON values."""
+        return asdict(self)
