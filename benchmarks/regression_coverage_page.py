@@ -28,9 +28,9 @@ def page(stored: Mapping[str, Any]) -> list[str]:
     return [
         "# What is said of predicted numbers, where the truth is known",
         "",
-        "By `python -m benchmarks.regression_coverage`, then"
-        " `python -m benchmarks.regression_coverage_page` (records: `regression-coverage.json`)."
-        " Seeds were not looked at while the methods were made.",
+        f"By `python -m benchmarks.regression_coverage --families {stored['families']} --sets"
+        f" {stored['sets']}`, then `python -m benchmarks.regression_coverage_page` (records:"
+        " `regression-coverage.json`). Seeds were not looked at while the methods were made.",
         "",
         *shift_lines(stored["shifts"]),
         "",

@@ -77,7 +77,7 @@ def _number_drops(diagnosis: Mapping[str, Any]) -> Table | None:
         " within the domain: below 0, its own mean would predict better. MAE, the mean absolute"
         " error, has the label's unit.",
     )
-    return Table("Lost if held out", columns, tuple(rows), notes=notes, heads=("Domain",))
+    return Table("R² lost if held out", columns, tuple(rows), notes=notes, heads=("Domain",))
 
 
 def numbers_table(diagnosis: Mapping[str, Any]) -> Table:
