@@ -71,6 +71,16 @@ def test_the_same_table_in_any_dress(write, content, name):
     assert dataset.notes == ()
 
 
+def test_parquet_whose_metadata_are_no_text_is_one_line(tmp_path):
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"a": [1, 2]}).to_parquet(path)
+    data = path.read_bytes()
+    assert b'"creator"' in data
+    path.write_bytes(data.replace(b'"creator"', b'"\xb0reator"'))
+    with pytest.raises(DataError, match="is not readable Parquet"):
+        read_frame(path)
+
+
 def test_parquet_holds_what_the_frame_held(tmp_path):
     frame = read_frame_of(SMALL).assign(ward=pd.Categorical(["n", "s", "n", "s"]))
     frame.set_index("domain").to_parquet(tmp_path / "a.parquet")
