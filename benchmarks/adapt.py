@@ -36,12 +36,14 @@ import pandas as pd  # type: ignore[import-untyped]
 
 import shiftproof
 from benchmarks.tables import _commit, _held_out, _read
+from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.read_file import read_frame
 from shiftproof.inference.adaptation.adapt import adapted, checked_adapt
 from shiftproof.inference.adaptation.held_out import class_shares
 from shiftproof.inference.adaptation.matching_shares import with_shares
 from shiftproof.learners.scores import scores
 from shiftproof.paper.measure import machine
+from shiftproof.training.outputs import of_classes
 
 HOWS = ("none", "auto", "labels")
 SITES, ROWS, DRAWS = 5, 500, 20
@@ -96,7 +98,13 @@ def real_site(path: str, label: str, domain: str, held: str, asked: Any) -> dict
     given = {"label": label, "domain": domain, "budget": asked.budget, "seed": asked.seed}
     with tempfile.TemporaryDirectory() as folder:
         run = shiftproof.train(path, "best", test_domains=held, out=folder, **given)
-        own, record = run.outputs[held], run.model.adaptation
+        own = of_classes(run.outputs, "`adapt`")[held]
+        record = run.model.adaptation
+        rows = read_frame(Path(path))
+        there = rows[rows[domain].map(text_of) == held]
+        typicality = run.model.predict(there[there[label].notna()]).typicality.numpy()
+    if len(typicality) != len(own.labels):
+        raise ValueError(f"{held} has {len(own.labels)} outputs and {len(typicality)} rows")
     classes = own.probabilities.shape[1]
     true = class_shares(own.labels, classes)
     training = true if record is None else record.calibration.shares
@@ -104,7 +112,7 @@ def real_site(path: str, label: str, domain: str, held: str, asked: Any) -> dict
         "rows": len(own.labels), "difference": float(np.abs(true - training).max()),
     }  # fmt: skip
     for how in HOWS:
-        done = adapted(record, own.probabilities, checked_adapt(how))
+        done = adapted(record, own.probabilities, checked_adapt(how), typicality=typicality)
         kept = scores(done.probabilities, own.labels)
         found[how] = {
             "accuracy": kept["accuracy"], "log_loss": kept["log_loss"],
@@ -126,7 +134,8 @@ def standardized_site(path: str, label: str, domain: str, held: str, asked: Any)
                 path, "best", label=label, domain=domain, test_domains=held, out=folder,
                 seed=asked.seed, budget=budget, standardize=how,
             )  # fmt: skip
-            own, members = run.outputs[held], run.metrics["members"]
+            own = of_classes(run.outputs, "`adapt`")[held]
+            members = run.metrics["members"]
         kept = scores(own.probabilities, own.labels)
         weight = sum(each["weight"] for each in members if each.get("view") == "domain")
         found[how] = {
@@ -154,11 +163,11 @@ def simulated(path: str, label: str, domain: str, asked: Any) -> dict[str, Any]:
     site = frame[new].reset_index(drop=True)
     y = np.array([model.classes.index(str(value)) for value in site[label]])
 
-    def predicted(rows: pd.DataFrame) -> np.ndarray:
-        p: np.ndarray = model.predict(model.form.read(rows)).probabilities.double().numpy()
-        return p
+    def predicted(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        found = model.predict(model.form.read(rows))
+        return found.probabilities.double().numpy(), found.typicality.numpy()
 
-    p = predicted(site)
+    p, typicality = predicted(site)
     found: dict[str, Any] = {"label shift": [], "half of the columns permuted": [], "drift": []}
     present = [np.flatnonzero(y == k) for k in range(len(model.classes))]
     for _ in range(DRAWS):
@@ -173,7 +182,9 @@ def simulated(path: str, label: str, domain: str, asked: Any) -> dict[str, Any]:
         outcome: dict[str, Any] = {"rows": len(drawn), "none": _accuracy(p[drawn], y[drawn])}
         outcome["knowing"] = _accuracy(knowing, y[drawn])
         for how in ("auto", "labels"):
-            done = adapted(model.adaptation, p[drawn], checked_adapt(how))
+            done = adapted(
+                model.adaptation, p[drawn], checked_adapt(how), typicality=typicality[drawn]
+            )
             outcome[how] = _accuracy(done.probabilities, y[drawn])
             outcome[f"{how} corrected"] = done.corrected
             outcome[f"{how} reason"] = done.reason
@@ -189,8 +200,8 @@ def simulated(path: str, label: str, domain: str, asked: Any) -> dict[str, Any]:
                 drifted[column] = drifted[column] + frame[~new][column].std()
             changed[column] = rng.permutation(changed[column].to_numpy())
         for name, rows in {"half of the columns permuted": changed, "drift": drifted}.items():
-            before = predicted(rows)
-            done = adapted(model.adaptation, before, "auto")
+            before, typical = predicted(rows)
+            done = adapted(model.adaptation, before, "auto", typicality=typical)
             labels = y[rows.index]
             found[name].append(
                 {

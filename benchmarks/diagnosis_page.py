@@ -8,7 +8,7 @@ from itertools import combinations
 from statistics import median
 from typing import Any
 
-from shiftproof.shift.interpretation import WORTH
+from shiftproof.shift.judging import WORTH
 
 Record = Mapping[str, Any]
 

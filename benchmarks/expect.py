@@ -28,7 +28,7 @@ from benchmarks.expect_simulated_page import section
 from shiftproof.inference.conformal import domain_sets, domains_needed
 from shiftproof.inference.estimates import estimate, scale_of
 from shiftproof.inference.meta_analysis import predictive, random_effects, t_interval
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import Outputs, of_classes
 
 METRICS = ("auroc", "accuracy")
 LEVEL = 0.95
@@ -83,7 +83,8 @@ def _run(spec: str, name: str, algorithm: str) -> dict[str, Any]:
     learner = _logistic() if algorithm == LOGISTIC else algorithm
     data = shiftproof.load(path, label=label, domain=domain)
     with tempfile.TemporaryDirectory() as folder:
-        outputs = shiftproof.train_each(data, learner, out=folder).outputs
+        runs = shiftproof.train_each(data, learner, out=folder)
+        outputs = of_classes(runs.outputs, "`expect`")
     # [next domain][other domain]: the answers there of a model trained on neither.
     others = {
         held_out: {other: kept for other, kept in outputs.items() if other != held_out}
@@ -92,9 +93,10 @@ def _run(spec: str, name: str, algorithm: str) -> dict[str, Any]:
     nested = len(outputs) <= MOST_NESTED
     for pair in combinations(outputs, 2) if nested else ():
         with tempfile.TemporaryDirectory() as folder:
-            both = shiftproof.train(data, learner, test_domains=pair, out=folder).outputs
+            both = shiftproof.train(data, learner, test_domains=pair, out=folder)
+            answers = of_classes(both.outputs, "`expect`")
         for held_out, other in (pair, pair[::-1]):
-            others[held_out][other] = both[other]
+            others[held_out][other] = answers[other]
     domains = []
     for held_out, own in outputs.items():
         sets = domain_sets(list(others[held_out].values()), own.probabilities, SETS)

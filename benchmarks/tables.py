@@ -1,9 +1,10 @@
 """`python -m benchmarks.tables PATH[:LABEL:DOMAIN] …`: learners on tables and frozen features.
 
-Each domain is held out in turn, at most ten of a table.  A folder of images is turned into frozen
-features.  Each outcome is appended to a file as soon as it is there; called again, what is there is
-not run again.  The page shows for every table the mean over held-out domains and seeds, and how far
-`best` is from the best of the single learners, chosen in hindsight by the test domains themselves.
+The same for numbers is `benchmarks.regression`.  Each domain is held out in turn, at most ten of a
+table, or `--most` of it.  A folder of images is turned into frozen features.  Each outcome is
+appended to a file as soon as it is there; called again, what is there is not run again.  The page
+shows for every table the mean over held-out domains and seeds, and how far `best` is from the best
+of the single learners, chosen in hindsight by the test domains themselves.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,53 +31,109 @@ from shiftproof.paper.measure import machine
 
 SINGLE = ("linear", "boosting", "forest")
 ALGORITHMS = (*SINGLE, "best")
-METRICS = ("accuracy", "auroc", "log_loss")
 MOST_HELD_OUT = 10
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+class Metric(NamedTuple):
+    """How a score is shown: less or more is better (sign), times what, with how many digits."""
+
+    sign: int
+    scale: float
+    digits: int
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is measured, and where it is written."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    name: str
+    title: str
+    metrics: Mapping[str, Metric]
+    # Settings of `shiftproof.train`, beside those of the data.
+    settings: tuple[tuple[str, Any], ...] = ()
+    # Whether one domain of every table comes first, then the next: so a part of it can be read.
+    domain_by_domain: bool = False
+
+
+TABLES = Study(
+    "tables",
+    "Tables: every domain held out in turn",
+    {
+        "accuracy": Metric(1, 100.0, 1),
+        "auroc": Metric(1, 100.0, 1),
+        "log_loss": Metric(-1, 1.0, 3),
+    },
+)
+
+
+def main(arguments: Sequence[str] | None = None, study: Study = TABLES) -> int:
     """Run what is missing, and write the page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{study.name}", description=__doc__)
     parser.add_argument("data", nargs="+", metavar="PATH[:LABEL:DOMAIN]")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--backbone", default="tf_efficientnet_lite0", help="for images")
     parser.add_argument("--weights", default="pretrained", help="of the backbone: a file")
+    parser.add_argument("--most", type=int, default=MOST_HELD_OUT, help="domains held out")
     parser.add_argument("--skip", nargs="*", default=[], metavar="NAME:ALGORITHM")
-    parser.add_argument("--out", type=Path, default=Path("results/tables.jsonl"))
+    parser.add_argument("--out", type=Path, default=Path(f"results/{study.name}.jsonl"))
     asked = parser.parse_args(arguments)
     images = {"freeze": True, "backbone": asked.backbone, "weights": asked.weights}
     done = _read(asked.out)
-    for seed in asked.seeds:
-        for spec in asked.data:
-            for algorithm in ALGORITHMS:
-                name = Path(spec.split(":")[0]).name.split(".")[0]
-                skipped = f"{name}:{algorithm}" in asked.skip
-                if not skipped and (name, algorithm, seed) not in {_key(each) for each in done}:
-                    outcome = _run(spec, name, algorithm, seed, images)
-                    with open(asked.out, "a") as file:
-                        file.write(json.dumps(outcome) + "\n")
-                    done = _read(asked.out)  # another process may have added others
-                    asked.out.with_suffix(".md").write_text(page(done))
+    parts = asked.most if study.domain_by_domain else 1
+    for seed, part, spec, algorithm in product(asked.seeds, range(parts), asked.data, ALGORITHMS):
+        name = Path(spec.split(":")[0]).name.split(".")[0]
+        held_out = _held_out(_load(spec, study).domain_names, asked.most)
+        if study.domain_by_domain:
+            held_out = held_out[part : part + 1]
+        key = (name, algorithm, seed, tuple(held_out))
+        skipped = f"{name}:{algorithm}" in asked.skip or not held_out
+        if not skipped and key not in {_key(each) for each in done}:
+            outcome = _run(spec, name, algorithm, seed, images, study, held_out, asked.most)
+            with open(asked.out, "a") as file:
+                file.write(json.dumps(outcome) + "\n")
+            done = _read(asked.out)  # another process may have added others
+            asked.out.with_suffix(".md").write_text(page(done, study, asked.most))
     return 0
 
 
-def _run(spec: str, name: str, algorithm: str, seed: int, images: dict[str, Any]) -> dict[str, Any]:
+@cache
+def _load(spec: str, study: Study) -> Any:
+    path, label, domain = (*spec.split(":"), "label", "domain")[:3]
+    given: dict[str, Any] = {"label": label, "domain": domain} if Path(path).is_file() else {}
+    return shiftproof.load(path, **given, **dict(study.settings))
+
+
+def _run(
+    spec: str,
+    name: str,
+    algorithm: str,
+    seed: int,
+    images: dict[str, Any],
+    study: Study,
+    held_out: Sequence[str],
+    most: int,
+) -> dict[str, Any]:
     path, label, domain = (*spec.split(":"), "label", "domain")[:3]
     is_table = Path(path).is_file()
     given: dict[str, Any] = {"label": label, "domain": domain} if is_table else {}
+    given |= dict(study.settings)
     started = time.perf_counter()
-    data = shiftproof.load(path, **given)
-    held_out = _held_out(data.domain_names)
+    data = _load(spec, study)
     if algorithm == "best":
         # What `train_each` gives each run where all domains are held out.
-        given["budget"] = max(DEFAULT_BUDGET / len(held_out), BUDGET_A_RUN)
+        domains = len(_held_out(data.domain_names, most))
+        given["budget"] = max(DEFAULT_BUDGET / domains, BUDGET_A_RUN)
     runs: list[dict[str, Any]] = []
     members: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         for place, held in enumerate(held_out):
             settings = {**given, **({} if is_table else images), "out": Path(folder, str(place))}
             run = shiftproof.train(path, algorithm, test_domains=held, seed=seed, **settings)
-            runs.append({"domain": held, **run.scores[held]})
+            found = run.scores[held]
+            runs.append({"domain": held, **found, **_in_deviations(data, found)})
             for member in run.metrics["members"]:
                 weight = members.get(member["name"], 0.0) + member["weight"] / len(held_out)
                 members[member["name"]] = round(weight, 4)
@@ -85,20 +145,33 @@ def _run(spec: str, name: str, algorithm: str, seed: int, images: dict[str, Any]
     }  # fmt: skip
 
 
-def _held_out(domains: Sequence[str]) -> list[str]:
-    """Return at most ten domains, in their order; which ones does not depend on any result."""
-    count = min(MOST_HELD_OUT, len(domains))
+def _in_deviations(data: Any, scores: Mapping[str, float | None]) -> dict[str, float]:
+    """Return errors of numbers in standard deviations of the label, to compare tables by."""
+    if not data.target:
+        return {}
+    spread = float(np.concatenate([domain.y.numpy() for domain in data.domains]).std())
+    return {f"{name}_sd": (scores[name] or 0.0) / spread for name in ("mae", "rmse")}
+
+
+def _held_out(domains: Sequence[str], most: int = MOST_HELD_OUT) -> list[str]:
+    """Return so many domains, in their order; which ones does not depend on any result."""
+    count = min(most, len(domains))
     chosen = np.random.default_rng(0).choice(len(domains), count, replace=False)
     return [domains[place] for place in sorted(chosen)]
 
 
-def page(outcomes: Sequence[dict[str, Any]]) -> str:
+def page(
+    outcomes: Sequence[dict[str, Any]], study: Study = TABLES, most: int = MOST_HELD_OUT
+) -> str:
     """Return the outcomes as Markdown."""
+    if study.domain_by_domain:
+        outcomes = _complete(outcomes)
     lines = [
-        "# Tables: every domain held out in turn",
+        f"# {study.title}",
         "",
-        "Written by `python -m benchmarks.tables`. Each figure is the mean over held-out domains"
-        f" (at most {MOST_HELD_OUT}, chosen at random once),"
+        f"Written by `python -m benchmarks.{study.name}`."
+        " Each figure is the mean over held-out domains"
+        f" (at most {most}, chosen at random once),"
         " then over seeds. Settings of all learners come from held-out training domains."
         " *Hindsight* is the best of the single learners on this table, chosen by the test domains:"
         " no user could. Means are over tables on which all were run.",
@@ -107,10 +180,8 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
         "|---|--:|" + "--:|" * (len(ALGORITHMS) + 2),
     ]
     tables = list(dict.fromkeys(each["data"] for each in outcomes))
-    gaps: dict[str, list[float]] = {name: [] for name in ("accuracy", "auroc")}
     means: dict[str, dict[str, list[float]]] = {}
-    for metric in METRICS:
-        sign, scale = (-1, 1.0) if metric == "log_loss" else (1, 100.0)
+    for metric, (sign, scale, digits) in study.metrics.items():
         for table in tables:
             own = {a: _mean(outcomes, table, a, metric) for a in ALGORITHMS}
             values = {a: scale * v for a, v in own.items() if v is not None}
@@ -121,16 +192,12 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
                     means.setdefault(metric, {}).setdefault(algorithm, []).append(value)
             single = [value for algorithm, value in values.items() if algorithm != "best"]
             hindsight = max(single, key=lambda value: sign * value)
-            if metric in gaps:
-                gaps[metric].append(values["best"] - hindsight)
             seeds = len({each["seed"] for each in outcomes if each["data"] == table})
-            digits = 3 if metric == "log_loss" else 1
             shown = [f"{values[a]:.{digits}f}" if a in values else "–" for a in ALGORITHMS]
             shown.append(f"{hindsight:.{digits}f}")
             shown.append(f"{values['best'] - hindsight:+.{digits}f}")
             lines.append(f"| {table}, {metric} | {seeds} | " + " | ".join(shown) + " |")
         if metric in means:
-            digits = 3 if metric == "log_loss" else 1
             cells = [f"**{fmean(means[metric][a]):.{digits}f}**" for a in ALGORITHMS]
             lines.append(f"| **mean, {metric}** | | " + " | ".join(cells) + " | | |")
     lines += ["", "## Time", "", "| table | " + " | ".join(ALGORITHMS) + " |"]
@@ -151,6 +218,8 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
         told = ", ".join(f"{n} {w:.0%}" for n, w in sorted(weights.items(), key=lambda i: -i[1]))
         if told:
             lines.append(f"- {table}: {told}")
+    if not outcomes:
+        return "\n".join([*lines, ""])
     about = outcomes[-1]
     lines += ["", f"Commit {about['commit']}; {about['machine']}.", ""]
     return "\n".join(lines)
@@ -173,8 +242,19 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def _key(outcome: dict[str, Any]) -> tuple[str, str, int]:
-    return outcome["data"], outcome["algorithm"], outcome["seed"]
+def _key(outcome: dict[str, Any]) -> tuple[str, str, int, tuple[str, ...]]:
+    held_out = tuple(run["domain"] for run in outcome["runs"])
+    return outcome["data"], outcome["algorithm"], outcome["seed"], held_out
+
+
+def _complete(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the outcomes of what all learners were run on."""
+    ran: dict[tuple[Any, ...], set[str]] = {}
+    for each in outcomes:
+        name, algorithm, *rest = _key(each)
+        ran.setdefault((name, *rest), set()).add(algorithm)
+    whole = {key for key, algorithms in ran.items() if len(algorithms) == len(ALGORITHMS)}
+    return [each for each in outcomes if (each["data"], *_key(each)[2:]) in whole]
 
 
 def _commit() -> str:

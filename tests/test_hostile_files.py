@@ -38,6 +38,7 @@ from shiftproof.data.images.decode import decode
 from shiftproof.inference.model import HEADER
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.learners.ensemble import Ensemble
+from shiftproof.reporting.page import results_page
 from shiftproof.training.checkpoint import load_state
 from shiftproof.training.features import _read, _shard
 from shiftproof.training.load_run import read_run
@@ -224,6 +225,8 @@ def feature_cache(folder: Path, rng: Rng) -> None:
     assert torch.equal(found, good)
 
 
+# What a page needs is imported before files are watched: matplotlib makes a folder of its own.
+assert callable(results_page)
 READERS = [
     model, stored_estimator, saved_estimator, checkpoint, run_folder, sweep, diagnosis,
     record_archive, domainbed_log, held_out, parquet, table, image, feature_cache,

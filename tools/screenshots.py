@@ -1,8 +1,9 @@
 """Take the pictures of the results page that the documentation shows.
 
-    python tools/screenshots.py
+    python tools/screenshots.py                          # the recorded sweep results/lite.jsonl.gz
+    python tools/screenshots.py hospitals STUDY/report.html    # the page of a study, and its name
 
-They are of the recorded sweep results/lite.jsonl.gz, go to docs/screenshots and need Chromium.
+They go to docs/screenshots and need Chromium.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ class Shot(NamedTuple):
     start: str = "body"
 
 
+# Of a study: its first screen, that in dark mode from the pictures of what differs, and a phone.
+STUDY = (
+    Shot("study-{}-light", 1120, 1330, "light", 1.0),
+    Shot("study-{}-dark", 1120, 1000, "dark", 1.0, "#shift"),
+    Shot("study-{}-phone", 390, 1240, "light", 2.0),
+)
 SHOTS = (
     Shot("page-light", 1120, 1270, "light", 1.0),
     Shot("page-dark", 1120, 1200, "dark", 1.0, "#domains"),
@@ -49,11 +56,15 @@ def main() -> None:
         sys.exit("there is no chromium on this machine")
     OUT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        page = Path(folder) / "page.html"
-        made = ["report", str(RUNS), "--format", "html", "--out", str(page)]
-        subprocess.run([sys.executable, "-m", "shiftproof", *made], cwd=ROOT, check=True)
+        if len(sys.argv) == 3:
+            name, page = sys.argv[1], Path(sys.argv[2]).resolve()
+            shots = [shot._replace(name=shot.name.format(name)) for shot in STUDY]
+        else:
+            page, shots = Path(folder) / "page.html", list(SHOTS)
+            made = ["report", str(RUNS), "--format", "html", "--out", str(page)]
+            subprocess.run([sys.executable, "-m", "shiftproof", *made], cwd=ROOT, check=True)
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        for shot in SHOTS:
+        for shot in shots:
             context = chromium.new_context(
                 viewport={"width": shot.width, "height": shot.height},
                 color_scheme=shot.scheme,  # type: ignore[arg-type]

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     )
     from shiftproof.matching import InterDomainMatching as InterDomainMatching
     from shiftproof.matching.pdm import pdm as pdm
-    from shiftproof.sklearn import ShiftproofClassifier as ShiftproofClassifier
+    from shiftproof.sklearn import (
+        ShiftproofClassifier as ShiftproofClassifier,
+        ShiftproofRegressor as ShiftproofRegressor,
+    )
 
 _VERBS = (
     *("compare_sites", "diagnose", "expect", "load", "load_model", "recalibrate", "report"),
@@ -60,7 +63,7 @@ _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
         "shiftproof.learners.algorithms": "ALGORITHMS Algorithm Losses",
         "shiftproof.matching": "InterDomainMatching",
         "shiftproof.matching.pdm": "pdm",
-        "shiftproof.sklearn": "ShiftproofClassifier",
+        "shiftproof.sklearn": "ShiftproofClassifier ShiftproofRegressor",
     }.items()
     for name in names.split()
 }

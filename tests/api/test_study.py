@@ -14,6 +14,7 @@ import pytest
 
 import shiftproof
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.reporting.page.answer.evidence import read_evidence
 from shiftproof.training.observers import Observer
 
 study_module = importlib.import_module("shiftproof.api.study")
@@ -54,15 +55,45 @@ def test_the_folder_has_everything(studied):
     page = studied.page.read_text()
     assert studied.page == folder / "report.html"
     assert 'id="shift-h"' in page
-    assert "<title>linear on " in page.lower()
+    assert "<title>table: what to expect at the next ward" in page
+    assert "Random forest" in page
+    assert "Logistic regression" in page
+    again = shiftproof.report(folder)
+    assert again.page("shiftproof study") == page
+    assert again.save() == studied.page
+
+
+def test_errors_and_shares_are_those_of_the_data(studied):
+    found = read_evidence(studied.folder / "study.json")
+    assert (found.noun, found.label, found.rows, found.columns) == ("ward", "ill", 120, 1)
+    table = wards()
+    wrong = []
+    for domain, own in studied.held_out.outputs.items():
+        x = table[table.ward == domain].x.to_numpy()
+        for p, label, row in zip(*own, strict=True):
+            if p.argmax() != label:
+                wrong.append((p.max(), domain, row + 1, f"{x[row]:.6g}"))
+    wrong.sort(reverse=True)
+    assert [(e.domain, e.row, e.cells[0][1]) for e in found.errors] == [w[1:] for w in wrong[:8]]
+    (column,) = found.shifted
+    assert list(column.quantiles) == ["a", "b", "c"]
+    for domain, quantiles in column.quantiles.items():
+        expected = table[table.ward == domain].x.quantile([0.05, 0.25, 0.5, 0.75, 0.95])
+        assert quantiles == pytest.approx(list(expected))
+    for run in studied.held_out.runs:
+        domain = run.config.test_domains[0]
+        far = run.model.predict(run.model.form.read(table[table.ward == domain])).far
+        assert found.far[domain] == pytest.approx(float(far.double().mean()))
 
 
 def test_the_answer_has_the_expected_interval_and_the_commonest_class(studied):
     expected = studied.held_out.expected.score("accuracy")
-    low, high = expected.interval
-    assert f"At the next ward expect {expected.mean:.0%} right" in studied.answer
-    assert f"between {low:.0%} and {high:.0%}" in studied.answer
-    assert "In all 3 held out in turn" in studied.answer
+    low, high = (100 * end for end in expected.interval)
+    assert studied.answer.startswith(
+        f"At a ward like these expect {expected.mean:.0%} accuracy ({low:.0f}–{high:.0f});"
+    )
+    assert "nowhere worse than always answering one class" in studied.answer
+    assert studied.answer in studied.page.read_text()
 
 
 @pytest.fixture
@@ -103,3 +134,14 @@ def test_mistakes_cost_no_training(tmp_path: Path):
         shiftproof.study(wards(), budget="soon", out=tmp_path / "soon", **COLUMNS)
     assert not (tmp_path / "two").exists()
     assert not (tmp_path / "soon").exists()
+
+
+@pytest.mark.usefixtures("undiagnosed")
+def test_a_private_study_shows_no_rows(tmp_path: Path):
+    found = shiftproof.study(wards(), "linear", private=True, out=tmp_path, **COLUMNS)
+    shown = read_evidence(tmp_path / "study.json")
+    assert (shown.errors, shown.shifted, shown.images) == ([], [], {})
+    assert shown.far == dict.fromkeys("abc")
+    assert not (tmp_path / "baselines").exists()
+    assert found.final.config.private
+    assert found.answer in found.page.read_text()

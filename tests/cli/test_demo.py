@@ -40,6 +40,9 @@ def test_table_sentence_and_picture(tiny, monkeypatch, capfd, tmp_path):
     assert picture.shape[0] > 500
     assert picture.shape[1] > 900
     assert picture[..., :3].std() > 0.05
+    page = (tmp_path / "seed-3/report.html").read_text()
+    assert page.count("data:image/png;base64,") == 4 * 8  # digits of each domain
+    assert "limit of the digit alone" in page
 
 
 def test_json_for_programs(tiny, monkeypatch, capfd, tmp_path):

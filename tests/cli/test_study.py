@@ -24,7 +24,7 @@ def test_one_command_answers(shiftproof, patients, tmp_path):
         "study", patients, *columns, "--algorithm", "linear", "--out", out
     )
     assert code == 0
-    assert "At the next ward expect" in text
+    assert "At a ward like these expect" in text
     assert f"The page is {out / 'report.html'}" in text
     assert f"shiftproof predict {out / 'model'} NEW.csv" in text
     assert progress.startswith(f"reading {patients}")

@@ -148,7 +148,10 @@ def test_what_is_left_out_is_said_once_and_training_goes_on(shiftproof, pets):
         (["wards.csv"], "no column named 'label'; set --label to one of 'ward', 'age'"),
         (["wards.csv", "--label", "il", "--domain", "ward"], "'il'; did you mean 'ill'?"),
         (["wards.csv", "--label", "ill", "--domain", "ill"], "name the same column"),
-        (["wards.csv", "--label", "age", "--domain", "ward"], "too many for a class label"),
+        (
+            ["wards.csv", "--label", "age", "--domain", "ward", "--task", "classification"],
+            "too many for a class label",
+        ),
         (["wards.csv", "--label", "ill", "--domain", "ward", "--drop", "agee"], "did you mean"),
         (["wards.csv", "--label", "ill", "--domain", "ward", "--freeze"], "--freeze is for images"),
         (["nowhere.csv"], "no such file or folder: nowhere.csv"),

@@ -64,9 +64,9 @@ def test_scores_count_every_domain_alike():
     rows = [samples.domain == d for d in range(3)]
     losses = [log_loss(samples.y[r], predicted[r]) for r in rows]
     right = [accuracy_score(samples.y[r], predicted[r].argmax(axis=1)) for r in rows]
-    assert found.log_loss == pytest.approx(np.mean(losses))
+    assert found.risk == pytest.approx(np.mean(losses))
     assert found.spread == pytest.approx(np.std(losses, ddof=1) / np.sqrt(3))
-    assert found.accuracy == pytest.approx(np.mean(right))
+    assert found.score == pytest.approx(np.mean(right))
 
 
 def test_a_useless_candidate_gets_less_weight_and_the_mean_is_calibrated():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from shiftproof.learners import network
+from shiftproof.learners.criterion import LogLoss
 from shiftproof.learners.network import (
     DECAY,
     NetworkCandidate,
@@ -88,7 +88,7 @@ def test_training_ends_where_more_steps_do_worse(monkeypatch: pytest.MonkeyPatch
     candidate = NetworkCandidate(variants=(5, 10, 20, 40), width=4, seeds=1)
     whole = candidate.held_out(samples, domain, seed=0)
     risks = iter([0.6, 0.5, 0.55])  # a fourth is not asked for
-    monkeypatch.setattr(network, "calibrated_risk", lambda *_: next(risks))
+    monkeypatch.setattr(LogLoss, "calibrated_risk", lambda *_: next(risks))
     found = candidate.held_out(samples, domain, seed=0)
     assert (found[:3] == whole[:3]).all()
     assert (found[3] == found[2]).all()

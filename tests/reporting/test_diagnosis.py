@@ -21,7 +21,7 @@ from shiftproof.reporting.diagnosis_picture import check_picture, diagnosis_pict
 from shiftproof.reporting.diagnosis_tables import drops_table
 from shiftproof.reporting.page.shifts import diagnosis_blocks
 from shiftproof.shift.advise import advise
-from shiftproof.shift.diagnose import Diagnosis, ModelShift, Prediction
+from shiftproof.shift.diagnosis import Diagnosis, ModelShift, Prediction
 from shiftproof.shift.drops import ColumnTrial, Drop, Loss, Points
 from shiftproof.shift.localize import MovedClass, MovedFeature, Pair
 

@@ -10,7 +10,7 @@ from shiftproof.core.space import resolve
 from shiftproof.information import Estimate, Shift
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.shift.advise import About, advise
-from shiftproof.shift.diagnose import Diagnosis, ModelShift, Prediction
+from shiftproof.shift.diagnosis import Diagnosis, ModelShift, Prediction
 from shiftproof.shift.drops import PARTS, ColumnTrial, Drop, Loss, Points
 from shiftproof.shift.interpretation import summary
 from shiftproof.shift.localize import MovedClass, Pair

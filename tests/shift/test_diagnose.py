@@ -12,7 +12,8 @@ from scipy.stats import norm
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information import Matching, mutual_information
 from shiftproof.information.sample import checked
-from shiftproof.shift.diagnose import ModelView, diagnose
+from shiftproof.shift.diagnose import diagnose
+from shiftproof.shift.diagnosis import ModelView
 from shiftproof.shift.interpretation import findings
 from shiftproof.shift.localize import moved_features
 from shiftproof.shift.posteriors import posteriors

@@ -54,7 +54,7 @@ def test_it_is_the_run_that_training_would_be(shifted, quick, tmp_path):
     )
     assert estimator.model_.config == config
     result = train(config, dataset, tmp_path)
-    assert estimator.history_ == result.records
+    assert estimator.records_ == result.records
     model = trained_model(config, dataset, tmp_path)
     expected = model.probabilities(model.form.read(x)).numpy()
     assert np.array_equal(estimator.predict_proba(x), expected)
@@ -196,7 +196,7 @@ class TestSelection:
 
     def test_training_domain_takes_the_step_of_the_lowest_risk(self, fitted, few, quick):
         x, y, domain = few
-        history = fitted("training-domain").history_
+        history = fitted("training-domain").records_
         best = min(history, key=lambda record: record["validation_risk"])["step"]
         assert 1 < best < 60
         assert history[-1]["scored"] == {"weights": "best", "steps": [best, best]}
@@ -211,7 +211,7 @@ class TestSelection:
     @pytest.mark.parametrize("selection", ["ema", "swad"])
     def test_averages_are_those_of_training(self, fitted, few, selection):
         averaged, last = fitted(selection, 120), fitted("last", 120)
-        assert averaged.history_[-1]["scored"]["weights"] == selection
+        assert averaged.records_[-1]["scored"]["weights"] == selection
         assert not np.array_equal(averaged.predict_proba(few[0]), last.predict_proba(few[0]))
 
     def test_an_average_of_nothing_is_said_to_be_one(self, fitted, few):
@@ -226,7 +226,7 @@ class TestSelection:
         with pytest.raises(ValueError, match=r"'north' \(60 samples\) has none in its 'out' part"):
             ShiftproofClassifier("erm", **settings).fit(x, label, domain)
         trained = ShiftproofClassifier("erm", **quick | {"holdout": 0.0}).fit(x, label, domain)
-        assert trained.history_[-1]["accuracy"] == {}
+        assert trained.records_[-1]["accuracy"] == {}
 
 
 class TestMistakes:
@@ -364,7 +364,7 @@ def test_progress_is_printed_if_asked_for(easy, quick, capsys):
     estimator = ShiftproofClassifier("erm", verbose=True, **quick).fit(x, label, domain)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("erm: step 1 of 20  loss ")
-    last = estimator.history_[-1]
+    last = estimator.records_[-1]
     assert lines[-1] == (
         f"erm: step 20 of 20  loss {last['loss']:.4g}"
         f"  north/out {last['accuracy']['north/out']:.3f}"

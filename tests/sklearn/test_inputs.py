@@ -216,6 +216,7 @@ def test_one_domain_keeps_every_sample_at_its_place(samples):
         x,
         labels,
         ["here"] * samples,
+        task="classification",
         classes=["0", "1"],
         view=ImageView(),
         progress=lambda *_: None,

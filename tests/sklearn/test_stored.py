@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import GridSearchCV
 
+import shiftproof
 from shiftproof.inference.model import TrainedModel
 from shiftproof.sklearn import ShiftproofClassifier
 
@@ -28,7 +30,7 @@ def test_what_is_loaded_is_what_was_saved(fitted, easy, tmp_path):
     for name in ("classes_", "domains_"):
         assert getattr(again, name).dtype == getattr(fitted, name).dtype
         assert getattr(again, name).tolist() == getattr(fitted, name).tolist()
-    assert again.history_ == fitted.history_
+    assert again.records_ == fitted.records_
     assert again.n_features_in_ == 3
     with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
         again.predict(x[:, :2])
@@ -118,3 +120,46 @@ def test_a_save_cut_short_is_no_mixture_of_two(fitted, easy, tmp_path, monkeypat
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"holds no estimator\.json"):
         ShiftproofClassifier.load(tmp_path)
+
+
+def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
+    rng = np.random.default_rng(0)
+    ill = rng.integers(0, 2, 90)
+    frame = pd.DataFrame({"x": rng.normal(size=90) + 2 * ill, "ill": ill, "ward": list("abc") * 30})
+    run = shiftproof.train(frame, "linear", label="ill", domain="ward", out=tmp_path / "run")
+    estimator = ShiftproofClassifier.load(tmp_path / "run", device="cpu")
+    expected = run.model.predict_proba(frame)
+    assert np.array_equal(estimator.predict_proba(frame[["x"]]), expected)
+    assert estimator.predict(frame[["x"]]).tolist() == [
+        ("0", "1")[code] for code in expected.argmax(axis=1)
+    ]
+    assert estimator.classes_.tolist() == ["0", "1"]
+    assert estimator.domains_.tolist() == ["a", "b", "c"]
+    assert estimator.algorithm == "linear"
+    again = shiftproof.load_model(str(tmp_path / "run")).predict(frame[["x"]].to_numpy())
+    assert np.array_equal(again.probabilities.numpy(), expected)
+
+
+def test_one_hyper_parameter_in_a_grid_search(easy, quick):
+    x, label, _ = easy
+    estimator = ShiftproofClassifier("erm", **quick)
+    before = dict(estimator.hparams)
+    estimator.set_params(hparams__lr=0.01, steps=5)
+    assert (estimator.hparams, estimator.steps) == (before | {"lr": 0.01}, 5)
+    assert estimator.get_params()["hparams__lr"] == 0.01
+    search = GridSearchCV(
+        ShiftproofClassifier("linear"), {"hparams__penalty": [1e-3, 10.0]}, cv=2, refit=False
+    )
+    search.fit(x, label)
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+
+
+def test_the_history_is_a_frame_and_groups_are_hinted_at(fitted, easy):
+    frame = fitted.history_
+    assert list(frame["step"]) == [record["step"] for record in fitted.records_]
+    assert "accuracy north/out" in frame
+    x, label, domain = easy
+    with pytest.raises(ValueError, match="the domain of each sample is `sample_domain`"):
+        ShiftproofClassifier("linear").fit(x, label, groups=domain)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sampel_domain'"):
+        ShiftproofClassifier("linear").fit(x, label, sampel_domain=domain)

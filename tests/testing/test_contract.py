@@ -17,7 +17,6 @@ from shiftproof.core.space import Float, hparam, specs
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
 from shiftproof.testing import contract, harness
 from shiftproof.testing.contract import CHECKS, STEPS, check_algorithm
 
@@ -91,7 +90,7 @@ class Right(ERM):
 
     def objective(self, batch: Batch) -> Losses:
         representations = self.features(batch)
-        risk = per_sample_risk(self.head(representations), batch.y).mean()
+        risk = self.sample_loss.risk(self.head(representations), batch.y).mean()
         total = risk + self.hparams.penalty_weight * self.penalty(representations)
         return Losses(total, {"risk": risk})
 
@@ -324,6 +323,13 @@ WRONG_ONES: dict[str, tuple[type[Algorithm], str, str]] = {
     ),
     "flat predictions": (
         having(predict=lambda self, x: ERM.predict(self, x).flatten()), "predictions", "(72,)",
+    ),
+    "numbers as classes": (
+        having(objective=lambda self, batch: Losses(
+            torch.nn.functional.cross_entropy(
+                self.head(self.features(batch)).flatten(0, 1), batch.y.long().flatten()
+            ), {},
+        )), "numbers", "",
     ),
     "item": (penalising(lambda self, r: r.mean() * r.max().item()), "no_waiting", "item"),
     "a branch": (

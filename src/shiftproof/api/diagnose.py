@@ -18,7 +18,8 @@ from shiftproof.models.weights import PRETRAINED
 from shiftproof.reporting.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
 from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.shift.advise import About as DataFacts, Advice, advise
-from shiftproof.shift.diagnose import MOST_SAMPLES, Diagnosis, check_most, diagnose as measure
+from shiftproof.shift.diagnose import MOST_SAMPLES, check_most, diagnose as measure
+from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
 from shiftproof.shift.trained_run import unseen_samples, view_of_run
 from shiftproof.training.config import RunConfig

@@ -11,11 +11,11 @@ from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.standardize import ADAPTATION
 from shiftproof.inference.estimates import LEVEL
-from shiftproof.inference.expected import DEFAULT_METRIC, Expected
+from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric
 from shiftproof.inference.model import TrainedModel, stored_classes
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.training.load_run import read_run
-from shiftproof.training.outputs import HELD_OUT, Outputs
+from shiftproof.training.outputs import HELD_OUT, AnyOutputs
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -41,20 +41,23 @@ def expect(
         algorithm: as in `train`.
         metric: the score to show: accuracy (the default), balanced_accuracy, auroc,
             average_precision, f1, log_loss, brier, calibration_slope, calibration_intercept or
-            calibration_error.  If models are trained here, `best` optimises it (see `train`).
+            calibration_error; of numbers mae (the default), r2, rmse, calibration_slope,
+            calibration_intercept or interval_coverage.  If models are trained here, `best`
+            optimises it (see `train`).
         at_least: a threshold of `metric`; `probability_worse` then says how probable it is that
             the next domain is worse.
         level: probability of the intervals.
         training: the other keywords are those of `train_each`.
     """
-    trained = data.metric if isinstance(data, LeaveOneOut) else DEFAULT_METRIC
-    shown = metric or trained
-    Expected({}, shown, level, at_least)  # a wrong setting must not cost a training
     outputs = {} if isinstance(data, LeaveOneOut) else runs_in(data)
+    if not (isinstance(data, LeaveOneOut) or outputs):
+        # A wrong setting must not cost a training.
+        Expected({}, metric or DEFAULT_METRIC, level, at_least)
     if (isinstance(data, LeaveOneOut) or outputs) and (algorithm is not None or training):
         raise InvalidValue("`data` has finished runs, which take no `algorithm` and no settings")
     if outputs:
         folder = Path(str(data)).expanduser()
+        shown = metric or default_metric(outputs.values())
         return Expected(outputs, shown, level, at_least, classes_in(data), adaptation_in(folder))
     each = (
         data
@@ -63,12 +66,14 @@ def expect(
     )
     if each.status != "finished":
         raise DataError(f"not all runs have finished: they {each.status}; call again to resume")
-    return Expected(each.outputs, shown, level, at_least, each.classes, each.adaptation)
+    return Expected(
+        each.outputs, metric or each.metric, level, at_least, each.classes, each.adaptation
+    )
 
 
-def runs_in(data: Data) -> dict[str, Outputs]:
+def runs_in(data: Data) -> dict[str, AnyOutputs]:
     """Return the answers of the runs in a folder on their held-out domains; {} if it has none."""
-    found: dict[str, Outputs] = {}
+    found: dict[str, AnyOutputs] = {}
     if not isinstance(data, str | os.PathLike):
         return found
     folder = Path(data).expanduser()

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from shiftproof.core.standardize import ADAPTATION, NONE
-from shiftproof.inference.expected import DEFAULT_METRIC, Expected
-from shiftproof.inference.model import MODEL, stored_classes
+from shiftproof.data.tables.groups import is_number
+from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric, metrics_of
+from shiftproof.inference.model import MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.weighting import LOG_LOSS
 from shiftproof.reporting.page import HeldOut
+from shiftproof.reporting.page.answer.evidence import STUDY, Evidence, read_evidence
+from shiftproof.reporting.page.answer.lead import noun_of
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
+from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.results import RunOutcome
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import AnyOutputs
+
+# In the folder of a study: models to compare with, and what a page calls them.
+BASELINES = "baselines"
+TITLES = {"logistic-regression": "Logistic regression", "random-forest": "Random forest"}
 
 
 def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list[HeldOut]:
@@ -29,22 +39,52 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
     found = []
     for (dataset, algorithm), seeds in groups.items():
         seed = max(sorted(seeds), key=lambda each: len(seeds[each]))
-        outputs: dict[str, Outputs] = {}
+        outputs: dict[str, AnyOutputs] = {}
         for run in seeds[seed]:
             if run.folder is not None:
                 outputs.update(calibrated_outputs(run.folder))
         if not outputs:
             continue  # runs of a sweep, or of an older version, keep none
+        if all(map(is_number, outputs)):  # folders are sorted as texts, 10 before 2
+            outputs = {domain: outputs[domain] for domain in sorted(outputs, key=float)}
         optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)
-        shown = metric or (DEFAULT_METRIC if optimised == LOG_LOSS else str(optimised))
+        shown = metric or str(optimised)
+        if shown not in metrics_of(outputs.values()) or (metric is None and optimised == LOG_LOSS):
+            shown = default_metric(outputs.values())
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
-        classes = _classes(seeds[seed])
+        header = _header(seeds[seed])
         adaptation = ADAPTATION[str(seeds[seed][0].origin.config.get("standardize", NONE))]
-        expected = Expected(outputs, shown, classes=classes, adaptation=adaptation)
-        found.append(HeldOut(title, expected, seed, len(seeds)))
+        expected = Expected(
+            outputs, shown, classes=tuple(header.get("classes", ())), adaptation=adaptation
+        )
+        found.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
     return found
 
 
-def _classes(runs: Sequence[RunOutcome]) -> tuple[str, ...]:
+def evidence_of(folders: Sequence[Path], held_out: Sequence[HeldOut]) -> Evidence:
+    """Return what `study` collected; of runs without one, what their models say of the data."""
+    for folder in folders:
+        if (folder.parent / STUDY).is_file():
+            return read_evidence(folder.parent / STUDY)
+    if len(held_out) != 1:
+        return Evidence()
+    columns = held_out[0].columns
+    return Evidence(noun_of(columns), columns.get("label", ""))
+
+
+def baselines_of(folders: Sequence[Path]) -> dict[str, Expected]:
+    """Return the baselines of a study on the same held-out domains, by their titles."""
+    found = {}
+    for folder in folders:
+        for name, title in TITLES.items():
+            runs = folder.parent / BASELINES / name
+            if (folder.parent / STUDY).is_file() and runs.is_dir():
+                for own in held_out_runs(read_sweep(runs), DEFAULT_METRIC):
+                    found[title] = own.expected
+    return found
+
+
+def _header(runs: Sequence[RunOutcome]) -> Mapping[str, Any]:
+    """Return what the model of a run says of the data: classes and columns."""
     folders = [run.folder for run in runs if run.folder and (run.folder / MODEL).is_file()]
-    return stored_classes(folders[0]) if folders else ()
+    return stored_header(folders[0]) if folders else {}

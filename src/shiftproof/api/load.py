@@ -10,6 +10,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
 from shiftproof.data.load import DataRequest
+from shiftproof.data.tables.label_kind import AUTO, checked_task
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -28,8 +29,11 @@ class LoadOptions(TypedDict, total=False):
     image: str | None
     drop: str | Sequence[str]
     categorical: str | Sequence[str]
+    by: str | int | None
+    pool_below: int
     options: Mapping[str, object] | None
     image_size: int | None
+    task: str
 
 
 def load(
@@ -40,8 +44,11 @@ def load(
     image: str | None = None,
     drop: str | Sequence[str] = (),
     categorical: str | Sequence[str] = (),
+    by: str | int | None = None,
+    pool_below: int = 0,
     options: Mapping[str, object] | None = None,
     image_size: int | None = None,
+    task: str = AUTO,
     seed: int = 0,
     progress: Progress = silent,
 ) -> DomainDataset:
@@ -53,12 +60,20 @@ def load(
             pandas DataFrame; the arrays `(x, y, domain)`; or a `DomainDataset`, which is returned
             as it is.
         label: label column of a table or manifest; by default the column `label`.
-        domain: domain column; by default the column `domain`.
+        domain: domain column; by default the column `domain`.  Several, separated by commas, are
+            joined.
         image: column with the paths of image files.  It makes the table a manifest.
         drop: columns not to use.
         categorical: columns whose numbers are codes of categories.
+        by: how the domain column of a table becomes domains: `year`, `quarter` or `month` of dates,
+            a number of bins for numbers, or `value` for as it is.
+        pool_below: put domains of fewer rows than this together as one.
         options: options of the dataset, the images or the table.
         image_size: height and width of the images; 224 by default.
+        task: `classification` or `regression`: whether labels are classes or numbers to predict.
+            By default the label column decides, and a note says how: text and few whole numbers
+            are classes, many numbers or fractions are not, and where both are plausible you are
+            asked.
         seed: seed of datasets that are generated at random.
         progress: called with what is being done, how much of it is done, and how much there is.
     """
@@ -75,6 +90,9 @@ def load(
         image=image,
         drop=names(drop),
         categorical=names(categorical),
+        task=task,
+        by=None if by is None else str(by),
+        pool_below=pool_below,
     )
     if isinstance(data, str | os.PathLike):
         return request.load(checked_seed(seed), progress)
@@ -85,7 +103,11 @@ def load(
     request.refuse_columns(f"`data` is a {type(data).__name__}")
     if given:
         raise InvalidValue("`options` and `image_size` are for files, tables and dataset names")
-    return data if isinstance(data, DomainDataset) else from_arrays(*data)
+    if isinstance(data, tuple):
+        return from_arrays(*data, task=task)
+    if checked_task(task) not in (AUTO, data.kind):
+        raise InvalidValue(f"`task={task!r}`, but `data` is loaded already, for {data.kind}")
+    return data
 
 
 def name_of(data: Data) -> str:

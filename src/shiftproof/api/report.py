@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 SELECTIONS = ("training-domain", "leave-one-domain-out", "oracle")
 # Only for runs that allow no other selection: beside others it would look like one of them.
 LAST_RESORT = "best-minimum"
+# In the folder of a study: what `study` collected, and runs that hold out a domain each.
+STUDY, HELD_OUT = "study.json", "held-out"
 SUFFIXES = {
     ".html": "html", ".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv",
 }  # fmt: skip
@@ -109,19 +111,24 @@ class Report:
         ``command`` is what the page says it was made by.
         """
         # Tables need none of this, and it takes seconds to import.
-        from shiftproof.api.held_out_runs import held_out_runs
+        from shiftproof.api.held_out_runs import baselines_of, evidence_of, held_out_runs
+        from shiftproof.api.training_results import training_results
         from shiftproof.reporting.page import Source, results_page
         from shiftproof.reporting.page.shifts import page_diagnosis
 
         folders = [path for path in self.paths if path.is_dir()]
         settings = [folder / "sweep.json" for folder in folders]
+        held_out = held_out_runs(self.runs, self.metric)
         source = Source(
             [str(path) for path in self.paths],
             command,
             [read_json(path) for path in settings if path.is_file()],
             [page_diagnosis(p) for f in folders for p in sorted(f.rglob("diagnosis.json"))],
             notes=self.notes,
-            held_out=held_out_runs(self.runs, self.metric),
+            held_out=held_out,
+            baselines=baselines_of(folders),
+            evidence=evidence_of(folders, held_out),
+            training=training_results(self.runs),
         )
         return results_page(self.runs, self.results, self.baseline, source)
 
@@ -172,6 +179,8 @@ class Report:
 
     def _page_path(self) -> Path:
         first = self.paths[0]
+        if (first.parent / STUDY).is_file():
+            return first.parent / "report.html"
         if first.is_dir():
             return first / "report.html"
         return first.with_name(first.name.removesuffix(".gz").removesuffix(".jsonl") + ".html")
@@ -217,12 +226,12 @@ def report(
             default what they were optimised for, or the accuracy.
     """
     if metric is not None:
-        from shiftproof.learners.scores import checked_metric
+        from shiftproof.inference.expected import Expected
 
-        checked_metric(metric)
+        Expected({}, metric)
     if not folders:
         raise InvalidValue("`folders` must name at least one folder or file")
-    paths = tuple(map(Path, folders))
+    paths = tuple(_held_out_of_study(Path(folder)) for folder in folders)
     runs = read_sweep(*paths, pooled=as_domainbed)
     standalone = all(run.standalone for run in runs)
     combined = read_combined(*paths)
@@ -260,6 +269,11 @@ def _selected(
     if every:
         results = [f for f in results if f.selector.name != LAST_RESORT] or results
     return results
+
+
+def _held_out_of_study(folder: Path) -> Path:
+    """Return the runs that a page of a study is about: those that hold out a domain each."""
+    return folder / HELD_OUT if (folder / STUDY).is_file() else folder
 
 
 def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:

@@ -36,6 +36,8 @@ from shiftproof.training.observers import Observer
 PATIENCE = 1.0
 # What a process takes beside the data, and how often it holds the data (raw, encoded, binned …).
 BYTES, COPIES = 1_000_000_000, 5
+# What the observer is told about all runs together.
+DONE = "domains held out"
 PROGRAM = f"from {__name__} import main; main()"
 
 
@@ -64,13 +66,23 @@ def train_together(
     waiting, left = deque(runs), set[Waiting]()
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     made: dict[Waiting, TrainedRun] = {}
-    others = [_Process(dataset, settings, waiting, left, events) for _ in range(processes - 1)]
+    ended: list[Waiting] = []
+
+    def end(run: Waiting) -> None:
+        ended.append(run)
+        events.put(("progress", (DONE, len(ended), len(runs))))
+
+    others = [_Process(dataset, settings, waiting, left, events, end) for _ in range(processes - 1)]
 
     def make(run: Waiting) -> bool:
         made[run] = train(
             dataset, test_domains=run.domain, out=run.folder, observer=observer, **settings
         )
-        return made[run].status != "stopped"
+        if made[run].status == "stopped":
+            return False
+        if run not in left:
+            end(run)
+        return True
 
     with _threads(threads_of_each(processes)), contextlib.ExitStack() as stack:
         for other in others:
@@ -127,8 +139,10 @@ class _Process:
         waiting: deque[Waiting],
         left: set[Waiting],
         events: queue.SimpleQueue[Event],
+        end: Callable[[Waiting], None],
     ) -> None:
         self.busy = False
+        self._end = end
         self._work = (dataset, dict(settings))
         self._waiting, self._left, self._events = waiting, left, events
         self._ending = threading.Event()
@@ -158,17 +172,21 @@ class _Process:
 
     def _talk(self, to: BinaryIO, answers: BinaryIO) -> None:
         _send(to, (*self._work, torch.get_num_threads()))
+        taken: Waiting | None = None
         while not self._ending.is_set():
             event: Event | None = pickle.load(answers)  # of our own process
             if event is not None:
                 self._events.put(event)
                 continue
+            if taken is not None:
+                self._end(taken)
             self.busy = True  # before a run is taken: so no one believes that all are done
             try:
                 run = self._waiting.popleft()
             except IndexError:
                 return
             self._left.add(run)
+            taken = run
             _send(to, run)
 
 

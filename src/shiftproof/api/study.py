@@ -9,29 +9,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.diagnose import ShiftReport, diagnose
-from shiftproof.api.load import Data, LoadOptions, checked_seed
-from shiftproof.api.report import report
+from shiftproof.api.load import Data, LoadOptions, checked_seed, load
+from shiftproof.api.report import HELD_OUT, STUDY, report
+from shiftproof.api.study_baselines import train_baselines
+from shiftproof.api.study_evidence import evidence
 from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError
+from shiftproof.core.files import write_json
 from shiftproof.core.standardize import checked_standardize
 from shiftproof.data import DomainDataset
+from shiftproof.reporting.page.answer.lead import lead, noun_of
+from shiftproof.training.config import default_algorithm
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
-# In the folder of a study: runs that hold out a domain each, and the run on all domains.
-HELD_OUT, MODEL = "held-out", "model"
+# In the folder of a study: the run on all domains.
+MODEL = "model"
+# How long `best` may try candidates: seconds for each run, and at least so many over all.
+BUDGET_A_RUN, LEAST_BUDGET = 15.0, 60.0
 
 
 @dataclass(frozen=True)
 class Study:
     """What shifts, what to expect at the next domain, and the model.
 
-    `final` is trained on all domains and `page` tells everything; both are None if training was
-    interrupted or diverged: call `study` again to resume.
+    `noun` is what a domain is called.  `final` is trained on all domains and `page` tells
+    everything; both are None if training was interrupted or diverged: call `study` again to resume.
     """
 
     folder: Path
@@ -39,7 +46,8 @@ class Study:
     held_out: LeaveOneOut
     final: TrainedRun | None = None
     page: Path | None = None
-    domain_column: str = "domain"
+    noun: str = "domain"
+    label_column: str = ""
 
     @property
     def runs(self) -> tuple[TrainedRun, ...]:
@@ -49,25 +57,7 @@ class Study:
     @property
     def answer(self) -> str:
         """What to expect at the next domain, in a sentence or two."""
-        found = self.held_out.expected.score("accuracy")
-        if found is None:
-            return "One domain does not show what to expect at the next."
-        low, high = found.interval
-        scores = self.held_out.scores
-        worse = [score.domain for score in scores if score.accuracy < score.commonest_class]
-        beside = (
-            f"In {len(worse)} of {len(scores)} held out in turn it is less than always giving the"
-            f" commonest class ({', '.join(worse)})."
-            if worse
-            else f"In all {len(scores)} held out in turn it is at least what always giving the"
-            " commonest class gets."
-        )
-        adapted = self.held_out.adaptation
-        how = f" (adaptation: {adapted})" if adapted else ""
-        return (
-            f"At the next {self.domain_column}{how} expect {found.mean:.0%} right, and with"
-            f" probability {found.level:.0%} between {low:.0%} and {high:.0%}. {beside}"
-        )
+        return lead(self.held_out.expected, self.noun, self.label_column)
 
 
 def study(
@@ -83,6 +73,7 @@ def study(
     weights: str | os.PathLike[str] | None = None,
     freeze: bool = False,
     standardize: str = "none",
+    private: bool = False,
     device: str = "auto",
     workers: int | None = None,
     observer: Observer | None = None,
@@ -96,15 +87,19 @@ def study(
         data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
         algorithm: as in `train`: by default `best` for tables, arrays and features.
         hparams: hyper-parameters, as in `train`.
-        budget: time for `best` to try candidates in, for all runs together.
+        budget: time for `best` to try candidates in, for all runs together; by default 15s for
+            each run, and at least 1m.
         steps: number of updates, of algorithms that are trained in steps.
         seed: seed of everything random.
         out: folder of the study; by default one in `runs`, named after the data.  It gets
-            the diagnosis and the runs in `held-out`, the model in `model`, and `report.html`.
+            the diagnosis and the runs in `held-out`, those of a logistic regression and a forest
+            to compare with in `baselines`, the model in `model`, and `report.html`.
         backbone: as in `train`.
         weights: as in `train`.
         freeze: compute the features of all images with the backbone once, and train on them.
         standardize: as in `train`; the diagnosis is of the data as it is.
+        private: keep rows, images and quantiles of the data out of the page, and train private
+            models, as in `train`; there are no baselines then.
         device: auto, cpu, cuda or mps.
         workers: threads that read images ahead; by default one a core, at most eight.
         observer: told of progress, evaluations and notes; see `Observer`.
@@ -112,8 +107,10 @@ def study(
     observer = observer or Observer()
     folder = folder_of(out)
     checked_standardize(standardize)
+    # As it is: of frozen features, there would be no images to show.
+    raw = load(data, seed=checked_seed(seed, None), progress=observer.progress, **loading)
     dataset, hparams, backbone = prepare(
-        data,
+        raw,
         observer,
         hparams=hparams,
         seed=checked_seed(seed, None),
@@ -123,14 +120,21 @@ def study(
         device=device,
         precision="fp32",
         workers=workers,
-        loading=loading,
+        loading={},
     )
     if len(dataset.domains) < 3:
         raise DataError(
             f"{dataset.name} has {len(dataset.domains)} domains, and a study holds out each in turn"
             " and compares the others: give at least 3"
         )
-    each_budget, last_budget = _shared(budget, len(dataset.domains))
+    if algorithm is None:
+        images = len(dataset.input_shape) > 1
+        algorithm = default_algorithm(images=images, kind=dataset.kind)
+    if "budget" not in hparams or budget is not None:
+        budgets = _shared(budget, len(dataset.domains), algorithm)
+    else:
+        budgets = None, None
+    each_budget, last_budget = budgets
     folder = folder or Path("runs", f"study-{as_folder(dataset.name)}")
     found = diagnose(
         dataset,
@@ -147,28 +151,43 @@ def study(
         "seed": seed,
         "backbone": backbone,
         "standardize": standardize,
+        "private": private,
         "device": device,
         "workers": workers,
         "observer": observer,
     }
     held_out = train_each(dataset, algorithm, budget=each_budget, out=folder / HELD_OUT, **settings)
-    column = dataset.columns.get("domain", "domain")
+    columns = (noun_of(dataset.columns), dataset.columns.get("label", ""))
     if held_out.status != "finished":
-        return Study(folder, found, held_out, domain_column=column)
+        return Study(folder, found, held_out, None, None, *columns)
     final = train(dataset, algorithm, budget=last_budget, out=folder / MODEL, **settings)
     if final.status != "finished":
-        return Study(folder, found, held_out, final, domain_column=column)
-    page = report(folder / HELD_OUT).save(folder / "report.html", command="shiftproof study")
-    return Study(folder, found, held_out, final, page, column)
+        return Study(folder, found, held_out, final, None, *columns)
+    if not private and not dataset.target:
+        train_baselines(dataset, folder, seed, observer)
+    seconds = sum(run.seconds for run in (*held_out.runs, final))
+    shown = evidence(dataset, raw, held_out, found, seconds, private=private)
+    write_json(folder / STUDY, shown.to_json())
+    page = report(folder).save(command="shiftproof study")
+    return Study(folder, found, held_out, final, page, *columns)
 
 
 def _are_photographs(dataset: DomainDataset) -> bool:
     return dataset.regime in ("large-image", "huge-image") and dataset.preparation is None
 
 
-def _shared(budget: str | float | None, domains: int) -> tuple[float | None, float | None]:
-    """Return the parts of a budget for the runs that hold out a domain, and for the last run."""
+def _shared(
+    budget: str | float | None, domains: int, algorithm: str | BaseEstimator
+) -> tuple[float | None, float | None]:
+    """Return the parts of a budget for the runs that hold out a domain, and for the last run.
+
+    All runs get the same: what the others show is what to expect of the last.
+    """
+    runs = domains + 1
     if budget is None:
-        return None, None
-    a_run = seconds_of(budget, "budget") / (domains + 1)
+        if not (isinstance(algorithm, str) and algorithm == "best"):
+            return None, None
+        a_run = max(LEAST_BUDGET / runs, BUDGET_A_RUN)
+    else:
+        a_run = seconds_of(budget, "budget") / runs
     return domains * a_run, a_run

@@ -14,12 +14,14 @@ from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.standardize import ADAPTATION, NONE
+from shiftproof.core.types import SQUARED
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model import MODEL, TrainedModel
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.inference.temperature import calibrated_outputs
-from shiftproof.learners.scores import checked_metric, mean_scores, scores
+from shiftproof.learners.number_scores import checked_number_metric
+from shiftproof.learners.scores import checked_metric, mean_scores
 from shiftproof.models.weights import PRETRAINED
 from shiftproof.training.config import (
     DEFAULT_EVALUATION,
@@ -30,7 +32,7 @@ from shiftproof.training.config import (
 from shiftproof.training.features import freeze as freeze_backbone
 from shiftproof.training.loop import RunResult, train as run
 from shiftproof.training.observers import CompositeObserver, Observer
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
 
@@ -58,16 +60,14 @@ class TrainedRun(RunResult):
         return self.records[-1] if self.records else {}
 
     @cached_property
-    def outputs(self) -> dict[str, Outputs]:
+    def outputs(self) -> dict[str, AnyOutputs]:
         """What the model answers on the samples of each test domain, with labels, by domain."""
         return calibrated_outputs(self.folder)
 
     @cached_property
     def scores(self) -> dict[str, dict[str, float | None]]:
-        """Accuracy, AUROC, log loss and others on all samples of each test domain, by domain."""
-        return {
-            domain: scores(own.probabilities, own.labels) for domain, own in self.outputs.items()
-        }
+        """The scores on all samples of each test domain, by domain: accuracy, AUROC, …, or R², …"""
+        return {domain: own.scores() for domain, own in self.outputs.items()}
 
     @cached_property
     def model(self) -> TrainedModel:
@@ -102,6 +102,7 @@ def train(
     hparams: Mapping[str, object] | None = None,
     budget: str | float | None = None,
     metric: str | None = None,
+    loss: str | None = None,
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -140,7 +141,11 @@ def train(
         metric: what `best` optimises: settings are chosen by this score on held-out training
             domains, and the weights of the ensemble by log loss unless equal ones, or a single
             member, do better by it there; by default the log loss.  Other algorithms ignore it.
-            It is one of the scores of `expect`.
+            It is one of the scores of `expect`; of numbers, `mae` is the loss `absolute`, and
+            `r2` and `rmse` are `squared`.
+        loss: of numbers: `squared` (default), `absolute`, `huber` or `huber:DELTA`, in standard
+            deviations of the label, or `quantile:Q`.  Models that are fitted at once take the first
+            two.
         steps: number of updates.
         seed: seed of starting weights, batches and noise.
         data_seed: seed of generated data and of the splits; `seed` by default.
@@ -190,14 +195,16 @@ def train(
         loading=loading,
     )
     if algorithm is None:
-        algorithm = default_algorithm(images=len(dataset.input_shape) > 1)
+        images = len(dataset.input_shape) > 1
+        algorithm = default_algorithm(images=images, kind=dataset.kind)
     dataset = within_domains(dataset, standardize)
     config = configure(
         dataset,
         algorithm,
         test_domains=names(test_domains),
         backbone=backbone,
-        hparams=with_metric(with_budget(hparams, algorithm, budget), algorithm, metric),
+        hparams=with_metric(with_budget(hparams, algorithm, budget), algorithm, metric, dataset),
+        loss=loss_of_metric(dataset, loss, metric),
         steps=steps,
         eval_every=eval_every,
         evaluate=names(evaluate),
@@ -290,13 +297,33 @@ def with_budget(
     return {**hparams, "budget": seconds_of(budget, "budget") / runs}
 
 
+def check_metric(dataset: DomainDataset, metric: str | None) -> None:
+    """Raise if a score is unknown for this data."""
+    if metric is not None:
+        check = checked_number_metric if dataset.target else checked_metric
+        check(metric)
+
+
+def loss_of_metric(dataset: DomainDataset, loss: str | None, metric: str | None) -> str | None:
+    """Return the loss of numbers that a score asks for, unless a loss is given."""
+    if loss is not None or metric is None or not dataset.target:
+        return loss
+    return "absolute" if metric == "mae" else SQUARED
+
+
 def with_metric(
-    hparams: Mapping[str, object], algorithm: str | BaseEstimator, metric: str | None
+    hparams: Mapping[str, object],
+    algorithm: str | BaseEstimator,
+    metric: str | None,
+    dataset: DomainDataset,
 ) -> Mapping[str, object]:
-    """Return the hyper-parameters with the score that `best` optimises; others have none."""
-    if metric is None:
+    """Return the hyper-parameters with the score that `best` optimises; others have none.
+
+    Of numbers, the loss says it (`loss_of_metric`).
+    """
+    check_metric(dataset, metric)
+    if metric is None or dataset.target:
         return hparams
-    checked_metric(metric)
     if not (isinstance(algorithm, str) and algorithm == "best"):
         return hparams
     if "metric" in hparams:

@@ -18,19 +18,21 @@ from shiftproof.api.train import (
     TrainedRun,
     adaptation_entry,
     as_folder,
+    check_metric,
     folder_of,
     prepare,
     with_budget,
 )
 from shiftproof.core.standardize import ADAPTATION, checked_standardize
-from shiftproof.inference.expected import DEFAULT_METRIC, Expected
+from shiftproof.core.types import CROSS_ENTROPY
+from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
 from shiftproof.inference.model import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.scores import checked_metric, mean_scores, worst_scores
+from shiftproof.learners.scores import mean_scores, worst_scores
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
-from shiftproof.training.held_out import HeldOutScore, held_out_score
+from shiftproof.training.held_out import AnyHeldOut, held_out_numbers, held_out_score
 from shiftproof.training.observers import Observer
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import AnyOutputs
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -46,7 +48,7 @@ class LeaveOneOut:
     """
 
     runs: tuple[TrainedRun, ...]
-    scores: tuple[HeldOutScore, ...]
+    scores: tuple[AnyHeldOut, ...]
     metric: str = DEFAULT_METRIC
 
     @property
@@ -57,16 +59,21 @@ class LeaveOneOut:
 
     @property
     def mean(self) -> float:
-        """Mean accuracy on the held-out domains."""
-        return fmean(score.accuracy for score in self.scores)
+        """Mean accuracy, or of numbers R², on the held-out domains."""
+        return fmean(score.shown for score in self.scores)
 
     @property
-    def worst(self) -> HeldOutScore:
-        """The held-out domain with the lowest accuracy."""
-        return min(self.scores, key=lambda score: (math.isnan(score.accuracy), score.accuracy))
+    def worst(self) -> AnyHeldOut:
+        """The held-out domain with the lowest accuracy, or R²."""
+        return min(self.scores, key=lambda score: (math.isnan(score.shown), score.shown))
 
     @property
-    def outputs(self) -> dict[str, Outputs]:
+    def predicts_numbers(self) -> bool:
+        """Whether the runs are of regression."""
+        return self.runs[0].config.loss != CROSS_ENTROPY
+
+    @property
+    def outputs(self) -> dict[str, AnyOutputs]:
         """Probabilities and labels of the samples of each held-out domain, by domain."""
         return {domain: own for run in self.runs for domain, own in run.outputs.items()}
 
@@ -122,8 +129,12 @@ class LeaveOneOut:
         title = f"{config.title} on {config.dataset}, each domain held out in turn"
         shown = self.to_frame().drop(columns=["seconds", "folder"])
         shares = ["accuracy", "commonest_class", "training_domains", "auroc"]
-        table = shown.to_html(formatters=dict.fromkeys(shares, "{:.1%}".format))
-        summary = f"mean {self.mean:.1%}, worst {self.worst.accuracy:.1%} ({self.worst.domain})"
+        formatters = {name: "{:.1%}".format for name in shares if name in shown}
+        if self.predicts_numbers:
+            formatters = {}
+        table = shown.to_html(formatters=formatters, float_format="{:.4g}".format)
+        worst, digits = self.worst, ".3f" if self.predicts_numbers else ".1%"
+        summary = f"mean {self.mean:{digits}}, worst {worst.shown:{digits}} ({worst.domain})"
         return f"<h4>{html.escape(title)}</h4>{table}<p>{html.escape(summary)}</p>"
 
 
@@ -134,6 +145,7 @@ def train_each(
     hparams: Mapping[str, object] | None = None,
     budget: str | float | None = None,
     metric: str | None = None,
+    loss: str | None = None,
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -165,7 +177,7 @@ def train_each(
     """
     folder = folder_of(out)
     if metric is not None:
-        checked_metric(metric)  # a wrong setting must not cost a training
+        Expected({}, metric)  # a wrong setting must not cost a training
     checked_standardize(standardize)
     dataset, hparams, backbone = prepare(
         data,
@@ -181,12 +193,15 @@ def train_each(
         loading=loading,
     )
     if algorithm is None:
-        algorithm = default_algorithm(images=len(dataset.input_shape) > 1)
+        images = len(dataset.input_shape) > 1
+        algorithm = default_algorithm(images=images, kind=dataset.kind)
+    check_metric(dataset, metric)  # a wrong setting must not cost a training
     hparams = with_budget(hparams, algorithm, budget, len(dataset.domains))
     settings: dict[str, Any] = {
         "algorithm": algorithm,
         "hparams": hparams,
         "metric": metric,
+        "loss": loss,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,
@@ -208,6 +223,17 @@ def train_each(
     at_once = algorithm in ALGORITHMS and ALGORITHMS.get(algorithm).exact  # not a user's estimator
     processes = processes_for(dataset, len(waiting)) if at_once else 1
     runs = train_together(waiting, dataset, settings, observer or Observer(), processes)
+    if dataset.target:
+        numbers = [
+            held_out_numbers(
+                run.config,
+                run.metrics,
+                dataset,
+                run.scores.get(run.config.test_domains[0], {}),
+            )
+            for run in runs
+        ]
+        return LeaveOneOut(tuple(runs), tuple(numbers), metric or DEFAULT_NUMBER_METRIC)
     scores = []
     for run in runs:
         score = held_out_score(run.config, run.metrics, dataset)

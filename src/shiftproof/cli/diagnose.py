@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from shiftproof.cli import options
 from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.preflight import check_data
 
 if TYPE_CHECKING:
     from shiftproof.shift.advise import Choice
@@ -21,7 +22,7 @@ EXAMPLE = (
     "Example: [bold]shiftproof diagnose patients.csv --label ill --domain hospital"
     " --picture shift.png[/]"
 )
-RANDOM = "random"
+RANDOM, AUTO = "random", "auto"
 
 
 def diagnose(
@@ -38,9 +39,12 @@ def diagnose(
     ] = 0,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
+    task: options.Task = "auto",
     image: options.ImageColumn = None,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
+    by: options.By = None,
+    pool_below: options.PoolBelow = 0,
     image_size: options.ImageSize = None,
     data_option: options.DataOption = None,
     data_seed: options.DataSeed = None,
@@ -85,6 +89,8 @@ def diagnose(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure which shifts the data has and where they are, and recommend what to train."""
+    check_data(data, label, domain, image, drop, categorical)
+
     from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.reporting.diagnosis_picture import check_picture
@@ -96,9 +102,12 @@ def diagnose(
     loading: dict[str, Any] = {
         "label": label,
         "domain": domain,
+        "task": task,
         "image": image,
         "drop": drop or [],
         "categorical": categorical or [],
+        "by": by,
+        "pool_below": pool_below,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }
@@ -143,8 +152,12 @@ def diagnose(
         print(f"Kept in {out}")
 
 
-def _data_options(options: Mapping[str, str], image_size: int | None, **columns: Any) -> list[str]:
+def _data_options(
+    options: Mapping[str, str], image_size: int | None, pool_below: int, task: str, **columns: Any
+) -> list[str]:
     """Return the options that name the same data for `shiftproof train`."""
+    columns["pool-below"] = str(pool_below) if pool_below else None
+    columns["task"] = None if task == AUTO else task
     size = {} if image_size is None else {"image_size": image_size}
     columns["data-option"] = [f"{name}={value}" for name, value in {**options, **size}.items()]
     words = []

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import parse_assignments
+
+if TYPE_CHECKING:
+    from shiftproof.inference.metrics import DomainMetrics
+    from shiftproof.inference.number_metrics import NumberMetrics
 
 EXAMPLE = "Example: [bold]shiftproof evaluate runs/first new-hospital.csv --label ill[/]"
 
@@ -48,6 +53,8 @@ def evaluate(
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.expected import check_classes, compare
     from shiftproof.inference.metrics import domain_metrics
+    from shiftproof.inference.number_metrics import number_metrics
+    from shiftproof.reporting.number_predictions import number_card_table, numbers_table
     from shiftproof.reporting.predictions import assessment_table, card_table
 
     asked = None if expected is None else api.expect(finished_runs(expected), metric=metric)
@@ -67,24 +74,33 @@ def evaluate(
     seed = model.config.data_seed if data_seed is None else data_seed
     with LoadingBar(quiet=quiet or as_json) as progress:
         parts = request.read(model.form, seed, progress)
-        outcomes, notes = domain_metrics(model, parts, workers=workers, progress=progress)
+        if model.target:
+            numbers, notes = number_metrics(model, parts, workers=workers, progress=progress)
+        else:
+            outcomes, notes = domain_metrics(model, parts, workers=workers, progress=progress)
     for note in notes:
         typer.echo(f"note: {in_options(note)}", err=True)
+    adaptation = {"adaptation": model.standardized} if model.standardized else {}
+    assessed: Sequence[DomainMetrics | NumberMetrics] = numbers if model.target else outcomes
     compared = []
     if asked is not None:
-        pairs = [compare(asked, own.domain, own.outputs) for own in outcomes if own.scores]
+        pairs = [compare(asked, own.domain, own.outputs) for own in assessed if own.scores]
         compared = [found for found in pairs if found is not None]
     if as_json:
         found = {
-            "classes": list(model.classes),
-            "domains": [outcome.to_json() for outcome in outcomes],
-            **({"adaptation": model.standardized} if model.standardized else {}),
+            **({"target": model.target} if model.target else {"classes": list(model.classes)}),
+            "domains": [outcome.to_json() for outcome in assessed],
+            **adaptation,
         }
         if asked is not None:
             found["expected"] = [each.to_dict() for each in compared]
         print(json.dumps(found, ensure_ascii=False))
         return
-    Console().print(assessment_table(outcomes, model.standardized))
-    Console().print(card_table(outcomes))
+    if model.target:
+        Console().print(numbers_table(numbers, model.standardized))
+        Console().print(number_card_table(numbers))
+    else:
+        Console().print(assessment_table(outcomes, model.standardized))
+        Console().print(card_table(outcomes))
     for comparison in compared:
         print(comparison.sentence)

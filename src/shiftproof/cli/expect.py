@@ -34,9 +34,11 @@ def expect(
     budget: options.Budget = None,
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
+    loss: options.Loss = None,
     holdout: options.Holdout = None,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
+    task: options.Task = "auto",
     image: options.ImageColumn = None,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
@@ -73,9 +75,11 @@ def expect(
         "budget": budget,
         "steps": steps,
         "seed": seed,
+        "loss": loss,
         "holdout": holdout,
         "label": label,
         "domain": domain,
+        "task": task,
         "image": image,
         "drop": drop,
         "categorical": categorical,
@@ -90,18 +94,25 @@ def expect(
         "device": device,
         "out": out,
     }
-    default = {"steps": 5001, "seed": 0, "device": "auto", "freeze": False, "standardize": "none"}
+    default = {
+        "steps": 5001,
+        "seed": 0,
+        "device": "auto",
+        "freeze": False,
+        "standardize": "none",
+        "task": "auto",
+    }
     training = {
         name: value
         for name, value in given.items()
         if value not in (None, {}) and value != default.get(name)
     }
     asked: dict[str, Any] = {"metric": metric, "at_least": at_least, "level": level}
-    # A wrong setting must not cost a training.
-    Expected({}, metric or DEFAULT_METRIC, level, at_least)
     if runs_in(data):
         found = api.expect(data, algorithm, **asked, **training)
     else:
+        # A wrong setting must not cost a training.
+        Expected({}, metric or DEFAULT_METRIC, level, at_least)
         with ProgressBar(quiet=quiet) as observer:
             each = api.train_each(data, algorithm, metric=metric, observer=observer, **training)
         exit_unless_finished(each.runs, each=True)

@@ -25,7 +25,32 @@ Data = Annotated[
     ),
 ]
 LabelColumn = Annotated[str | None, option("Data", "Label column (tables).", metavar="COLUMN")]
-DomainColumn = Annotated[str | None, option("Data", "Domain column (tables).", metavar="COLUMN")]
+DomainColumn = Annotated[
+    str | None,
+    option(
+        "Data", "Domain column (tables); several joined by commas: hospital,year.", metavar="COLUMN"
+    ),
+]
+By = Annotated[
+    str | None,
+    option(
+        "Data",
+        "How the domain column becomes domains: year, quarter or month of dates, a number of bins"
+        " for numbers, or value.",
+        metavar="HOW",
+    ),
+]
+PoolBelow = Annotated[
+    int, option("Data", "Put domains of fewer rows than this together as one.", metavar="ROWS")
+]
+Task = Annotated[
+    str,
+    option(
+        "Data",
+        "Whether labels are classes or numbers to predict: [bold]classification[/],"
+        " [bold]regression[/], or [bold]auto[/], by the label column (tables).",
+    ),
+]
 ImageColumn = Annotated[
     str | None, option("Data", "Column of image paths (manifests).", metavar="COLUMN")
 ]
@@ -55,7 +80,7 @@ Workers = Annotated[
 AlgorithmName = Annotated[
     str | None,
     option(
-        "Training",
+        "Model",
         "See [bold]shiftproof algorithms[/]; default best for tables and features, and idm-auto"
         " for images.",
         "--algorithm",
@@ -77,6 +102,24 @@ Budget = Annotated[
         "Time for best to try candidates in, over all domains held out: 30s, 5m or 1h; default"
         " 5m, or 60s a domain if that is more.",
         metavar="TIME",
+    ),
+]
+StudyBudget = Annotated[
+    str | None,
+    option(
+        "Training",
+        "Time for best to try candidates in, over all runs: 30s, 5m or 1h; default 15s a run, and"
+        " at least 1m.",
+        metavar="TIME",
+    ),
+]
+Loss = Annotated[
+    str | None,
+    option(
+        "Training",
+        "Loss of numbers: squared (default), absolute, huber, huber:DELTA or quantile:Q; linear,"
+        " trees and best take the first two.",
+        metavar="NAME",
     ),
 ]
 Steps = Annotated[int, option("Training", "Number of updates.")]
@@ -167,7 +210,8 @@ Metric = Annotated[
     option(
         "Expectation",
         "Score to show: accuracy (default), balanced_accuracy, auroc, average_precision, f1,"
-        " log_loss, brier, calibration_slope, calibration_intercept or calibration_error."
+        " log_loss, brier, calibration_slope, calibration_intercept or calibration_error; of"
+        " numbers mae, rmse or r2."
         " Models of [bold]best[/] that are trained here are optimised for it.",
     ),
 ]

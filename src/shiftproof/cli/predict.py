@@ -41,6 +41,15 @@ def predict(
             " domain, such as 0.9; needs --expected.",
         ),
     ] = None,
+    interval: Annotated[
+        float | None,
+        option(
+            "Expectation",
+            "Add the interval that holds the number with this probability at a new domain, such as"
+            " 0.9; from the runs of --expected, or from training domains that were held out in"
+            " training (best, linear, boosting, forest).",
+        ),
+    ] = None,
     expected: options.ExpectedRuns = None,
     adapt: Annotated[
         str,
@@ -63,15 +72,17 @@ def predict(
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Predict classes with probabilities, and mark inputs unlike the training data.
+    """Predict classes with probabilities, or numbers, and mark inputs unlike the training data.
 
-    One row a sample: its row or path, the predicted class, the probability of each class, its
-    typicality (the share of held-out training samples that are at least as unusual) and whether it
-    is far from every training domain, where a prediction is a guess.
+    One row a sample: its row or path, the predicted class and the probability of each, or the
+    predicted number, its typicality (the share of held-out training samples that are at least as
+    unusual) and whether it is far from every training domain, where a prediction is a guess.
     """
     if out is not None and out.suffix not in SUFFIXES:
         raise InvalidValue(f"--out must end in {' or '.join(SUFFIXES)}, not {out.name!r}")
-    if (sets is None) != (expected is None):
+    if (sets is None and interval is None) and expected is not None:
+        raise InvalidValue("--expected needs --sets, or --interval for numbers")
+    if sets is not None and expected is None:
         raise InvalidValue("--sets and --expected go together")
     if sets is not None and adapt != "none":
         raise InvalidValue("--sets are for predictions that are not adapted; leave out --adapt")
@@ -82,16 +93,39 @@ def predict(
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.conformal import domain_sets, domains_needed
     from shiftproof.inference.expected import check_classes
+    from shiftproof.inference.number_intervals import checked_interval, half_width
     from shiftproof.reporting.adaptation import adaptation_lines
+    from shiftproof.reporting.number_predictions import numbers_frame, numbers_summary
     from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
+    from shiftproof.training.outputs import of_classes, of_numbers
 
-    held_out = [] if expected is None else list(runs_in(finished_runs(expected)).values())
+    if interval is not None:
+        checked_interval(interval)
+    held_out = {} if expected is None else runs_in(finished_runs(expected))
     model = api.load_model(run, device)
+    if model.target and (sets is not None or adapt != "none"):
+        raise InvalidValue(
+            f"--sets and --adapt are for classes, and the model predicts a number, {model.target}"
+        )
+    if interval is not None and not model.target:
+        raise InvalidValue("--interval is for numbers, and the model predicts classes: use --sets")
     if expected is not None:
         check_adaptation(expected, model)
         check_classes(classes_in(expected), model.classes)
         if model.update is not None:
             raise InvalidValue("--sets are for trained models; this one is recalibrated")
+    width = None
+    if interval is not None and expected is not None:
+        width = half_width(list(of_numbers(held_out, "--interval").values()), interval)
+    elif interval is not None:
+        width = model.half_width(interval)
+    if interval is not None and width is not None and not width.promised:
+        typer.echo(
+            f"note: intervals of {interval:g} need {domains_needed(interval)} held-out domains, and"
+            f" there are {len(held_out) or len(model.domains)}: at a new domain they may hold the"
+            " number less often",
+            err=True,
+        )
     request = SampleRequest(
         data,
         domain=domain,
@@ -103,6 +137,16 @@ def predict(
     seed = model.config.data_seed if data_seed is None else data_seed
     with LoadingBar(quiet=quiet) as progress:
         parts = request.read(model.form, seed, progress)
+        numbers = [
+            (
+                part,
+                model.predict_numbers(
+                    part.inputs, sites=part.domains, workers=workers, progress=progress
+                ),
+            )
+            for part in parts
+            if model.target
+        ]
         done = [
             (
                 part,
@@ -115,12 +159,14 @@ def predict(
                 ),
             )
             for part in parts
+            if not model.target
         ]
     for note in (note for part in parts for note in part.notes):
         typer.echo(f"note: {in_options(note)}", err=True)
     found = None
     if sets is not None:
-        found = [domain_sets(held_out, own.probabilities.numpy(), sets) for _, own in done]
+        answers = list(of_classes(held_out, "--sets").values())
+        found = [domain_sets(answers, own.probabilities.numpy(), sets) for _, own in done]
         if not all(each.promised for each in found):
             typer.echo(
                 f"note: sets of {sets:g} need {domains_needed(sets)} held-out domains, and there"
@@ -128,7 +174,10 @@ def predict(
                 err=True,
             )
     members = None if found is None else [each.members for each in found]
-    frame = predictions_frame(done, model.classes, members)
+    if model.target:
+        frame = numbers_frame(numbers, None if width is None else width.half)
+    else:
+        frame = predictions_frame(done, model.classes, members)
     if out is None:
         sys.stdout.write(frame_bytes(frame, ".csv").decode())
     else:
@@ -139,4 +188,5 @@ def predict(
     for _, own in done:
         for line in adaptation_lines(own.adapted, model.classes):
             typer.echo(line, err=True)
-    typer.echo(predictions_summary(frame) + (f"; they are in {out}" if out else ""), err=True)
+    summary = numbers_summary(frame) if model.target else predictions_summary(frame)
+    typer.echo(summary + (f"; they are in {out}" if out else ""), err=True)

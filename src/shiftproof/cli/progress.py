@@ -22,10 +22,11 @@ from torch import Tensor
 
 from shiftproof.cli.messages import in_options
 from shiftproof.data import DomainDataset
+from shiftproof.reporting.measures import measure_text
 from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.training.config import RunConfig
 from shiftproof.training.observers import Observer
-from shiftproof.training.records import Record
+from shiftproof.training.records import Record, shown_measure
 
 REFRESH_SECONDS = 0.5
 LINE_SECONDS = 2.0
@@ -167,7 +168,8 @@ class ProgressBar(LoadingBar, Observer):
 
     def record(self, record: Record) -> None:
         """Show the accuracies."""
-        accuracy = "  ".join(f"{k} {100 * v:.1f}%" for k, v in record["accuracy"].items())
+        name, values = shown_measure(record)
+        accuracy = "  ".join(f"{k} {measure_text(name, v)}" for k, v in values.items())
         self._bars.note = f"  step {record['step']}: {accuracy}"
         if self._run is not None:
             self._bars.update(self._run, completed=record["step"])

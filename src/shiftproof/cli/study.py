@@ -11,6 +11,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.preflight import check_data
 from shiftproof.cli.train import exit_unless_finished
 
 EXAMPLE = "Example: [bold]shiftproof study patients.csv --label ill --domain hospital[/]"
@@ -18,24 +19,35 @@ EXAMPLE = "Example: [bold]shiftproof study patients.csv --label ill --domain hos
 
 def study(
     data: options.Data,
-    algorithm: options.AlgorithmName = None,
-    hparam: options.Hparam = None,
-    budget: options.Budget = None,
-    steps: options.Steps = 5001,
-    seed: options.Seed = 0,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
-    image: options.ImageColumn = None,
+    by: options.By = None,
+    pool_below: options.PoolBelow = 0,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
+    image: options.ImageColumn = None,
     image_size: options.ImageSize = None,
     data_option: options.DataOption = None,
     workers: options.Workers = None,
+    algorithm: options.AlgorithmName = None,
     backbone: options.Backbone = None,
     weights: options.Weights = None,
     freeze: options.Freeze = False,
-    standardize: options.Standardize = "none",
     device: options.Device = "auto",
+    hparam: options.Hparam = None,
+    budget: options.StudyBudget = None,
+    steps: options.Steps = 5001,
+    seed: options.Seed = 0,
+    standardize: options.Standardize = "none",
+    private: Annotated[
+        bool,
+        option(
+            "Training",
+            "Keep all that tells of single samples out of the page and the model's file; without"
+            " baselines.",
+            "--private",
+        ),
+    ] = False,
     out: Annotated[
         Path | None, option("Output", "Folder of the study; default one in runs/.")
     ] = None,
@@ -49,13 +61,14 @@ def study(
     Each domain is held out in turn, and then a model is trained on all.  Run the same command again
     to resume.
     """
+    check_data(data, label, domain, image, drop, categorical)
     if not quiet:
         typer.echo(f"reading {data}", err=True)  # before the imports, which take seconds
 
     from rich.console import Console
 
     from shiftproof import api
-    from shiftproof.cli.progress import ProgressBar
+    from shiftproof.cli.study_progress import StudyProgress
     from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import leave_one_out_table
 
@@ -69,6 +82,7 @@ def study(
         "weights": weights,
         "freeze": freeze,
         "standardize": standardize,
+        "private": private,
         "device": device,
         "workers": workers,
         "label": label,
@@ -76,10 +90,12 @@ def study(
         "image": image,
         "drop": drop or (),
         "categorical": categorical or (),
+        "by": by,
+        "pool_below": pool_below,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }
-    with ProgressBar(quiet=quiet) as settings["observer"]:
+    with StudyProgress(quiet=quiet) as settings["observer"]:
         found = api.study(data, algorithm, **settings)
     if found.page is not None and found.final is not None:
         console = Console()

@@ -11,6 +11,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.preflight import check_data
 from shiftproof.core.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -26,7 +27,24 @@ EXAMPLE = (
 
 def train(
     data: options.Data,
+    label: options.LabelColumn = None,
+    domain: options.DomainColumn = None,
+    task: options.Task = "auto",
+    by: options.By = None,
+    pool_below: options.PoolBelow = 0,
+    drop: options.DropColumns = None,
+    categorical: options.CategoricalColumns = None,
+    image: options.ImageColumn = None,
+    image_size: options.ImageSize = None,
+    data_option: options.DataOption = None,
+    data_seed: options.DataSeed = None,
+    workers: options.Workers = None,
     algorithm: options.AlgorithmName = None,
+    backbone: options.Backbone = None,
+    weights: options.Weights = None,
+    freeze: options.Freeze = False,
+    device: options.Device = "auto",
+    precision: options.Precision = "fp32",
     test_domain: Annotated[
         list[str] | None,
         option(
@@ -39,6 +57,7 @@ def train(
     budget: options.Budget = None,
     metric: options.Metric = None,
     at_least: options.AtLeast = None,
+    loss: options.Loss = None,
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
     holdout: options.Holdout = None,
@@ -62,20 +81,6 @@ def train(
     checkpoint_seconds: Annotated[
         float, option("Training", "Shortest time between checkpoints.")
     ] = 5.0,
-    label: options.LabelColumn = None,
-    domain: options.DomainColumn = None,
-    image: options.ImageColumn = None,
-    drop: options.DropColumns = None,
-    categorical: options.CategoricalColumns = None,
-    image_size: options.ImageSize = None,
-    data_option: options.DataOption = None,
-    data_seed: options.DataSeed = None,
-    workers: options.Workers = None,
-    backbone: options.Backbone = None,
-    weights: options.Weights = None,
-    freeze: options.Freeze = False,
-    device: options.Device = "auto",
-    precision: options.Precision = "fp32",
     out: Annotated[
         Path | None, option("Output", "Folder of the run; default one in runs/, named after it.")
     ] = None,
@@ -87,6 +92,8 @@ def train(
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model; run the same command again to resume."""
+    check_data(data, label, domain, image, drop, categorical)
+
     from rich.console import Console
 
     from shiftproof import api
@@ -113,6 +120,7 @@ def train(
         "hparams": parse_assignments("--hparam", hparam),
         "budget": budget,
         "metric": metric,
+        "loss": loss,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,
@@ -134,9 +142,12 @@ def train(
         "tensorboard": tensorboard,
         "label": label,
         "domain": domain,
+        "task": task,
         "image": image,
         "drop": drop or (),
         "categorical": categorical or (),
+        "by": by,
+        "pool_below": pool_below,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }

@@ -21,6 +21,37 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# What other libraries call the same thing.
+ELSEWHERE = {
+    "learning_rate": "lr",
+    "learningrate": "lr",
+    "eta": "lr",
+    "batchsize": "batch_size",
+    "bs": "batch_size",
+    "wd": "weight_decay",
+    "l2": "weight_decay",
+    "n_estimators": "trees",
+    "num_trees": "trees",
+    "min_samples_leaf": "smallest_leaf",
+    "alpha": "penalty",
+    "c": "penalty",
+    "logistic": "linear",
+    "logistic_regression": "linear",
+    "random_forest": "forest",
+    "randomforest": "forest",
+    "xgboost": "boosting",
+    "lightgbm": "boosting",
+    "gbm": "boosting",
+    "mlp": "erm",
+    "auc": "auroc",
+    "roc_auc": "auroc",
+    "logloss": "log_loss",
+    "cross_entropy": "log_loss",
+    "ap": "average_precision",
+}
+# Of more names than this, a message lists the first.
+MOST_LISTED = 40
+
 
 class ShiftproofError(Exception):
     """Base class of all errors that Shiftproof raises on purpose."""
@@ -54,14 +85,20 @@ class CheckpointError(ShiftproofError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known names most similar to `name`, or list them all.
+    """Suggest the known names most similar to `name`, or list them; of many, the first.
+
+    Names that other libraries use for the same thing count as similar.
 
     >>> nearest("imd", ["erm", "idm", "mmd"])
     "did you mean 'idm' or 'mmd'?"
     >>> nearest("xyzzy", ["erm", "idm"])
     'known: erm, idm'
+    >>> nearest("learning_rate", ["lr", "weight_decay"])
+    "did you mean 'lr'?"
     """
     known = list(known)
+    if (same := ELSEWHERE.get(name.lower().replace("-", "_"))) in known:
+        return f"did you mean {same!r}?"
     by_lower = {candidate.lower(): candidate for candidate in known}
     # Swapped letters are the most common typing error, and difflib rates them low.
     swapped = [other for other in by_lower if sorted(other) == sorted(name.lower())]
@@ -69,4 +106,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = list(dict.fromkeys(swapped + similar))[:2]
     if close:
         return "did you mean " + " or ".join(repr(by_lower[match]) for match in close) + "?"
-    return "known: " + (", ".join(known) or "none")
+    more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
+    return "known: " + (", ".join(known[:MOST_LISTED]) or "none") + more

@@ -54,3 +54,13 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(map(quoted, names[:most])) + more
+
+
+def three_digits(value: float) -> str:
+    """Return a number with three digits that count, and never with an exponent for a large one.
+
+    >>> [three_digits(v) for v in (0.98765, -0.5, 3.0, 56.78, 12345.678)]
+    ['0.988', '-0.5', '3', '56.8', '12,300']
+    """
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:.3g}"

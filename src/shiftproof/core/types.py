@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from shiftproof.core.errors import InvalidValue
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from shiftproof.core.space import Regime
 
+# What is predicted: one of several classes, or a number.
+Kind = Literal["classification", "regression"]
+CLASSIFICATION: Kind = "classification"
+REGRESSION: Kind = "regression"
+# The loss of classification; all others are of regression (`models.risk`).
+CROSS_ENTROPY = "cross_entropy"
+SQUARED = "squared"
+
 
 class Batch(NamedTuple):
     """One minibatch from each training domain, stacked.
 
     `x` has shape [domains, batch, …] and `y` [domains, batch]: all domains have the same batch
-    size.
+    size.  `y` are classes, as integers, or numbers in standard units (see `Task`).
     """
 
     x: Tensor
@@ -27,10 +38,52 @@ class Task:
     """What a model must solve: all that an algorithm knows about the data.
 
     `input_shape` is the shape of one sample, `num_domains` the number of training domains, and
-    `regime` selects the defaults (see `core.space`).
+    `regime` selects the defaults (see `core.space`).  `loss` names the loss of a sample
+    (`models.risk`), and with it the kind of task: cross-entropy for `num_classes` classes, any
+    other for a number, where `num_classes` is 0.
+
+    A number y is learnt in standard units, z = (y − `center`) / `scale`, with mean and standard
+    deviation of the training domains, each counted alike.  Outputs are in these units, and so are
+    the labels of a batch; `in_units` turns outputs into numbers as the user has them.
     """
 
     input_shape: tuple[int, ...]
     num_classes: int
     num_domains: int
     regime: Regime
+    loss: str = CROSS_ENTROPY
+    center: float = 0.0
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if (self.num_classes > 0) != (self.loss == CROSS_ENTROPY):
+            raise InvalidValue(
+                f"a task has classes and the loss {CROSS_ENTROPY}, or none and a loss of numbers;"
+                f" not {self.num_classes} classes and {self.loss}"
+            )
+
+    @property
+    def kind(self) -> Kind:
+        """Classification or regression."""
+        return CLASSIFICATION if self.loss == CROSS_ENTROPY else REGRESSION
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs a network has: one for each class, or one number."""
+        return self.num_classes or 1
+
+    def in_units(self, outputs: Tensor) -> Tensor:
+        """Return predicted numbers [n] in the units of the labels, from outputs [n, 1]."""
+        return self.center + self.scale * outputs.squeeze(-1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values; what classification does not need is left out."""
+        own = asdict(self)
+        if self.kind == CLASSIFICATION:
+            own = {k: v for k, v in own.items() if k not in ("loss", "center", "scale")}
+        return own
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Task:
+        """Rebuild what `to_json` returned."""
+        return cls(**{**value, "input_shape": tuple(value["input_shape"])})

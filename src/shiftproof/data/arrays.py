@@ -16,6 +16,7 @@ from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.tables.dataset import frame_dataset
 from shiftproof.data.tables.groups import Groups, grouped
+from shiftproof.data.tables.label_kind import AUTO
 from shiftproof.data.tables.preprocessing import Column, Columns
 
 if TYPE_CHECKING:
@@ -33,13 +34,15 @@ def from_arrays(
     name: str = "arrays",
     regime: Regime | None = None,
     backbone: str | None = None,
+    task: str = AUTO,
 ) -> DomainDataset:
     """Return samples `x` with labels `y` and domains `domain`, one each, as a dataset.
 
     `x` is a table [n, features], where NaN is a missing value, or images
     [n, channels, height, width], uint8 or floating point in [0, 1].  Labels and domains are
     numbers, texts or booleans; a sample without one is left out with a note.  Samples, labels and
-    domains are matched by position; the index of a pandas object is ignored.
+    domains are matched by position; the index of a pandas object is ignored.  `task` says whether
+    labels are classes or numbers; `auto` decides by the labels (`label_kind`).
 
     A table is treated like one in a file (see `table_dataset`): imputed and standardised by the
     training samples.  Images up to 64 pixels a side belong to the regime `small-image` and are
@@ -61,10 +64,10 @@ def from_arrays(
     if len(inputs) == 0:
         raise DataError("`x` is empty")
     if is_frame:
-        made = frame_dataset(inputs, labels, domains, name)
+        made = frame_dataset(inputs, labels, domains, name, task=task)
     else:
         make = _table if inputs.ndim == 2 else _images
-        made = make(inputs, grouped(labels, domains, name), name)
+        made = make(inputs, grouped(labels, domains, name, task), name)
     return replace(made, regime=regime or made.regime, backbone=backbone or made.backbone)
 
 
@@ -151,6 +154,7 @@ def _images(x: Tensor, groups: Groups, name: str) -> DomainDataset:
         backbone="mnist-cnn" if small else "resnet18",
         eval_every=100 if small else 300,
         notes=notes,
+        target=groups.target,
     )
 
 

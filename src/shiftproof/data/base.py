@@ -15,6 +15,7 @@ import torch
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.registry import Registry
 from shiftproof.core.space import Regime
+from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 from shiftproof.data.domain import Domain, LazyInputs
 from shiftproof.data.preparation import FittedPreparation, Preparation
 from shiftproof.data.sources import Source
@@ -78,6 +79,9 @@ class DomainDataset:
     `columns` names the columns of a table or manifest that hold the label, the domain and the
     image paths.  `standardize` says how rows are standardised within domains
     (`data.within_domain`).
+
+    Labels are positions in `classes`, or, where `target` names a number to predict, that number;
+    then there are no classes.
     """
 
     name: str
@@ -93,8 +97,16 @@ class DomainDataset:
     frozen: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     standardize: str = "none"
+    target: str = ""
 
     def __post_init__(self) -> None:
+        if bool(self.classes) == bool(self.target):
+            raise DataError(
+                f"{self.name} needs the names of its classes, or that of the number to predict, not"
+                f" {'both' if self.target else 'neither'}"
+            )
+        for domain in (*self.domains, *self.extras):
+            domain.require(self.kind)
         names = [domain.name for domain in (*self.domains, *self.extras)]
         if len(set(names)) < len(names):
             raise DataError(f"{self.name} has two domains of the same name: {', '.join(names)}")
@@ -149,6 +161,11 @@ class DomainDataset:
 
         ready = replace(self.with_domains(apply), preparation=None, identity=self.fingerprint)
         return replace(ready, notes=(*self.notes, *fitted.notes))
+
+    @property
+    def kind(self) -> Kind:
+        """Whether labels are classes or numbers."""
+        return REGRESSION if self.target else CLASSIFICATION
 
     @property
     def input_shape(self) -> tuple[int, ...]:

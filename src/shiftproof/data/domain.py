@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.types import REGRESSION, Kind
 
 
 class LazyInputs(ABC):
@@ -57,7 +58,7 @@ class Domain:
     """Samples that share one distribution.
 
     `x` [n, …] is a tensor, uint8 (scaled to [0, 1] when used) or floating point, or lazy;
-    `y` [n] is int64.
+    `y` [n] is int64 where labels are classes, and float64 where they are numbers.
     """
 
     name: str
@@ -74,6 +75,14 @@ class Domain:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def require(self, kind: Kind) -> None:
+        """Raise unless the labels are classes, or numbers, as `kind` says."""
+        if self.y.is_floating_point() != (kind == REGRESSION):
+            sort = "numbers" if kind == REGRESSION else "classes"
+            raise DataError(
+                f"the labels of domain {self.name!r} must be {sort}, not {self.y.dtype}"
+            )
 
     @property
     def is_lazy(self) -> bool:

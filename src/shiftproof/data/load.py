@@ -8,13 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.core.space import hparam, resolve
+from shiftproof.core.types import REGRESSION
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.folder import load_image_folder
 from shiftproof.data.images.manifest import load_manifest
+from shiftproof.data.not_data import require_data
 from shiftproof.data.tables.dataset import table_dataset
+from shiftproof.data.tables.label_kind import AUTO, checked_task
 from shiftproof.data.tables.read_file import read_frame
 
 if TYPE_CHECKING:
@@ -35,8 +38,10 @@ class DataRequest:
     """Which data, and how to read it: all that another process needs to load the same.
 
     `data` is a registered name, or the path of a folder or table; a name comes first.
-    `options` are those of the dataset, the images or the table.  The other fields name columns
-    of a table or manifest; with `image`, a table is read as a manifest.
+    `options` are those of the dataset, the images or the table.  `task` says whether the labels of
+    a table are classes or numbers; `auto` decides by the column.  The other fields name columns of
+    a table or manifest; with `image`, a table is read as a manifest.  `by` and `pool_below` say
+    how domains are made from the domain column (`data.tables.domain_column`).
     """
 
     data: str
@@ -46,25 +51,31 @@ class DataRequest:
     image: str | None = None
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    by: str | None = None
+    pool_below: int = 0
+    task: str = AUTO
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the dataset; all randomness in making it comes from `seed`."""
-        path = Path(self.data).expanduser()
+        is_file = self.data not in DATASETS and Path(self.data).expanduser().is_file()
+        self.check_task(tables=is_file and self.image is None)
         if self.data in DATASETS:
             self.refuse_columns(f"{self.data} is a dataset name")
             source = DATASETS.get(self.data)
             kind = f"option of {self.data}"
             return resolve(source, source.card.regime, self.options, kind).load(seed, progress)
+        path = require_data(self.data)
         if path.is_dir():
             self.refuse_columns(f"{self.data} is a folder of images")
             view = resolve(ImageView, "large-image", self.options, "option of an image folder")
             return load_image_folder(path, view, progress)
         if not path.exists():
-            if len(path.parts) > 1 or path.suffix:
-                raise DataError(f"no such file or folder: {self.data}")
             raise UnknownName("dataset, file or folder", self.data, DATASETS)
         if self.image is None:
             return self.table(read_frame(path), path.name)
+        for name in ("by", "pool_below"):
+            if getattr(self, name):
+                raise InvalidValue(f"`{name}` is for tables; {self.data} is a manifest of images")
         view = resolve(ImageView, "large-image", self.options, "option of an image manifest")
         dataset = load_manifest(
             path, view, image=self.image, label=self.label, domain=self.domain, progress=progress
@@ -81,19 +92,35 @@ class DataRequest:
             self.domain,
             drop=self.drop,
             categorical=self.categorical,
+            by=self.by,
+            pool_below=self.pool_below,
             missing_indicators=options.missing_indicators,
+            task=self.task,
         )
         return self._with_columns(dataset, "label", "domain")
 
     def refuse_columns(self, because: str) -> None:
         """Raise if a column is named, for data that has none."""
-        for name in ("label", "domain", "image", "drop", "categorical"):
+        for name in ("label", "domain", "image", "drop", "categorical", "by", "pool_below"):
             if getattr(self, name):
                 raise InvalidValue(f"`{name}` is for tables and manifests; {because}")
 
+    def check_task(self, *, tables: bool) -> None:
+        """Raise if `task` is unknown, or asks for numbers where labels are classes."""
+        if checked_task(self.task) == REGRESSION and not tables:
+            raise InvalidValue(
+                f"`task={REGRESSION!r}` is for tables and arrays; the labels of {self.data} are"
+                " classes"
+            )
+
     def to_json(self) -> dict[str, Any]:
-        """Return the request as JSON values."""
-        return dataclasses.asdict(self)
+        """Return the request as JSON values; what version 0.1 did not know only if it is set."""
+        unset = {"by": None, "pool_below": 0, "task": AUTO}
+        return {
+            name: value
+            for name, value in dataclasses.asdict(self).items()
+            if name not in unset or value != unset[name]
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DataRequest:
@@ -104,4 +131,6 @@ class DataRequest:
     def _with_columns(self, dataset: DomainDataset, *roles: str) -> DomainDataset:
         """Return the dataset with the names of its columns; by default, they are the roles."""
         columns = {role: " ".join((getattr(self, role) or role).split()) for role in roles}
+        if self.by is not None:
+            columns["by"] = self.by
         return replace(dataset, columns=columns)

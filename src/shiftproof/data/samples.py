@@ -14,16 +14,18 @@ from torch import Tensor
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import listed, quoted
 from shiftproof.data.base import DATASETS, Progress, silent
-from shiftproof.data.images.decode import SUFFIXES
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
+from shiftproof.data.images.suffixes import SUFFIXES
 from shiftproof.data.images.walk import images_below
 from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, TableForm
 from shiftproof.data.load import DataRequest
+from shiftproof.data.not_data import refuse_address
 from shiftproof.data.tables.cell_types import named, texts
 from shiftproof.data.tables.dataset import column_of
 from shiftproof.data.tables.read_file import read_frame
+from shiftproof.data.tables.unseen import unseen_notes
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -94,6 +96,7 @@ class SampleRequest:
             return self._dataset(form, seed, progress)
         if self.options:
             raise InvalidValue(f"`options` are for dataset names, and {self.data} is a path")
+        refuse_address(self.data)
         if not path.exists():
             raise DataError(f"no such file or folder: {self.data}")
         if path.suffix.lower() in (".npy", ".npz"):
@@ -122,7 +125,8 @@ class SampleRequest:
     def _rows(self, path: Path, form: TableForm) -> Samples:
         frame = named(read_frame(path), path.name)
         inputs = form.read(frame, table=path.name)
-        return replace(self._described(frame, path.name), inputs=inputs)
+        notes = tuple(unseen_notes(form.columns.columns, frame))
+        return replace(self._described(frame, path.name), inputs=inputs, notes=notes)
 
     def _described(self, frame: pd.DataFrame, table: str) -> Samples:
         """Return names, labels and domains of a table's rows, without inputs."""
@@ -133,7 +137,8 @@ class SampleRequest:
         labels = domains = None
         if self.labelled:
             labels = _texts(frame[column_of(frame, table, "label", self._column("label"))])
-        if self.domain is not None or self._column("domain") in frame:
+        plain = "by" not in self.usual  # a date, say, is not the domain that it was turned into
+        if self.domain is not None or (plain and self._column("domain") in frame):
             found = _texts(frame[column_of(frame, table, "domain", self._column("domain"))])
             domains = ["none" if name is None else name for name in found]
         return Samples(torch.zeros(len(frame), 0), names, labels, domains)

@@ -52,14 +52,28 @@ def score_threshold(held_out: Sequence[Outputs], level: float) -> tuple[float, b
         raise InvalidValue(f"`sets` must be between 0 and 1, not {level:g}")
     if not held_out:
         raise DataError("sets need runs with held-out domains; there are none")
-    scores = [1 - own.probabilities[np.arange(len(own.labels)), own.labels] for own in held_out]
-    promised = len(held_out) >= domains_needed(level)
-    mass = 1 / (len(held_out) + promised)
+    return domain_quantile(
+        [1 - own.probabilities[np.arange(len(own.labels)), own.labels] for own in held_out], level
+    )
+
+
+def domain_quantile(scores: Sequence[np.ndarray], level: float) -> tuple[float, bool]:
+    """Return the quantile q of the scores [n_d] of each domain, and whether the domains suffice.
+
+    If they do, the score of a row of a new domain is at most q with probability `level`.
+    """
+    promised = len(scores) >= domains_needed(level)
+    return weighted_quantile(scores, level, len(scores) + promised), promised
+
+
+def weighted_quantile(scores: Sequence[np.ndarray], level: float, domains: int) -> float:
+    """Return the quantile of the scores of each domain, where each has the mass 1 / `domains`."""
+    mass = 1 / domains
     weights = np.concatenate([np.full(len(own), mass / len(own)) for own in scores])
     values = np.concatenate(scores)
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) >= level - 1e-9
-    return float(values[order][reached.argmax()]), promised
+    return float(values[order][reached.argmax()])
 
 
 def domains_needed(level: float) -> int:

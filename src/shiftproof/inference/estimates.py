@@ -28,7 +28,8 @@ from shiftproof.learners.scores import EXPECTED, SCORES, row_losses
 
 LEVEL = 0.95
 GROUPS = 20
-LOGARITHMIC = ("log_loss", "brier")
+LOGARITHMIC = ("log_loss", "brier", "mae", "rmse")
+EXPLAINED = ("r2",)
 PLAIN = ("calibration_slope", "calibration_intercept")
 LARGEST_LOGARITHM = 700.0
 
@@ -53,10 +54,18 @@ LOGARITHM = Scale(
     lambda value: float(np.exp(min(value, LARGEST_LOGARITHM))),
 )
 IDENTITY = Scale("plain", _same, _same)
+# Of R²: minus the logarithm of the share of the variance that is not explained.
+UNEXPLAINED = Scale(
+    "logarithm of the share unexplained",
+    lambda value: float(-np.log1p(-value)),
+    lambda value: float(-np.expm1(min(-value, LARGEST_LOGARITHM))),
+)
 
 
 def scale_of(name: str) -> Scale:
-    """Return the scale where a score is additive."""
+    """Return the scale where a score is additive; more is more on all of them."""
+    if name in EXPLAINED:
+        return UNEXPLAINED
     return LOGARITHM if name in LOGARITHMIC else IDENTITY if name in PLAIN else LOG_ODDS
 
 
@@ -116,11 +125,18 @@ def share_interval(right: np.ndarray, level: float = LEVEL) -> tuple[float, floa
     >>> round(low, 2), round(high, 2)
     (0.23, 0.77)
     """
+    found = share_estimate(right, level)
+    return found.low, found.high
+
+
+def share_estimate(right: np.ndarray, level: float = LEVEL) -> Estimate:
+    """Return a share of successes, such as a sensitivity, with its interval."""
     share, variance = _share(right)
-    reach = float(ndtri((1 + level) / 2)) * variance**0.5 / (share * (1 - share))
-    low, high = (float(expit(logit(share) + sign * reach)) for sign in (-1, 1))
+    additive, variance = float(logit(share)), variance / (share * (1 - share)) ** 2
+    reach = float(ndtri((1 + level) / 2)) * variance**0.5
+    low, high = (float(expit(additive + sign * reach)) for sign in (-1, 1))
     value = float(right.mean())
-    return min(low, value), max(high, value)
+    return Estimate(value, min(low, value), max(high, value), additive, variance)
 
 
 def auroc_variance(probabilities: np.ndarray, labels: np.ndarray) -> float:

@@ -9,31 +9,37 @@ not say by how much.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.text import listed
+from shiftproof.core.errors import DataError, InvalidValue, nearest
+from shiftproof.core.text import listed, three_digits
 from shiftproof.inference.estimates import (
     LEVEL,
     LOG_ODDS,
     LOGARITHM,
+    UNEXPLAINED,
     Estimate,
     estimate,
     scale_of,
 )
 from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values, predictive
-from shiftproof.learners.scores import EXPECTED, LOSSES, TARGETS, checked_metric, scores
-from shiftproof.training.outputs import Outputs
+from shiftproof.inference.number_estimates import number_estimate
+from shiftproof.inference.number_intervals import COVERAGE, coverage_estimates
+from shiftproof.learners.number_scores import NUMBER_CARD
+from shiftproof.learners.scores import EXPECTED, LOSSES, TARGETS
+from shiftproof.training.outputs import AnyOutputs, NumberOutputs, Outputs
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-DEFAULT_METRIC = "accuracy"
+DEFAULT_METRIC, DEFAULT_NUMBER_METRIC = "accuracy", "mae"
+# Scores of numbers that can be expected of a domain.
+NUMBER_EXPECTED = (*NUMBER_CARD, COVERAGE)
 # A domain is an outlier if a figure like its own has at most this probability, after correction.
 OUTLIER = 0.05
 
@@ -121,6 +127,31 @@ def expected_score(
     return ExpectedScore(metric, level, known, predictive(values, variances), outliers)
 
 
+def metrics_of(outputs: Iterable[AnyOutputs]) -> tuple[str, ...]:
+    """Return the scores that can be expected of a domain: of classes, or of numbers.
+
+    Before there are any outputs, both.
+    """
+    kinds = {isinstance(own, NumberOutputs) for own in outputs}
+    if len(kinds) > 1:
+        raise DataError("some runs predict classes and others numbers; give the runs of one task")
+    if not kinds:
+        return tuple(dict.fromkeys((*EXPECTED, *NUMBER_EXPECTED)))
+    return NUMBER_EXPECTED if kinds == {True} else EXPECTED
+
+
+def default_metric(outputs: Iterable[AnyOutputs]) -> str:
+    """Return the score that is shown unless another is asked for."""
+    return DEFAULT_METRIC if DEFAULT_METRIC in metrics_of(outputs) else DEFAULT_NUMBER_METRIC
+
+
+def estimate_of(metric: str, own: AnyOutputs, level: float = LEVEL) -> Estimate | None:
+    """Return a score of one domain with its interval; None where it is undefined."""
+    if isinstance(own, NumberOutputs):
+        return number_estimate(metric, own.predicted, own.labels, level)
+    return estimate(metric, own.probabilities, own.labels, level)
+
+
 @dataclass(frozen=True)
 class Expected:
     """What to expect at the next domain; `outputs` are the answers on domains held out in turn.
@@ -130,7 +161,7 @@ class Expected:
     `adaptation` says how the models use the rows of the held-out domain; empty if they do not.
     """
 
-    outputs: Mapping[str, Outputs]
+    outputs: Mapping[str, AnyOutputs]
     metric: str = DEFAULT_METRIC
     level: float = LEVEL
     at_least: float | None = None
@@ -138,7 +169,7 @@ class Expected:
     adaptation: str = ""
 
     def __post_init__(self) -> None:
-        checked_metric(self.metric)
+        self.checked(self.metric)
         if not 0 < self.level < 1:
             raise InvalidValue(f"`level` must be between 0 and 1, not {self.level:g}")
         if self.at_least is None:
@@ -148,16 +179,42 @@ class Expected:
             raise InvalidValue(f"`at_least` must be between 0 and 1, not {self.at_least:g}")
         if scale is LOGARITHM and not self.at_least > 0:
             raise InvalidValue(f"`at_least` must be above 0, not {self.at_least:g}")
+        if scale is UNEXPLAINED and not self.at_least < 1:
+            raise InvalidValue(f"`at_least` must be below 1, not {self.at_least:g}")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The scores that can be expected."""
+        return metrics_of(self.outputs.values())
+
+    def checked(self, metric: str) -> str:
+        """Return the name of a score that can be expected, or raise."""
+        if metric not in self.metrics:
+            raise InvalidValue(f"`metric` {metric!r} is unknown; {nearest(metric, self.metrics)}")
+        return metric
+
+    @property
+    def numbers(self) -> dict[str, NumberOutputs]:
+        """The outputs that are numbers; none where classes are predicted."""
+        return {d: own for d, own in self.outputs.items() if isinstance(own, NumberOutputs)}
+
+    @property
+    def of_classes(self) -> dict[str, Outputs]:
+        """The outputs that are probabilities of classes; none where numbers are predicted."""
+        return {d: own for d, own in self.outputs.items() if isinstance(own, Outputs)}
 
     def score(self, metric: str) -> ExpectedScore | None:
         """Return what to expect of a score; None if it is defined in fewer than two domains."""
         if metric not in self._scores:
-            found = {
-                domain: estimate(metric, own.probabilities, own.labels, self.level)
-                for domain, own in self.outputs.items()
-            }
-            self._scores[metric] = expected_score(checked_metric(metric), found, self.level)
+            found = self.estimates(self.checked(metric))
+            self._scores[metric] = expected_score(metric, found, self.level)
         return self._scores[metric]
+
+    def estimates(self, metric: str) -> dict[str, Estimate | None]:
+        """Return a score of each domain with its interval."""
+        if metric == COVERAGE:
+            return coverage_estimates(self.numbers, self.level)
+        return {d: estimate_of(metric, own, self.level) for d, own in self.outputs.items()}
 
     @cached_property
     def _scores(self) -> dict[str, ExpectedScore | None]:
@@ -194,13 +251,13 @@ class Expected:
             {
                 "domain": domain,
                 "samples": len(own.labels),
-                "scores": scores(own.probabilities, own.labels),
+                "scores": own.scores(),
                 "intervals": {
                     metric: [value.low, value.high]
                     for metric, score in self._scores.items()
                     if score is not None and (value := score.estimates.get(domain)) is not None
                 },
-                "confusion": confusion(own),
+                **({"confusion": confusion(own)} if isinstance(own, Outputs) else {}),
             }
             for domain, own in self.outputs.items()
         ]
@@ -209,7 +266,7 @@ class Expected:
     @property
     def expected(self) -> dict[str, dict[str, Any]]:
         """The expectation of every score that two domains define, as JSON values."""
-        found = {metric: self.score(metric) for metric in EXPECTED}
+        found = {metric: self.score(metric) for metric in self.metrics}
         return {metric: own.to_dict() for metric, own in found.items() if own is not None}
 
     def to_frame(self) -> pd.DataFrame:
@@ -236,12 +293,8 @@ class Expected:
         """Return all scores of each domain, and of all samples pooled: one row each."""
         import pandas as pd
 
-        rows = {
-            domain: {"samples": len(own.labels), **scores(own.probabilities, own.labels)}
-            for domain, own in self.outputs.items()
-        }
-        p, y = (np.concatenate([own[i] for own in self.outputs.values()]) for i in (0, 1))
-        rows["pooled"] = {"samples": len(y), **scores(p, y)}
+        parts = {**self.outputs, "pooled": pooled(list(self.outputs.values()))}
+        rows = {name: {"samples": len(own.labels), **own.scores()} for name, own in parts.items()}
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def _repr_html_(self) -> str:
@@ -250,14 +303,32 @@ class Expected:
         return f"{table}<p>{html.escape(said)}</p>"
 
 
+def metric_name(metric: str) -> str:
+    """Return the name of a score in a sentence.
+
+    >>> metric_name("r2"), metric_name("auroc"), metric_name("log_loss")
+    ('R²', 'auroc', 'log loss')
+    """
+    return {"r2": "R²", "mae": "MAE", "rmse": "RMSE"}.get(metric, metric.replace("_", " "))
+
+
+Own = TypeVar("Own", bound=AnyOutputs)
+
+
+def pooled(parts: Sequence[Own]) -> Own:
+    """Return the rows of several domains as one."""
+    predicted, labels = (np.concatenate([own[place] for own in parts]) for place in (0, 1))
+    return type(parts[0])(predicted, labels, np.arange(len(labels)))
+
+
 def sentences(expected: Expected) -> list[str]:
     """Return the expectation in words: the range, the probability of falling short, and notes."""
     score = expected.headline
     low, high = score.interval
-    name = expected.metric.replace("_", " ")
+    name = metric_name(expected.metric)
     found = [
-        f"Expect {name} {low:.3g} to {high:.3g} at the next domain with probability"
-        f" {score.level:.0%}; the mean over domains is {score.mean:.3g}."
+        f"Expect {name} {three_digits(low)} to {three_digits(high)} at the next domain with"
+        f" probability {score.level:.0%}; the mean over domains is {three_digits(score.mean)}."
     ]
     if (worse := expected.probability_worse) is not None:
         side = "above" if expected.metric in LOSSES else "below"
@@ -301,10 +372,11 @@ class Comparison:
             "worse": ": look at what differs there (`shiftproof diagnose`) before using the model",
             "better": ": make sure that the model was not trained on these samples",
         }[self.state]
-        name = self.metric.replace("_", " ")
+        name = metric_name(self.metric)
         return (
-            f"{self.domain}: {name} {self.value:.3g} is {where} the range {self.low:.3g} to"
-            f" {self.high:.3g} expected of a new domain{advice}."
+            f"{self.domain}: {name} {three_digits(self.value)} is {where} the range"
+            f" {three_digits(self.low)} to {three_digits(self.high)} expected of a new"
+            f" domain{advice}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -321,10 +393,10 @@ def check_classes(held_out: Sequence[str], model: Sequence[str]) -> None:
         )
 
 
-def compare(expected: Expected, domain: str, outputs: Outputs) -> Comparison | None:
+def compare(expected: Expected, domain: str, outputs: AnyOutputs) -> Comparison | None:
     """Return how a new domain compares with what was expected; None where it has no score."""
     score = expected.headline
-    own = estimate(expected.metric, outputs.probabilities, outputs.labels, expected.level)
+    own = estimate_of(expected.metric, outputs, expected.level)
     if own is None:
         return None
     return Comparison(domain, expected.metric, own.value, *score.holds(own))

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.types import REGRESSION, Task
 from shiftproof.data.input_forms import ImageForm, TableForm
 from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, OneHot, Scaled
 from shiftproof.inference.export_estimator import estimator_graph, own_estimator
@@ -28,6 +29,8 @@ from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import class_probabilities
 
 INPUT, OUTPUT = "inputs", "probabilities"
+# What the output of numbers is called.
+NUMBERS = "predicted"
 # The name of the description in the file.
 DESCRIPTION = "shiftproof.json"
 
@@ -75,16 +78,19 @@ class ColumnsLayer(nn.Module):
 
 
 class ExportedModel(nn.Module):
-    """From stored inputs to the probability of each class."""
+    """From stored inputs to the probability of each class, or to numbers."""
 
-    def __init__(self, network: nn.Module, columns: FittedColumns | None) -> None:
+    def __init__(self, network: nn.Module, columns: FittedColumns | None, task: Task) -> None:
         super().__init__()
+        self.task = task
         self.columns = None if columns is None else ColumnsLayer(columns)
         self.network = network
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return probabilities [n, c] for cells, pixels or other numbers [n, …]."""
+        """Return probabilities [n, c] or numbers [n] for cells, pixels or other inputs [n, …]."""
         x = inputs if self.columns is None else self.columns(inputs)
+        if self.task.kind == REGRESSION:
+            return self.task.in_units(self.network(x).double()).float()
         return class_probabilities(self.network(x))
 
 
@@ -101,7 +107,8 @@ def exported(model: TrainedModel) -> ExportedModel:
     form, network = model.form, model.network
     columns = form.columns if isinstance(form, TableForm) and not form.raw else None
     exact = isinstance(network.algorithm, Exact)
-    return ExportedModel(ExactNetwork(network) if exact else network, columns).eval()
+    layers = ExactNetwork(network) if exact else network
+    return ExportedModel(layers, columns, model.task).eval()
 
 
 def example_inputs(model: TrainedModel) -> Tensor:
@@ -121,12 +128,14 @@ def description(model: TrainedModel) -> dict[str, Any]:
             "shape": ["n", *example.shape[1:]],
             "dtype": str(example.dtype).removeprefix("torch."),
         },
-        "output": {"name": OUTPUT, "shape": ["n", len(model.classes)], "dtype": "float32"},
-        "classes": list(model.classes),
+        "output": {"name": _output(model), "shape": ["n"], "dtype": "float32"},
+        **({"target": model.target} if model.target else {"classes": list(model.classes)}),
         "trained_on": list(model.domains),
         "algorithm": model.config.algorithm,
         "backbone": model.config.frozen.get("backbone", model.config.backbone),
     }
+    if not model.target:
+        described["output"]["shape"].append(len(model.classes))
     if isinstance(model.network.algorithm, Exact):
         described["members"] = model.network.algorithm.head.ensemble.described()
     if isinstance(model.form, TableForm):
@@ -180,7 +189,7 @@ def _graph(model: TrainedModel) -> Any:
             exported(model),
             (example_inputs(model),),
             input_names=[INPUT],
-            output_names=[OUTPUT],
+            output_names=[_output(model)],
             dynamic_shapes=({0: count},),
             dynamo=True,
             verbose=False,
@@ -212,6 +221,10 @@ FORMATS: dict[str, tuple[Callable[[TrainedModel], bytes], str]] = {
     "torchscript": (to_torchscript, ".pt"),
     "safetensors": (TrainedModel.to_bytes, ".safetensors"),
 }
+
+
+def _output(model: TrainedModel) -> str:
+    return NUMBERS if model.target else OUTPUT
 
 
 def _text(model: TrainedModel) -> str:

@@ -42,6 +42,8 @@ def estimator_graph(model: TrainedModel, made: EstimatorModel, given: str, found
     from onnx.reference import ReferenceEvaluator  # type: ignore[import-not-found, unused-ignore]
 
     name = title(made.model)
+    if model.target:
+        raise InvalidValue(f"{name} of numbers cannot be exported; predict with shiftproof")
     texts = [column for column, values in made.columns if values is not None]
     if texts:
         raise InvalidValue(

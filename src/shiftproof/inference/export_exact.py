@@ -52,17 +52,34 @@ class EnsembleLayer(nn.Module):
         return total.clamp(min=SMALLEST).log().float()
 
 
+class NumberEnsembleLayer(nn.Module):
+    """`Ensemble.predict` as a layer: rows [n, d] → numbers in standard units [n, 1]."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__()
+        used = [member for member in ensemble.members if member.weight > 0]
+        self.weights = [member.weight for member in used]
+        self.members = nn.ModuleList(as_module(member.name, member.model) for member in used)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return numbers."""
+        rows = x.flatten(1).double()
+        parts = [w * member(rows) for w, member in zip(self.weights, self.members, strict=True)]
+        return torch.stack(parts).sum(dim=0)
+
+
 class ExactNetwork(nn.Module):
-    """A predictor whose algorithm was fitted at once, as layers: inputs → log-probabilities."""
+    """A predictor whose algorithm was fitted at once, as layers: inputs → its outputs."""
 
     def __init__(self, network: Predictor) -> None:
         super().__init__()
         self.stem = nn.Identity() if network.stem is None else network.stem
         head: Any = network.algorithm.head
-        self.ensemble = EnsembleLayer(head.ensemble)
+        kind = EnsembleLayer if head.ensemble.classes else NumberEnsembleLayer
+        self.ensemble = kind(head.ensemble)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return log-probabilities of inputs, uint8 or floating point."""
+        """Return log-probabilities or numbers of inputs, uint8 or floating point."""
         predicted: Tensor = self.ensemble(self.stem(as_numbers(x)))
         return predicted
 
@@ -83,11 +100,29 @@ class LogisticLayer(nn.Module):
         return class_probabilities(features @ self.coefficients + self.intercepts)
 
 
-class NetworksLayer(nn.Module):
-    """The networks of `learners.network`, side by side: features [n, k] → probabilities [n, c]."""
+class RidgeLayer(nn.Module):
+    """scikit-learn's `Ridge`: features [n, k] → numbers [n, 1]."""
+
+    coefficients: Tensor
+    intercept: Tensor
 
     def __init__(self, model: Any) -> None:
         super().__init__()
+        column = np.asarray(model.coef_, dtype=np.float64)[:, None]
+        self.register_buffer("coefficients", torch.tensor(column))
+        self.register_buffer("intercept", torch.tensor(float(model.intercept_)).double())
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return numbers."""
+        return features @ self.coefficients + self.intercept
+
+
+class NetworksLayer(nn.Module):
+    """The networks of `learners.network`, side by side: features [n, k] → [n, c] or [n, 1]."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.numbers = not hasattr(model, "classes_")
         networks = model.estimators_
         self.layers = len(networks[0].coefs_)
         for place in range(self.layers):
@@ -97,12 +132,12 @@ class NetworksLayer(nn.Module):
             self.register_buffer(f"biases{place}", torch.tensor(biases[:, None]))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the mean of the networks' probabilities."""
+        """Return the mean of the networks' probabilities, or numbers."""
         hidden = features[None]
         for place in range(self.layers):
             hidden = hidden if place == 0 else hidden.relu()
             hidden = hidden @ getattr(self, f"weights{place}") + getattr(self, f"biases{place}")
-        return class_probabilities(hidden).mean(dim=0)
+        return (hidden if self.numbers else class_probabilities(hidden)).mean(dim=0)
 
 
 # For each type of model, the layer that computes the same.
@@ -112,6 +147,11 @@ LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "ExtraTreesClassifier": ForestLayer,
     "HistGradientBoostingClassifier": BoostingLayer,
     "VotingClassifier": NetworksLayer,
+    "Ridge": RidgeLayer,
+    "RandomForestRegressor": ForestLayer,
+    "ExtraTreesRegressor": ForestLayer,
+    "HistGradientBoostingRegressor": BoostingLayer,
+    "VotingRegressor": NetworksLayer,
 }
 # Of a user's own estimators, those that a layer computes whatever their parameters.
 ALONE = frozenset(["HistGradientBoostingClassifier"])

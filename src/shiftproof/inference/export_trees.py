@@ -85,10 +85,11 @@ class TreesLayer(nn.Module):
 
 
 class ForestLayer(nn.Module):
-    """scikit-learn's forests: features [n, k] → probabilities [n, c]."""
+    """scikit-learn's forests: features [n, k] → probabilities [n, c], or numbers [n, 1]."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
+        numbers = not hasattr(model, "classes_")
         trees = []
         for grown in model.estimators_:
             tree = grown.tree_
@@ -101,23 +102,24 @@ class ForestLayer(nn.Module):
                     "right": tree.children_right,
                     "missing_left": np.zeros(tree.node_count, dtype=bool),
                     "split": np.full(tree.node_count, -1),
-                    "values": counts / counts.sum(axis=1, keepdims=True),
+                    "values": counts if numbers else counts / counts.sum(axis=1, keepdims=True),
                 }
             )
         self.trees = TreesLayer(trees, takes_missing=False)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return probabilities; scikit-learn rounds the features of a forest to float32."""
+        """Return probabilities or numbers; scikit-learn rounds features to float32 here."""
         return self.trees(features.float().double()).mean(dim=1)  # type: ignore[no-any-return]
 
 
 class BoostingLayer(nn.Module):
-    """scikit-learn's `HistGradientBoostingClassifier`: rows [n, d] → probabilities [n, c]."""
+    """scikit-learn's histogram boosting: rows [n, d] → probabilities [n, c], or numbers [n, 1]."""
 
     baseline: Tensor
 
     def __init__(self, model: Any) -> None:
         super().__init__()
+        self.numbers = not hasattr(model, "classes_")
         # By position among the columns as the trees have them: the categories come first.
         columns, codes = np.arange(model.n_features_in_), {}
         if model.is_categorical_ is not None:
@@ -161,10 +163,11 @@ class BoostingLayer(nn.Module):
         self.register_buffer("baseline", torch.tensor(model._baseline_prediction).double())
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return probabilities."""
+        """Return probabilities, or numbers."""
         per_class = self.baseline.shape[1]  # trees of one stage: one a class, one for two classes
         logits = self.trees(rows)[:, :, 0].unflatten(1, (-1, per_class)).sum(dim=1)
-        return class_probabilities(logits + self.baseline)
+        logits = logits + self.baseline
+        return logits if self.numbers else class_probabilities(logits)
 
 
 def _chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:

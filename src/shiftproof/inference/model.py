@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -28,12 +28,14 @@ from shiftproof.core.text import printable, reason_of
 from shiftproof.core.types import Task
 from shiftproof.data import Domain
 from shiftproof.data.base import Progress, silent
+from shiftproof.data.domain import LazyInputs
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adapt
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model_header import check_header
+from shiftproof.inference.number_intervals import HalfWidths, Width
 from shiftproof.inference.predictor import Predictor, under
 from shiftproof.inference.representation import seen_by
 from shiftproof.inference.standardized import standardized_inputs
@@ -71,14 +73,24 @@ class Predictions(NamedTuple):
         return self.probabilities.argmax(dim=1)
 
 
+class NumberPredictions(NamedTuple):
+    """Predicted numbers [n] in the units of the labels, typicality [n], and who is far [n]."""
+
+    values: Tensor
+    typicality: Tensor
+    far: Tensor
+
+
 @dataclass(frozen=True)
 class TrainedModel:
     """A trained model, with all that is needed to use it.
 
     `task` is that of the algorithm, `domains` are the training domains, and `columns` names
     the columns of a table that held the label, the domain and the images.  It predicts in fp32,
-    whatever the precision in training.  A model without a `typicality` cannot say which inputs are
-    unlike the training data: their typicality is NaN.
+    whatever the precision in training.  `target` names the number that it predicts; it is empty,
+    and there are `classes`, where it predicts classes.  `half_widths` are those of intervals
+    around the number, where training domains were held out.  A model without a `typicality` cannot
+    say which inputs are unlike the training data: their typicality is NaN.
     """
 
     config: RunConfig
@@ -92,6 +104,8 @@ class TrainedModel:
     device: str = "cpu"
     adaptation: Record | None = None
     update: Update | None = None
+    target: str = ""
+    half_widths: HalfWidths | None = None
 
     @property
     def temperature(self) -> float:
@@ -100,17 +114,18 @@ class TrainedModel:
 
     def predict(
         self,
-        inputs: Inputs,
+        inputs: Inputs | Any,
         *,
         adapt: str = "none",
         sites: Sequence[str] | None = None,
         workers: int | None = None,
         progress: Progress = silent,
     ) -> Predictions:
-        """Return predictions for inputs as the form reads them, [n, *input_shape].
+        """Return predictions for new inputs.
 
         Args:
-            inputs: the rows, images or arrays.
+            inputs: a data frame with the columns of the training table, an array, or paths of image
+                files; or a tensor as the form reads them, [n, *input_shape].
             adapt: `auto` corrects the probabilities for the class shares of the new site, estimated
                 from all its rows, if held-out training domains say that this helps; `labels`
                 corrects in any case, taking for granted that only the shares differ.
@@ -120,39 +135,108 @@ class TrainedModel:
             progress: told how many inputs are done.
         """
         how = checked_adapt(adapt)
+        if self.target:
+            raise InvalidValue(
+                f"the model predicts a number, {self.target}, not classes: use predict_numbers"
+            )
         if how != "none" and self.update is not None:
             raise InvalidValue(
                 "`adapt` is for trained models; this one is recalibrated to its site"
             )
-        if len(inputs) == 0:
-            raise DataError("there is nothing to predict: the inputs are empty")
-        if sites is not None and len(sites) != len(inputs):
-            raise DataError(f"`sites` has {len(sites)} entries for {len(inputs)} inputs")
-        unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
-        network, ready = self.ready(inputs, sites, workers)
-        domain = Domain("inputs", ready, unlabelled)
-        subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
-        probabilities, p_values, done = [], [], 0
-        for x, _ in read_in_order(subset, reading_threads(workers)):
-            seen, logits = seen_by(network, x.to(self.device), self.form)
-            probabilities.append(self._updated(class_probabilities(logits), seen))
-            unknown = torch.full((len(seen),), torch.nan, dtype=torch.float64)
-            p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
-            done += len(x)
-            progress("predicting", done, len(inputs))
-        p_value, found = torch.cat(p_values), torch.cat(probabilities)
-        far = self.typicality.is_far(p_value) if self.typicality else p_value < 0
-        plain = Predictions(found, p_value, far)
+        inputs, sites = self._given(inputs, sites)
+        plain = Predictions(*self._answers(inputs, sites, workers, progress))
         if how == "none":
             return plain
+        found = plain.probabilities
         names = np.array([NEW_SITE] * len(found) if sites is None else list(sites), dtype=object)
         done_to = {}
         for site in dict.fromkeys(names):
             rows = np.flatnonzero(names == site)
-            own = adapted(self.adaptation, found[rows].double().numpy(), how)
+            typicality = plain.typicality[rows].numpy() if self.typicality else None
+            own = adapted(self.adaptation, found[rows].double().numpy(), how, typicality=typicality)
             found[rows] = torch.from_numpy(own.probabilities).to(found.dtype)
             done_to[str(site)] = own
         return plain._replace(probabilities=found, adapted=done_to)
+
+    def predict_numbers(
+        self,
+        inputs: Inputs | Any,
+        *,
+        sites: Sequence[str] | None = None,
+        workers: int | None = None,
+        progress: Progress = silent,
+    ) -> NumberPredictions:
+        """Return predicted numbers for new inputs, of any kind that `predict` takes."""
+        if not self.target:
+            raise InvalidValue("the model predicts classes, not a number: use predict")
+        inputs, sites = self._given(inputs, sites)
+        return NumberPredictions(*self._answers(inputs, sites, workers, progress))
+
+    def half_width(self, level: float) -> Width:
+        """Return q for intervals ŷ ± q that hold the number at a new domain with this probability.
+
+        It comes from training domains that were held out in training, which only models that are
+        fitted at once do.
+        """
+        if self.half_widths is None:
+            raise InvalidValue(
+                "this model does not know how wide its intervals must be; give `expected`, the"
+                " folder of runs that hold out each domain in turn"
+            )
+        return self.half_widths.half_width(level)
+
+    def _given(
+        self, inputs: Inputs | Any, sites: Sequence[str] | None
+    ) -> tuple[Inputs, Sequence[str] | None]:
+        """Return inputs as the form reads them, and the site of each, if they are known."""
+        if len(inputs) == 0:
+            raise DataError("there is nothing to predict: the inputs are empty")
+        if not isinstance(inputs, Tensor | LazyInputs):
+            if sites is None and self.standardized:
+                sites = self._sites(inputs)
+            inputs = self.form.read([inputs] if isinstance(inputs, str | Path) else inputs)
+        if sites is not None and len(sites) != len(inputs):
+            raise DataError(f"`sites` has {len(sites)} entries for {len(inputs)} inputs")
+        return inputs, sites
+
+    def _answers(
+        self,
+        inputs: Inputs,
+        sites: Sequence[str] | None,
+        workers: int | None,
+        progress: Progress,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return probabilities or numbers, typicality, and which inputs are far."""
+        unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
+        network, ready = self.ready(inputs, sites, workers)
+        domain = Domain("inputs", ready, unlabelled)
+        subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
+        answers, p_values, done = [], [], 0
+        for x, _ in read_in_order(subset, reading_threads(workers)):
+            seen, logits = seen_by(network, x.to(self.device), self.form)
+            if self.target:
+                answers.append(self.task.in_units(logits.double()))
+            else:
+                answers.append(self._updated(class_probabilities(logits), seen))
+            unknown = torch.full((len(seen),), torch.nan, dtype=torch.float64)
+            p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
+            done += len(x)
+            progress("predicting", done, len(inputs))
+        p_value = torch.cat(p_values)
+        far = self.typicality.is_far(p_value) if self.typicality else p_value < 0
+        return torch.cat(answers), p_value, far
+
+    def predict_proba(self, inputs: Inputs | Any) -> np.ndarray:
+        """Return the probability of each class, [n, classes] in the order of `classes`."""
+        found: np.ndarray = self.predict(inputs).probabilities.numpy()
+        return found
+
+    def _sites(self, frame: Any) -> list[str] | None:
+        """Return the site of each row of a data frame, if it has the column of the domain."""
+        column = self.columns.get("domain")
+        if column is None or column not in getattr(frame, "columns", ()):
+            return None
+        return [str(value) for value in frame[column]]
 
     @property
     def standardized(self) -> str:
@@ -184,6 +268,10 @@ class TrainedModel:
             inputs: the rows, as the form reads them.
             labels: the position of the class of each row in `classes`.
         """
+        if self.target:
+            raise InvalidValue(
+                f"the model predicts a number, {self.target}; `recalibrate` is for classes"
+            )
         if self.update is not None:
             raise DataError("the model has been recalibrated before; use the trained one")
         found = self.predict(inputs).probabilities.double().numpy()
@@ -205,13 +293,15 @@ class TrainedModel:
             "format": FORMAT,
             "version": shiftproof.__version__,
             "config": self.config.to_json(),
-            "task": asdict(self.task),
+            "task": self.task.to_json(),
             "classes": list(self.classes),
             "domains": list(self.domains),
             "form": self.form.to_json(),
             "columns": dict(self.columns),
             **({} if self.adaptation is None else {"adaptation": self.adaptation.to_json()}),
             **({} if self.update is None else {"update": self.update.to_json()}),
+            **({"target": self.target} if self.target else {}),
+            **({} if self.half_widths is None else {"half_widths": self.half_widths.to_json()}),
             # Absent in models that need none, and in those of versions that had none.
             **({} if self.temperature == 1 else {"temperature": self.temperature}),
         }
@@ -244,8 +334,7 @@ class TrainedModel:
             _require_finite(tensors)
             config = RunConfig.from_json(described["config"])
             built = without_starting_weights(config, device)
-            shape = tuple(described["task"]["input_shape"])
-            task = Task(**{**described["task"], "input_shape": shape})
+            task = Task.from_json(described["task"])
             form = form_from_json(described["form"])
             known = config.standardize in ADAPTATION
             if not known or getattr(form, "standardize", config.standardize) != config.standardize:
@@ -277,6 +366,10 @@ class TrainedModel:
                 built.device,
                 Record.from_json(described["adaptation"]) if "adaptation" in described else None,
                 _update(described, form),
+                described.get("target", ""),
+                HalfWidths.from_json(described["half_widths"])
+                if "half_widths" in described
+                else None,
             )
         except (
             *(SafetensorError, ArithmeticError, AttributeError, LookupError),
@@ -290,8 +383,8 @@ class TrainedModel:
     def without_training_data(self) -> TrainedModel:
         """Return the model with only what a prediction needs, if it holds no single rows.
 
-        Left out are the typicality, what held-out domains said about adaptation, the names of the
-        domains, and the hash of the data.
+        Left out are the typicality, what held-out domains said about adaptation and intervals, the
+        names of the domains, and the hash of the data.
         """
         if not self.config.private:
             raise InvalidValue(
@@ -299,7 +392,8 @@ class TrainedModel:
                 " samples; train it again with `private`"
             )
         config = replace(self.config, fingerprint="", test_domains=())
-        return replace(self, config=config, domains=(), typicality=None, adaptation=None)
+        found = replace(self, config=config, domains=(), typicality=None, adaptation=None)
+        return replace(found, half_widths=None)
 
     def save(self, folder: Path) -> Path:
         """Write the model into a folder; return the file."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from shiftproof.core.json_types import conform, conform_fields
 from shiftproof.core.space import Regime
+from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.training.config import RunConfig
 
 _TASK = {
@@ -16,7 +17,12 @@ _TASK = {
     "num_classes": int,
     "num_domains": int,
     "regime": Regime,
+    "loss": str,
+    "center": float,
+    "scale": float,
 }
+# Of numbers alone (see `Task.to_json`).
+_OF_NUMBERS = ("loss", "center", "scale")
 # Not written, and not read from a stranger's file: they name files of this machine.
 _OF_THIS_MACHINE = ("weights_file", "estimator")
 _CONFIG = {
@@ -25,7 +31,15 @@ _CONFIG = {
     if name not in _OF_THIS_MACHINE
 }
 # Settings that have a default may be absent (see `RunConfig.to_json`).
-_MAY_BE_ABSENT = ("average", "frozen", "augment_validation", "init_seed", "private", "standardize")
+_MAY_BE_ABSENT = (
+    "average",
+    "frozen",
+    "augment_validation",
+    "init_seed",
+    "private",
+    "standardize",
+    "loss",
+)
 _FORM: dict[str, dict[str, Any]] = {
     "table": {
         "kind": str,
@@ -60,6 +74,7 @@ _ADAPTATION = {
     **dict.fromkeys(("noise", "slope", "slope_error", "log_loss", "log_loss_error"), float),
     **dict.fromkeys(("accuracy", "accuracy_error", "worst", "gap", "gap_spread"), float),
     "domains": int,
+    "inputs": {"means": _LIST, "spread": float, "domains": int},
 }
 _UPDATE = {
     "method": typing.Literal["original", "intercept", "slope", "revision"],
@@ -80,27 +95,38 @@ def check_header(described: Mapping[str, Any]) -> None:
             "format": int,
             "version": str,
             "config": Mapping[str, Any],
-            "task": _TASK,
+            "task": Mapping[str, Any],
             "classes": tuple[str, ...],
             "domains": tuple[str, ...],
             "form": Mapping[str, Any],
             "columns": Mapping[str, str],
-            "adaptation": _ADAPTATION,
+            "adaptation": Mapping[str, Any],
             "update": _UPDATE,
             "temperature": float,
+            "target": str,
+            "half_widths": tuple[Any, ...],
         },
         "the header",
-        optional=("adaptation", "update", "temperature"),
+        optional=("adaptation", "update", "temperature", "target", "half_widths"),
     )
+    conform_fields(described["task"], _TASK, "task", _OF_NUMBERS)
     conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
     _check_form(described["form"])
     task, classes = described["task"], described["classes"]
     _require(all(size > 0 for size in task["input_shape"]), "task.input_shape must be positive")
     _require(len(set(classes)) == len(classes), "a class occurs twice")
-    _require(len(classes) == task["num_classes"] > 0, "classes and task.num_classes differ")
+    _require(len(classes) == task["num_classes"], "classes and task.num_classes differ")
+    _require(bool(classes) != bool(described.get("target")), "it has neither classes nor a target")
+    loss = described["config"].get("loss", CROSS_ENTROPY)
+    _require(loss == task.get("loss", CROSS_ENTROPY), "config.loss and task.loss differ")
+    _require((loss == CROSS_ENTROPY) == bool(classes), "loss and classes do not fit each other")
+    _require(math.isfinite(task.get("center", 0.0)), "task.center must be finite")
+    _require(0 < task.get("scale", 1.0) < math.inf, "task.scale must be positive")
     _require(task["num_domains"] > 0, "task.num_domains must be positive")
     _require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
+    _require(not ("half_widths" in described and classes), "classes have no half_widths")
     if "adaptation" in described:
+        conform_fields(described["adaptation"], _ADAPTATION, "adaptation", optional=("inputs",))
         own = len(described["adaptation"]["shares"])
         _require(own == len(classes), "adaptation and classes differ")
     if "update" in described:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -11,13 +12,16 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.input_forms import InputForm, TableForm, form_of
 from shiftproof.data.splits import Split
 from shiftproof.inference.adaptation.held_out import HeldOut
+from shiftproof.inference.adaptation.typical_inputs import TypicalInputs, typical_inputs
 from shiftproof.inference.adaptation.when import record_of
 from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.number_intervals import HalfWidths
 from shiftproof.inference.predictor import Predictor
 from shiftproof.inference.representation import seen_by
 from shiftproof.inference.temperature import held_out_temperature
@@ -56,13 +60,18 @@ def trained_model(
         weights = Predictor(trained).weights()
     network = Predictor(build_algorithm(unweighted, task))
     network.load(weights)
-    held_out = HeldOut.from_state(state["algorithm"]["modules"])
+    classes = task.kind == CLASSIFICATION
+    modules = state["algorithm"]["modules"]
+    held_out = HeldOut.from_state(modules) if classes else None
+    record = None if held_out is None else record_of(held_out)
     splits = config.training_splits(dataset)
     parts = ("out",) if config.private else Split._fields
     domains = _Domains(network, dataset, splits, parts, form, config.device, progress)
     typicality = None if config.private else domains.typicality()
+    if record is not None and typicality is not None:
+        record = replace(record, inputs=domains.typical_inputs(typicality, task.num_classes))
     # Learners that are fitted at once are calibrated on whole domains that were held out.
-    temperature = 1.0 if network.algorithm.exact else domains.temperature()
+    temperature = domains.temperature() if classes and not network.algorithm.exact else 1.0
     stem = None
     if isinstance(dataset, FrozenFeatures):
         form, stem = dataset.source, dataset.network().to(config.device)
@@ -77,7 +86,9 @@ def trained_model(
         typicality,
         dict(dataset.columns),
         config.device,
-        None if held_out is None else record_of(held_out),
+        record,
+        target=dataset.target,
+        half_widths=None if classes else HalfWidths.from_state(modules, task.scale),
     )
     return model.without_training_data() if config.private else model
 
@@ -114,16 +125,39 @@ class _Domains:
 
     def typicality(self) -> Typicality:
         """Describe the training domains."""
-        trained_on = {name: own.representation for name, own in self._seen("in_").items()}
+        trained_on = {name: own.representation for name, own in self._trained_on.items()}
         held_out = {name: own.representation for name, own in self._held_out.items()}
         # Without held-out samples, training samples are used, which look slightly more typical.
         return Typicality.fit(trained_on, held_out or trained_on)
+
+    def typical_inputs(self, typicality: Typicality, classes: int) -> TypicalInputs | None:
+        """Return how typical the samples of each domain are, compared with the other domains.
+
+        None where small domains share a mean, which cannot be left out for one of them.
+        """
+        if len(typicality.means) != len(self._domains) or len(self._domains) < 2:
+            return None
+        found, labels = {}, {}
+        for place, domain in enumerate(self._domains):
+            own = [part[domain.name] for part in self._parts if domain.name in part]
+            rows = torch.cat([seen.representation for seen in own])
+            found[domain.name] = typicality.p_value(rows, without=place).numpy()
+            labels[domain.name] = torch.cat([seen.labels for seen in own]).numpy()
+        return typical_inputs(found, labels, classes)
 
     def temperature(self) -> float:
         """Return the temperature with the least log loss on the held-out samples."""
         return held_out_temperature(
             {name: (own.logits, own.labels) for name, own in self._held_out.items()}
         )
+
+    @property
+    def _parts(self) -> tuple[dict[str, _Seen], ...]:
+        return self._trained_on, self._held_out
+
+    @cached_property
+    def _trained_on(self) -> dict[str, _Seen]:
+        return self._seen("in_")
 
     @cached_property
     def _held_out(self) -> dict[str, _Seen]:

@@ -25,7 +25,7 @@ from torch import Tensor
 from shiftproof.inference.model import MODEL, stored_header
 from shiftproof.learners.calibration import fit_temperature, tempered
 from shiftproof.models.risk import class_probabilities
-from shiftproof.training.outputs import Outputs, load_outputs
+from shiftproof.training.outputs import AnyOutputs, load_outputs, of_classes
 
 
 def held_out_temperature(held_out: Mapping[str, tuple[Tensor, Tensor]]) -> float:
@@ -51,7 +51,7 @@ def held_out_temperature(held_out: Mapping[str, tuple[Tensor, Tensor]]) -> float
     return fit_temperature(*map(np.concatenate, (predicted, classes, weights)))
 
 
-def calibrated_outputs(folder: Path) -> dict[str, Outputs]:
+def calibrated_outputs(folder: Path) -> dict[str, AnyOutputs]:
     """Return what the model of a run answers on its test domains; none if the run kept none."""
     outputs = load_outputs(folder)
     if not outputs or not (folder / MODEL).is_file():
@@ -61,5 +61,5 @@ def calibrated_outputs(folder: Path) -> dict[str, Outputs]:
         return outputs
     return {
         domain: own._replace(probabilities=tempered(own.probabilities, temperature))
-        for domain, own in outputs.items()
+        for domain, own in of_classes(outputs, "a temperature").items()
     }

@@ -68,20 +68,27 @@ class Typicality:
         distances = torch.cat([domains.distance(r) for r in held_out.values()])
         return replace(domains, distances=distances.sort().values)
 
-    def distance(self, r: Tensor) -> Tensor:
-        """Return the distance of representations [n, k] to the nearest training domain, [n]."""
+    def distance(self, r: Tensor, without: int | None = None) -> Tensor:
+        """Return the distance of representations [n, k] to the nearest training domain, [n].
+
+        ``without`` leaves out a domain, by its place.
+        """
         if r.shape[1] != self.means.shape[1]:
             raise CheckpointError(
                 f"the model file is damaged: its typicality describes {self.means.shape[1]}"
                 f" features, but the network has {r.shape[1]}; train again"
             )
-        white, centres = r.double() @ self.whitening, self.means @ self.whitening
+        kept = [place for place in range(len(self.means)) if place != without]
+        white, centres = r.double() @ self.whitening, self.means[kept] @ self.whitening
         return torch.cdist(white, centres, compute_mode="donot_use_mm_for_euclid_dist").amin(dim=1)
 
-    def p_value(self, r: Tensor) -> Tensor:
-        """Return the share of held-out samples at least as far as each of r [n, k]: [n]."""
+    def p_value(self, r: Tensor, without: int | None = None) -> Tensor:
+        """Return the share of held-out samples at least as far as each of r [n, k]: [n].
+
+        ``without`` leaves out a domain: it is as if the samples were of a new one.
+        """
         n = len(self.distances)
-        nearer = torch.searchsorted(self.distances, self.distance(r).contiguous())
+        nearer = torch.searchsorted(self.distances, self.distance(r, without).contiguous())
         return (1 + n - nearer).double() / (n + 1)
 
     def is_far(self, p_value: Tensor) -> Tensor:

@@ -167,7 +167,15 @@ class Estimator(ABC):
             "within_label": parts.joint - label,
         }
         p_label = independence(sample.y, sample, self.permutations, self.seed)
-        p_values = {**parts.p_values, "label": p_label}
+        return self.shift_of(sample, ratios, {**parts.p_values, "label": p_label})
+
+    def shift_of(
+        self,
+        sample: Sample,
+        ratios: Mapping[str, LogRatio],
+        p_values: Mapping[str, float | None],
+    ) -> Shift:
+        """Return the five amounts from their log ratios."""
         return Shift(
             **{
                 name: self._estimate(name, sample, ratio, p_values.get(name))

@@ -17,8 +17,9 @@ from shiftproof.learners.algorithms.concept_test import (
     welch_p,
 )
 from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.calibration import SMALLEST, fit_temperature, tempered
+from shiftproof.learners.calibration import SMALLEST
 from shiftproof.learners.candidate import Candidate, size_of
+from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.forest import ForestCandidate
@@ -150,9 +151,9 @@ def not_called_for(
     names, domains = np.unique(samples.domain, return_inverse=True)
     if len(names) < 3:
         return TOO_FEW_DOMAINS
-    if not judged:
+    if not judged or not samples.classes:  # of numbers, held-out domains alone judge it
         return None
-    first = min(judged, key=lambda one: one.scores.log_loss)
+    first = min(judged, key=lambda one: one.scores.risk)
     held_out = HeldOut(np.log(np.maximum(first.predicted, SMALLEST)), samples.y, domains)
     t = calibrated(held_out).t
     differ = welch_p(t, held_out) <= ALPHA
@@ -177,14 +178,15 @@ def combined(
     weights = weights / weights.sum()
     spreads[chosen] = found.spread
     mixture = np.tensordot(weights, predicted, 1)
-    temperature = fit_temperature(mixture, samples.y, samples.balanced())
+    criterion = criterion_of(samples)
+    temperature = criterion.temperature(mixture, samples)
     members = []
     pairs = zip(judged, weights, spreads, strict=True)
     for place, (one, weight, spread) in enumerate(pairs):
         progress("fitting members", place, len(judged))
         members.append(one.fitted(samples, seed, float(weight), float(spread)))
     progress("fitting members", len(judged), len(judged))
-    held_out = tempered(mixture, temperature)
+    held_out = criterion.calibrated(mixture, temperature)
     both = samples.within is not None
     return Ensemble(
         tuple(members), samples.classes, temperature, held_out=held_out, both_views=both

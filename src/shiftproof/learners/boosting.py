@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +36,10 @@ class BoostingCandidate(Candidate):
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the longest sequence and predict by its beginnings."""
         model = self._model(train, max(self.variants), seed).fit(_filled(train.x), train.y)
+        if not train.classes:
+            numbers = enumerate(model.staged_predict(x), start=1)
+            chosen = {trees: p for trees, p in numbers if trees in self.variants}
+            return np.stack([chosen[variant][:, None] for variant in self.variants])
         stages = enumerate(model.staged_predict_proba(x), start=1)
         by_length = {trees: p for trees, p in stages if trees in self.variants}
         return np.stack(
@@ -66,11 +71,15 @@ class BoostingCandidate(Candidate):
     def _model(self, train: Samples, trees: int, seed: int) -> Any:
         from sklearn.ensemble import (  # type: ignore[import-untyped]
             HistGradientBoostingClassifier,
+            HistGradientBoostingRegressor,
         )
 
         codes = np.where(np.isnan(train.x), -1, train.x).max(axis=0)
         bins = int(np.clip(len(train) // ROWS_A_BIN, FEWEST_BINS, MOST_BINS))
-        return HistGradientBoostingClassifier(
+        kind = HistGradientBoostingClassifier
+        if not train.classes:
+            kind = partial(HistGradientBoostingRegressor, loss=f"{train.loss}_error")
+        return kind(
             learning_rate=self.learning_rate,
             max_iter=trees,
             max_leaf_nodes=self.leaves,

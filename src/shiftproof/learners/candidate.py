@@ -39,7 +39,7 @@ def size_of(samples: Samples) -> Size:
     numbers = ~samples.categorical
     gaps = np.isnan(samples.x[:, numbers]).any(axis=0)
     columns = int(numbers.sum() + gaps.sum() + categories.sum())
-    return Size(len(samples), columns, 1 if samples.classes == 2 else samples.classes)
+    return Size(len(samples), columns, 1 if samples.classes == 2 else samples.outputs)
 
 
 class Candidate(ABC):
@@ -56,7 +56,8 @@ class Candidate(ABC):
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit every variant to ``train``; return their predictions of ``x`` [n, d].
 
-        [variants, n, classes], probabilities; a class that ``train`` lacks has probability 0.
+        [variants, n, classes], probabilities; a class that ``train`` lacks has probability 0.  Of
+        numbers, [variants, n, 1].
         """
 
     @abstractmethod
@@ -65,7 +66,7 @@ class Candidate(ABC):
 
     @abstractmethod
     def fit(self, train: Samples, variant: Any, seed: int) -> Any:
-        """Return a fitted scikit-learn classifier of one variant."""
+        """Return a fitted scikit-learn model of one variant: a classifier, or a regressor."""
 
     def seconds_to_judge(self, size: Size, folds: int) -> float:
         """Return about how long `held_out` and one `fit` take on a core."""
@@ -74,7 +75,7 @@ class Candidate(ABC):
 
     def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
         """Predict every row by models that were not trained on its fold: [variants, n, classes]."""
-        found = np.empty((len(self.variants), len(samples), samples.classes))
+        found = np.empty((len(self.variants), len(samples), samples.outputs))
         for fold in np.unique(folds):
             rows = folds == fold
             found[:, rows] = self.predictions(samples.only(~rows), samples.x[rows], seed)

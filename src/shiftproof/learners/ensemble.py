@@ -5,9 +5,11 @@
 Each member has a temperature T_j of its own.  The mean of calibrated probabilities is less sure
 than it should be (Ranjan and Gneiting, 2010), so the mean has one, T, too.
 
-Members are scikit-learn classifiers that take raw rows.  An ensemble of one is the usual case of a
-single model.  It is stored by skops as a dictionary of scikit-learn objects and numbers: reading it
-runs no code, and only the types of `TRUSTED` are allowed.
+Of numbers it is the weighted mean Σ_j w_j f_j(x), without temperatures.
+
+Members are scikit-learn classifiers, or regressors, that take raw rows.  An ensemble of one is the
+usual case of a single model.  It is stored by skops as a dictionary of scikit-learn objects and
+numbers: reading it runs no code, and only the types of `TRUSTED` are allowed.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ TRUSTED = (
     "functools.partial",
     "numpy.dtype",
     "shiftproof.learners.estimator.EstimatorModel",
+    "shiftproof.learners.estimator.NumberEstimatorModel",
     "shiftproof.learners.ranks.SmoothRanks",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
@@ -110,8 +113,9 @@ class Member:
     """One model of an ensemble.
 
     ``variant`` says which setting was chosen.  ``spread`` is the standard deviation of the weight
-    over which domains were held out.  ``risk`` is the mean log loss over held-out training domains,
-    after calibration, and ``accuracy`` the mean accuracy there; both are None if it was not judged.
+    over which domains were held out.  ``risk`` is the mean loss over held-out training domains,
+    after calibration, and ``accuracy`` the mean accuracy there, or of numbers R² (in descriptions
+    called ``r2``); both are None if it was not judged.
     ``seconds``, the time of judging and fitting, is not stored: equal runs have equal files.
     ``view`` says which view of the rows it takes (`data.within_domain`).
     """
@@ -130,9 +134,9 @@ class Member:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Members whose weights sum to 1, for classes 0 … ``classes`` − 1.
+    """Members whose weights sum to 1, for classes 0 … ``classes`` − 1, or numbers if that is 0.
 
-    ``left_out`` names candidates that were not tried, with the reason.  ``held_out`` [n, classes]
+    ``left_out`` names candidates that were not tried, with the reason.  ``held_out`` [n, k]
     are the predictions for the training rows, each by models that were not trained on its domain;
     they are not stored with the ensemble.  With ``both_views``, rows [n, 2 d] hold d columns as
     they are and the same standardised within their domain.
@@ -147,13 +151,25 @@ class Ensemble:
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Return class probabilities [n, classes] of raw rows [n, d], or [n, 2 d] of both views."""
+        total = self._weighted(x)
+        return tempered(total, self.temperature) if self.temperature != 1 else total
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Return numbers [n] of raw rows, in standard units."""
+        return self._weighted(x)[:, 0]
+
+    def _weighted(self, x: np.ndarray) -> np.ndarray:
+        """Return the weighted mean of the members' predictions."""
         first, second = np.split(x, 2, axis=1) if self.both_views else (x, x)
-        total = np.zeros((len(x), self.classes))
+        total = np.zeros((len(x), self.classes or 1))
         with threads_for(len(x) * SECONDS_A_ROW):
             for member in self.members:
                 if member.weight > 0:
                     try:
                         rows = first if member.view == NONE else second
+                        if self.classes == 0:
+                            total[:, 0] += member.weight * member.model.predict(rows)
+                            continue
                         predicted = member.model.predict_proba(rows)
                         known = np.asarray(member.model.classes_, dtype=int)
                         total[:, known] += member.weight * tempered(predicted, member.temperature)
@@ -161,13 +177,14 @@ class Ensemble:
                         raise
                     except Exception as error:  # a damaged model may fail in any way
                         raise unreadable(error) from error
-        return tempered(total, self.temperature) if self.temperature != 1 else total
+        return total
 
     def described(self) -> list[dict[str, Any]]:
         """Return what each member is and counts, as JSON values: no models, and no times."""
         names = [each.name for each in fields(Member) if each.name not in ("model", "seconds")]
         names = [name for name in names if name != "view" or self.both_views]
-        return [{name: getattr(member, name) for name in names} for member in self.members]
+        shown = {} if self.classes else {"accuracy": "r2"}
+        return [{shown.get(n, n): getattr(member, n) for n in names} for member in self.members]
 
     def timings(self) -> dict[str, float]:
         """Return how long each member took, in seconds; a model that was read does not know."""
@@ -194,7 +211,12 @@ class Ensemble:
         value = loaded(data)
         try:
             members = tuple(
-                Member(**{**member, "model": _unpacked(member["model"])})
+                Member(
+                    **{
+                        **{"accuracy" if name == "r2" else name: v for name, v in member.items()},
+                        "model": _unpacked(member["model"]),
+                    }
+                )
                 for member in value["members"]
             )
             return cls(

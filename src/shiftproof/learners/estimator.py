@@ -1,8 +1,9 @@
-"""A scikit-learn classifier or pipeline of the user's own, fitted as it is.
+"""A scikit-learn classifier, regressor or pipeline of the user's own, fitted as it is.
 
 It gets what its author would give it: a data frame with the table's own column names (numbers as
 float, categories as texts, NaN where a value is missing), or an array, and the names of the
-classes as labels.  Its settings are not chosen and its probabilities are not calibrated here.
+classes, or the numbers in their own units, as labels.  Its settings are not chosen and its
+probabilities are not calibrated here.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from torch import Tensor
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import hparam
 from shiftproof.core.text import listed
+from shiftproof.core.types import CLASSIFICATION, Kind
 from shiftproof.data.tables.preprocessing import Column
 from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble, Member, untrusted_types
 from shiftproof.learners.exact import SMALLEST, Exact, Progress, silent
 from shiftproof.learners.samples import Samples
@@ -78,9 +81,28 @@ class EstimatorModel:
         return pd.DataFrame(made)
 
 
+class NumberEstimatorModel(EstimatorModel):
+    """A fitted regressor of the user's; it predicts in the units of its labels.
+
+    `center` and `scale` turn these into the standard units of the other members.
+    """
+
+    def __init__(self, model: Any, columns: Sequence[Column], center: float, scale: float) -> None:
+        super().__init__(model, columns, ())
+        self.center, self.scale = center, scale
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Return numbers in standard units, [n]."""
+        try:
+            found: np.ndarray = np.asarray(self.model.predict(self.given(x)), dtype=float)
+        except Exception as error:
+            raise InvalidValue(f"{title(self.model)} cannot predict: {_one_line(error)}") from error
+        return (found.reshape(len(x)) - self.center) / self.scale
+
+
 @ALGORITHMS.register(ESTIMATOR)
 class EstimatorAlgorithm(Exact):
-    """Your own scikit-learn classifier or pipeline, passed from Python in place of a name."""
+    """Your own scikit-learn model or pipeline, passed from Python in place of a name."""
 
     paper = "Pedregosa et al. (2011)"
 
@@ -105,12 +127,19 @@ class EstimatorAlgorithm(Exact):
         started = time.perf_counter()
         name = title(self.unfitted)
         model = seeded(clone(self.unfitted), seed)
-        made = EstimatorModel(model, samples.columns, ())
-        labels = np.array(samples.class_names)
+        made: EstimatorModel
+        if samples.classes:
+            made = EstimatorModel(model, samples.columns, ())
+            labels = np.array(samples.class_names)[samples.y]
+        else:
+            center, scale = self.task.center, self.task.scale
+            made = NumberEstimatorModel(model, samples.columns, center, scale)
+            labels = center + scale * samples.y
         try:
-            model.fit(made.given(samples.x), labels[samples.y])
-            places = {label: place for place, label in enumerate(samples.class_names)}
-            made.classes_ = np.array([places[str(label)] for label in model.classes_])
+            model.fit(made.given(samples.x), labels)
+            if samples.classes:
+                places = {label: place for place, label in enumerate(samples.class_names)}
+                made.classes_ = np.array([places[str(label)] for label in model.classes_])
         except Exception as error:
             held_out = f" with {listed(self.test_domains)} held out" if self.test_domains else ""
             raise InvalidValue(f"{name} cannot be fitted{held_out}: {_one_line(error)}") from error
@@ -123,29 +152,34 @@ class EstimatorAlgorithm(Exact):
         )
 
     def loss(self, ensemble: Ensemble, samples: Samples) -> Tensor:
-        """Return the log loss on the training samples: no domain is held out to judge it."""
+        """Return the loss on the training samples: no domain is held out to judge it."""
+        if not samples.classes:
+            losses = criterion_of(samples).losses(ensemble.predict(samples.x)[:, None], samples)
+            return torch.tensor(float(losses.mean()))
         chances = ensemble.predict_proba(samples.x)[np.arange(len(samples)), samples.y]
         return torch.tensor(-np.log(np.maximum(chances, SMALLEST)).mean())
 
 
 NEEDS_ONE = (
-    f"{ESTIMATOR} stands for a scikit-learn classifier of your own: pass the object itself from"
+    f"{ESTIMATOR} stands for a scikit-learn model of your own: pass the object itself from"
     " Python, as in shiftproof.train(data, LogisticRegression())"
 )
 
 
-def accepted(estimator: Any) -> Any:
+def accepted(estimator: Any, kind: Kind = CLASSIFICATION) -> Any:
     """Return a clone of a user's estimator, or refuse what cannot be trained or stored."""
-    from sklearn.base import clone, is_classifier
+    from sklearn.base import clone, is_classifier, is_regressor
 
     if isinstance(estimator, type):
         raise InvalidValue(
             f"`algorithm` is the class {estimator.__name__}; pass an object: {estimator.__name__}()"
         )
     name = type(estimator).__name__
-    if not hasattr(estimator, "get_params") or not is_classifier(estimator):
-        raise InvalidValue(f"`algorithm` must be a name or a scikit-learn classifier, not a {name}")
-    if not _predicts_probabilities(estimator):
+    wanted = "classifier" if kind == CLASSIFICATION else "regressor"
+    fits = is_classifier if kind == CLASSIFICATION else is_regressor
+    if not hasattr(estimator, "get_params") or not fits(estimator):
+        raise InvalidValue(f"`algorithm` must be a name or a scikit-learn {wanted}, not a {name}")
+    if kind == CLASSIFICATION and not _predicts_probabilities(estimator):
         raise InvalidValue(
             f"{name} has no predict_proba, and predictions are probabilities here; wrap it, as in"
             f" CalibratedClassifierCV({name}(…))"

@@ -36,10 +36,10 @@ def silent(what: str, done: int, total: int) -> None:
 class HeldOutPredictions(LateBuffers):
     """Predictions for the training rows, each by models that were not trained on its domain.
 
-    ``predicted`` [n, classes], the classes ``y`` [n], the numbers ``domain`` [n] of the domains,
-    and ``fold`` [n]: the model of a row was trained on the rows of the other folds.  None where no
-    domain was held out.  They are in the checkpoint, and never in a model's file: they tell of
-    single rows.
+    ``predicted`` [n, k], the classes or numbers ``y`` [n], the positions ``domain`` [n] of the
+    domains, and ``fold`` [n]: the model of a row was trained on the rows of the other folds.  None
+    where no domain was held out.  They are in the checkpoint, and never in a model's file: they
+    tell of single rows.
     """
 
     late = ("predicted", "y", "domain", "fold")
@@ -52,13 +52,13 @@ class HeldOutPredictions(LateBuffers):
         """Hold the predictions of an ensemble for its training samples, if there are any."""
         if ensemble.held_out is not None:
             self.predicted = torch.from_numpy(ensemble.held_out).float()
-            self.y = torch.from_numpy(samples.y).long()
+            self.y = torch.from_numpy(samples.y)
             self.domain = torch.from_numpy(samples.domain).long()
             self.fold = torch.from_numpy(held_out_folds(samples, MOST_FOLDS, seed)).long()
 
 
 class EnsembleHead(nn.Module):
-    """A fitted ensemble as a module: rows [n, d] → log-probabilities [n, c].
+    """A fitted ensemble as a module: rows [n, d] → log-probabilities [n, c], or numbers [n, 1].
 
     The ensemble's file is a buffer, so it is saved and loaded with the module.
     """
@@ -85,8 +85,13 @@ class EnsembleHead(nn.Module):
         return self._ensemble
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return log-probabilities, which are logits: softmax gives the probabilities back."""
+        """Return log-probabilities, which are logits: softmax gives the probabilities back.
+
+        Of numbers, return them in standard units.
+        """
         rows = x.flatten(1).double().cpu().numpy()
+        if self.ensemble.classes == 0:
+            return torch.from_numpy(self.ensemble.predict(rows)[:, None]).to(x.device)
         predicted = np.log(np.maximum(self.ensemble.predict_proba(rows), SMALLEST))
         return torch.from_numpy(predicted).float().to(x.device)
 
@@ -146,7 +151,7 @@ class Exact(Algorithm):
         return {"loss": self.loss(ensemble, samples)}
 
     def loss(self, ensemble: Ensemble, samples: Samples) -> Tensor:
-        """Return the log loss on held-out training domains, averaged over members by weight."""
+        """Return the loss on held-out training domains, averaged over members by weight."""
         return torch.tensor(sum(m.weight * m.risk for m in ensemble.members if m.risk is not None))
 
     def objective(self, batch: Batch) -> Losses:

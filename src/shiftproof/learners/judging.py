@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from shiftproof.learners.calibration import fit_temperature, tempered
 from shiftproof.learners.candidate import Candidate, size_of
+from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.samples import Samples, held_out_folds
 from shiftproof.learners.threads import threads_for
@@ -23,30 +23,32 @@ MOST_FOLDS = 5
 class HeldOut:
     """How well predictions do on held-out domains: means over domains, each counted alike.
 
-    ``log_loss`` has the standard error ``spread`` of a mean over the domains.
+    ``risk`` is the log loss or the loss of numbers, with the standard error ``spread`` of a mean
+    over the domains, and ``score`` the accuracy or R² (`learners.criterion`).
     """
 
-    log_loss: float
+    risk: float
     spread: float
-    accuracy: float
+    score: float
 
 
 def held_out_scores(predicted: np.ndarray, samples: Samples) -> HeldOut:
-    """Score predictions [n, classes], each by a model not trained on the row's domain."""
+    """Score predictions [n, k], each by a model not trained on the row's domain."""
+    criterion = criterion_of(samples)
     names, place, counts = np.unique(samples.domain, return_inverse=True, return_counts=True)
-    losses = -np.log(predicted[np.arange(len(samples)), samples.y])
-    by_domain = np.bincount(place, losses) / counts
-    right = np.bincount(place, predicted.argmax(axis=1) == samples.y) / counts
+    by_domain = np.bincount(place, criterion.losses(predicted, samples)) / counts
+    known = [value for value in criterion.scores(predicted, samples) if not np.isnan(value)]
     spread = by_domain.std(ddof=1) / np.sqrt(len(names)) if len(names) > 1 else np.nan
-    return HeldOut(float(by_domain.mean()), float(spread), float(right.mean()))
+    score = float(np.mean(known)) if known else np.nan
+    return HeldOut(float(by_domain.mean()), float(spread), score)
 
 
 @dataclass(frozen=True)
 class Judged:
     """A candidate with its best variant, and how well that does on held-out domains.
 
-    ``predicted`` [n, classes] are calibrated probabilities, each by a model that was not trained
-    on the row's domain.
+    ``predicted`` [n, k] are calibrated probabilities or numbers, each by a model that was not
+    trained on the row's domain.
     """
 
     candidate: Candidate
@@ -71,8 +73,8 @@ class Judged:
             weight,
             spread,
             self.temperature,
-            self.scores.log_loss,
-            self.scores.accuracy,
+            self.scores.risk,
+            self.scores.score,
             model,
             seconds,
             self.candidate.view,
@@ -82,25 +84,26 @@ class Judged:
 def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_LOSS) -> Judged:
     """Choose the variant that is best by a score over held-out domains, each counted alike.
 
-    Of variants that are equally good, the one with the lower log loss is chosen: scores such as the
-    accuracy take few values.
+    The score is the loss of the criterion unless another is asked for.  Of variants that are
+    equally good, the one with the lower loss is chosen: scores such as the accuracy take few
+    values.
     """
     started = time.perf_counter()
     folds = held_out_folds(samples, MOST_FOLDS, seed)
-    weights = samples.balanced()
+    criterion = criterion_of(samples)
     best: Judged | None = None
     least = (np.inf, np.inf)
     with threads_for(candidate.seconds(size_of(samples))):
         held_out = candidate.held_out(samples, folds, seed)
     for variant, predicted in zip(candidate.variants, held_out, strict=True):
-        temperature = fit_temperature(predicted, samples.y, weights)
-        calibrated = tempered(predicted, temperature)
+        temperature = criterion.temperature(predicted, samples)
+        calibrated = criterion.calibrated(predicted, temperature)
         scores = held_out_scores(calibrated, samples)
-        asked = scores.log_loss
+        asked = scores.risk
         if metric != LOG_LOSS:
             asked = mean_badness(metric, calibrated, samples)
-        if best is None or (asked, scores.log_loss) < least:
-            least = (asked, scores.log_loss)
+        if best is None or (asked, scores.risk) < least:
+            least = (asked, scores.risk)
             seconds = time.perf_counter() - started
             best = Judged(candidate, variant, temperature, calibrated, scores, seconds)
     if best is None:

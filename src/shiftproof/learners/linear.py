@@ -1,6 +1,7 @@
-"""Logistic regression, solved exactly for a whole path of penalties (on features: a linear probe).
+"""Linear models, solved exactly for a whole path of penalties (on features: a linear probe).
 
-See `learners.logistic` for the objective and how it is solved.
+Logistic regression for classes (`learners.logistic`), ridge regression for numbers
+(`learners.ridge`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.judging import judge, single
 from shiftproof.learners.logistic import logistic_path, logistic_solutions, probabilities
+from shiftproof.learners.ridge import ridge_path, ridge_paths
 from shiftproof.learners.samples import Samples
 
 PATIENCE = 3
@@ -30,7 +32,7 @@ PATH = tuple(float(alpha) for alpha in np.geomspace(1e-5, 10, 20))
 
 @dataclass(frozen=True)
 class LinearCandidate(Candidate):
-    """Logistic regression of the columns or of their ``ranks``; the variants are penalties α."""
+    """A linear model of the columns or of their ``ranks``; the variants are penalties α."""
 
     name: str = "linear"
     variants: Sequence[float] = PATH
@@ -40,10 +42,11 @@ class LinearCandidate(Candidate):
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the path to ``train`` and predict ``x``."""
         ready = encoder(train, ranks=self.ranks).fit(train.x)
-        path = logistic_path(
-            ready.transform(train.x), train.y, train.classes, self._weights(train), self.variants
-        )
-        rows = ready.transform(x)
+        fitted, rows = ready.transform(train.x), ready.transform(x)
+        if not train.classes:
+            found = ridge_path(fitted, train.y, self._weights(train)[0], self.variants)
+            return found.predict(rows)[:, :, None]
+        path = logistic_path(fitted, train.y, train.classes, self._weights(train), self.variants)
         solutions = zip(path.coefficients[:, 0], path.intercepts[:, 0], strict=True)
         return np.stack([probabilities(rows, *solution) for solution in solutions])
 
@@ -60,6 +63,8 @@ class LinearCandidate(Candidate):
         longest, count as the last.
         """
         rows = encoder(samples, ranks=self.ranks).fit_transform(samples.x)
+        if not samples.classes:
+            return self._held_out_numbers(rows, samples, folds)
         names = np.unique(folds)
         weights = np.stack([np.where(folds != fold, 1.0, 0.0) for fold in names])
         if self.balance_domains:
@@ -84,13 +89,32 @@ class LinearCandidate(Candidate):
                 break
         return found
 
+    def _held_out_numbers(
+        self, rows: np.ndarray, samples: Samples, folds: np.ndarray
+    ) -> np.ndarray:
+        found = np.empty((len(self.variants), len(samples), 1))
+        paths = ridge_paths(rows, samples.y, self._weights(samples)[0], folds, self.variants)
+        for fold in np.unique(folds):
+            held = folds == fold
+            found[:, held, 0] = paths[int(fold)].predict(rows[held])
+        return found
+
     def fit(self, train: Samples, variant: float, seed: int) -> Any:
-        """Return encoder and logistic regression as a pipeline."""
-        from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+        """Return encoder and linear model as a pipeline."""
+        from sklearn.linear_model import (  # type: ignore[import-untyped]
+            LogisticRegression,
+            Ridge,
+        )
         from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
         ready = encoder(train, ranks=self.ranks).fit(train.x)
         rows = ready.transform(train.x)
+        if not train.classes:
+            solved = ridge_path(rows, train.y, self._weights(train)[0], [variant])
+            ridge = Ridge(variant * len(train))
+            ridge.coef_, ridge.intercept_ = solved.coefficients[0], float(solved.intercepts[0])
+            ridge.n_features_in_ = rows.shape[1]
+            return Pipeline([("encoder", ready), ("model", ridge)])
         path = logistic_path(rows, train.y, train.classes, self._weights(train), [variant])
         model = LogisticRegression(C=1 / (variant * len(train)))
         model.classes_ = np.arange(train.classes)
@@ -105,12 +129,12 @@ class LinearCandidate(Candidate):
 
 @ALGORITHMS.register("linear")
 class Linear(Exact):
-    """Multinomial logistic regression with a quadratic penalty, solved exactly.
+    """Logistic or, of numbers, linear regression with a quadratic penalty, solved exactly.
 
-    The penalty is the one with the lowest log loss over held-out training domains, unless given.
+    The penalty is the one with the lowest loss over held-out training domains, unless given.
     """
 
-    paper = "Cox (1958)"
+    paper = "Cox (1958); Hoerl and Kennard (1970)"
 
     @dataclass(frozen=True)
     class Hparams(Exact.Hparams):

@@ -129,7 +129,7 @@ class _Problem:
         self.targets = (y == 1)[None] if self.binary else np.arange(classes)[:, None] == y
         pooled = weights.mean(axis=0)
         self.centre = pooled @ x
-        rotated, self.basis, variance = _rotate(x - self.centre, pooled)
+        rotated, self.basis, variance = rotate(x - self.centre, pooled)
         share = self.targets @ pooled
         self.curvature = max(float((share * (1 - share)).mean()), 1e-3)
         self.variance = np.append(variance, 1.0)
@@ -183,7 +183,7 @@ class _Problem:
         return coefficients, theta[:, :, -1] - coefficients @ self.centre
 
 
-def _rotate(x: np.ndarray, pooled: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def rotate(x: np.ndarray, pooled: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return x in the basis of its covariance's eigenvectors, the basis, and the variances.
 
     x [n, d] → [n, r], [d, r] and [r]; r is at most n and d.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.matching.pdm import pdm
-from shiftproof.models.risk import logit_residual
+from shiftproof.models.risk import CROSS_ENTROPY_LOSS, Loss
 
 
 @dataclass
@@ -40,7 +40,8 @@ class MatchedProblems:
     matches nothing.
     """
 
-    def __init__(self, used: Tensor, seeds: int) -> None:
+    def __init__(self, used: Tensor, seeds: int, loss: Loss = CROSS_ENTROPY_LOSS) -> None:
+        self.loss = loss
         self.seeds, self.total = seeds, used.shape[1]
         counts = used.sum(dim=1)
         self.groups = []
@@ -55,7 +56,7 @@ class MatchedProblems:
         hidden [networks, domains · b, k] and logits [networks, domains · b, c], labels
         [domains · b], and the mean risk of each problem, risks [problems].
         """
-        residual = logit_residual(logits, labels.expand(len(logits), -1))
+        residual = self.loss.residual(logits, labels.expand(len(logits), -1))
         if residual.shape[-1] == 2:
             residual = residual[..., 1:]  # that of the first class is its opposite
         inputs = torch.cat([hidden, torch.ones_like(hidden[..., :1])], dim=-1)

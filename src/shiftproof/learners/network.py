@@ -9,7 +9,7 @@ weights averaged over the steps (Shamir and Zhang, 2013),
     θ̄_t = (1 − (η+1)/(t+η)) θ̄_{t−1} + (η+1)/(t+η) θ_t,   η = 3,
 
 which take the place of a falling rate and can be read at any step: so held-out domains choose when
-to stop.  A classifier is the mean of the probabilities over seeds.
+to stop.  What is predicted is the mean over seeds of the probabilities, or of the numbers.
 
 Networks may also match their domains as IDM does (`learners.matched`).  Then every batch holds
 equally many rows of each domain.
@@ -25,13 +25,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from shiftproof.learners.calibration import calibrated_risk
+from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
+from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.encoding import encoder
 from shiftproof.learners.matched import MatchedProblems
 from shiftproof.learners.samples import Samples
+from shiftproof.models.risk import loss_named
 
 BATCH = 256
 # Adam's own rate, and AdamW's own decay.
@@ -76,7 +77,7 @@ class NetworkCandidate(Candidate):
         ready = encoder(train, ranks=True).fit(train.x)
         rows = ready.transform(x)
         stops = self._train(ready.transform(train.x), train, np.ones((1, len(train))), seed)
-        return np.stack([_predicted(layers, rows, self.seeds)[0] for layers in stops])
+        return np.stack([_predicted(layers, rows, self.seeds, train.loss)[0] for layers in stops])
 
     def seconds(self, size: Size) -> float:
         """Three products forth and six back, in every step."""
@@ -94,14 +95,14 @@ class NetworkCandidate(Candidate):
         rows = encoder(samples, ranks=True).fit_transform(samples.x)
         names = np.unique(folds)
         weights = np.stack([folds != fold for fold in names]).astype(float)
-        found = np.empty((len(self.variants), len(samples), samples.classes))
-        shares = samples.balanced()
+        found = np.empty((len(self.variants), len(samples), samples.outputs))
+        criterion = criterion_of(samples)
         risks: list[float] = []
         for variant, layers in enumerate(self._train(rows, samples, weights, seed)):
-            predicted = _predicted(layers, rows, self.seeds)
+            predicted = _predicted(layers, rows, self.seeds, samples.loss)
             for place, fold in enumerate(names):
                 found[variant, folds == fold] = predicted[place, folds == fold]
-            risks.append(calibrated_risk(found[variant], samples.y, shares))
+            risks.append(criterion.calibrated_risk(found[variant], samples))
             if risks[-1] > min(risks):
                 found[variant + 1 :] = found[variant]
                 break
@@ -114,12 +115,13 @@ class NetworkCandidate(Candidate):
         ready = encoder(train, ranks=True).fit(train.x)
         short = replace(self, variants=(variant,))
         (layers,) = short._train(ready.transform(train.x), train, np.ones((1, len(train))), seed)
-        return Pipeline([("encoder", ready), ("model", _voting(layers, train.classes))])
+        made = _voting(layers, train.classes) if train.classes else _voting_on_numbers(layers)
+        return Pipeline([("encoder", ready), ("model", made)])
 
     def _train(
         self, rows: np.ndarray, samples: Samples, weights: np.ndarray, seed: int
     ) -> Iterator[Layers]:
-        sizes = (rows.shape[1], self.width, self.width, samples.classes)
+        sizes = (rows.shape[1], self.width, self.width, samples.outputs)
         return trained_networks(
             torch.from_numpy(rows).float(),
             torch.from_numpy(samples.y),
@@ -131,6 +133,7 @@ class NetworkCandidate(Candidate):
             torch.from_numpy(np.unique(samples.domain, return_inverse=True)[1])
             if self.matched
             else None,
+            samples.loss,
         )
 
 
@@ -143,15 +146,17 @@ def trained_networks(
     stops: Sequence[int],
     seed: int,
     domain: Tensor | None = None,
+    loss: str = CROSS_ENTROPY,
 ) -> Iterator[Layers]:
     """Train ``seeds`` networks for each row of ``weights`` [problems, n]; yield averages.
 
-    x [n, d] and y [n] are the samples; ``sizes`` are those of the layers, from d to the classes.
+    x [n, d] and y [n] are the samples; ``sizes`` are those of the layers, from d to the outputs.
     With ``domain`` [n], 0, 1, …, the domains of a problem, of which it uses all rows or none, are
     matched.  Of each layer, weights [networks, in, out] and biases [networks, 1, out], after each
     number of steps in ``stops``, which rise; networks of one problem stand together.
     """
     generator = torch.Generator().manual_seed(seed)
+    measure = loss_named(loss)
     networks = len(weights) * seeds
     layers: Layers = []
     for fan_in, fan_out in itertools.pairwise(sizes):
@@ -168,17 +173,17 @@ def trained_networks(
     if domain is not None:
         groups = [torch.nonzero(domain == own)[:, 0] for own in range(int(domain.max()) + 1)]
         used = torch.stack([weights[:, rows].amax(dim=1) > 0 for rows in groups], dim=1)
-        matching = MatchedProblems(used, seeds)
+        matching = MatchedProblems(used, seeds, measure)
     size = max(min(BATCH, len(x)) // len(groups), 1)
     batches = zip(*(_draws(rows, size, generator) for rows in groups), strict=True)
     for step in range(1, max(stops) + 1):
         batch = torch.cat(next(batches))
         hidden, logits = _represented(layers, x[batch])
         labels = y[batch].expand(networks, -1)
-        risks = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
+        risks = measure.risk(logits, labels)
         share = shares[:, batch]
         scale = share.sum(dim=1, keepdim=True).clamp(min=1)
-        risks = (risks.view(networks, -1) * share / scale).sum(dim=1)
+        risks = (risks * share / scale).sum(dim=1)
         total = risks.sum()
         if matching is not None:
             means = risks.view(-1, seeds).mean(dim=1)
@@ -245,10 +250,12 @@ def _represented(layers: Layers, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def _predicted(layers: Layers, rows: np.ndarray, seeds: int) -> np.ndarray:
-    """Return probabilities [problems, n, classes], the mean over seeds."""
-    chances = _logits(layers, torch.from_numpy(rows).float()).softmax(dim=2)
-    mean: np.ndarray = chances.view(-1, seeds, *chances.shape[1:]).mean(dim=1).double().numpy()
+def _predicted(layers: Layers, rows: np.ndarray, seeds: int, loss: str) -> np.ndarray:
+    """Return probabilities [problems, n, classes] or numbers [problems, n, 1], means over seeds."""
+    found = _logits(layers, torch.from_numpy(rows).float())
+    if loss == CROSS_ENTROPY:
+        found = found.softmax(dim=2)
+    mean: np.ndarray = found.view(-1, seeds, *found.shape[1:]).mean(dim=1).double().numpy()
     return mean
 
 
@@ -279,4 +286,23 @@ def _voting(layers: Layers, classes: int) -> Any:
     voting = VotingClassifier(list(zip(names, members, strict=True)), voting="soft")
     voting.estimators_, voting.classes_ = members, labels
     voting.le_ = LabelEncoder().fit(labels)
+    return voting
+
+
+def _voting_on_numbers(layers: Layers) -> Any:
+    """Return networks of numbers as scikit-learn's."""
+    from sklearn.ensemble import VotingRegressor
+    from sklearn.neural_network import MLPRegressor
+
+    members = []
+    for place in range(len(layers[0][0])):
+        member = MLPRegressor((layers[0][0].shape[2],) * (len(layers) - 1))
+        member.coefs_ = [weight[place].double().numpy() for weight, _ in layers]
+        member.intercepts_ = [bias[place, 0].double().numpy() for _, bias in layers]
+        member.n_layers_, member.n_features_in_ = len(layers) + 1, len(member.coefs_[0])
+        member.n_outputs_, member.out_activation_ = 1, "identity"
+        members.append(member)
+    names = [f"seed {place}" for place in range(len(members))]
+    voting = VotingRegressor(list(zip(names, members, strict=True)))
+    voting.estimators_ = members
     return voting

@@ -54,7 +54,8 @@ def unpack(model: Any) -> Any:
         return model
     from sklearn.tree._tree import NODE_DTYPE, Tree  # type: ignore[import-untyped]
 
-    columns, classes = int(forest.n_features_in_), int(forest.n_classes_)
+    # A forest of numbers has one value a leaf, as if of one class.
+    columns, classes = int(forest.n_features_in_), int(getattr(forest, "n_classes_", 1))
     _check(joined, columns, classes)
     ends = np.cumsum(joined["nodes"])
     leaf = joined["left"] == LEAF
@@ -75,8 +76,9 @@ def unpack(model: Any) -> Any:
             {"max_depth": int(depth), "node_count": len(nodes), "nodes": nodes, "values": values}
         )
         grown = copy.copy(forest.estimator_)
-        grown.tree_, grown.n_outputs_, grown.n_classes_ = tree, 1, classes
-        grown.n_features_in_, grown.classes_ = columns, forest.classes_
+        grown.tree_, grown.n_outputs_, grown.n_features_in_ = tree, 1, columns
+        if hasattr(forest, "classes_"):
+            grown.n_classes_, grown.classes_ = classes, forest.classes_
         whole.estimators_.append(grown)
     return _with_last(model, whole)
 

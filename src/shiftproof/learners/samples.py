@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.data.tables.preprocessing import Column
 
 
@@ -14,7 +15,8 @@ class Samples:
     """Rows of several domains as a learner takes them.
 
     ``x`` [n, d] float64: numbers as they are, categories as codes 0, 1, …, missing values as NaN.
-    ``y`` [n] are classes 0 … ``classes`` − 1, ``domain`` [n] numbers the domains.  ``categorical``
+    ``y`` [n] are classes 0 … ``classes`` − 1 or, where ``loss`` is one of numbers and ``classes``
+    is 0, numbers in standard units.  ``domain`` [n] numbers the domains.  ``categorical``
     [d] says which columns hold codes.  ``class_names`` [classes] and, for a table whose columns
     have names, ``columns`` [d] say what the numbers stand for.  A model of ``private`` samples must
     not hold what tells of single rows.  ``within`` [n, d], if both views are to be judged, are the
@@ -30,9 +32,19 @@ class Samples:
     columns: tuple[Column, ...] = ()
     private: bool = False
     within: np.ndarray | None = None
+    loss: str = CROSS_ENTROPY
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a prediction has: one for each class, or one."""
+        return self.classes or 1
+
+    def rows_by_domain(self) -> list[np.ndarray]:
+        """Return the positions of the rows of each domain."""
+        return [np.flatnonzero(self.domain == name) for name in np.unique(self.domain)]
 
     def only(self, rows: np.ndarray) -> Samples:
         """Return some of the rows, by a mask or positions."""

@@ -19,10 +19,11 @@ Score = Callable[[np.ndarray, np.ndarray], float | None]
 
 # No probability counts as less in the log loss: one certain error must not be infinite.
 SMALLEST = 1e-15
-# Scores of which less is better.
-LOSSES = ("log_loss", "brier", "calibration_error")
-# Scores that are best at one value, and what they are for calibrated probabilities.
-TARGETS = {"calibration_slope": 1.0, "calibration_intercept": 0.0}
+# Scores of which less is better; the last two are of numbers (`learners.number_scores`).
+LOSSES = ("log_loss", "brier", "calibration_error", "mae", "rmse")
+# Scores that are best at one value, and what they are for calibrated predictions; the last is the
+# share of numbers inside their intervals of 90% (`inference.number_intervals`).
+TARGETS = {"calibration_slope": 1.0, "calibration_intercept": 0.0, "interval_coverage": 0.9}
 
 
 def scores(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float | None]:

@@ -16,8 +16,9 @@ import numpy as np
 from scipy.stats import ttest_1samp  # type: ignore[import-untyped]
 
 from shiftproof.core.standardize import NONE
+from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.samples import Samples
-from shiftproof.learners.stacking import Weights, stacking_weights
+from shiftproof.learners.stacking import Weights
 from shiftproof.learners.weighting import cross_fitted, domain_badness
 
 # A gain counts if chance alone has at most this probability of one as large.
@@ -65,7 +66,6 @@ def _badness(predicted: np.ndarray, samples: Samples, seed: int, metric: str) ->
     """Return the score of each domain with weights from others; NaN where it is undefined."""
 
     def stacked(predicted: np.ndarray, samples: Samples) -> Weights:
-        own = predicted[:, np.arange(len(samples)), samples.y]
-        return stacking_weights(own, samples.domain, seed, DRAWS)
+        return criterion_of(samples).weights(predicted, samples, seed, DRAWS)
 
     return domain_badness(metric, cross_fitted(stacked, predicted, samples, seed), samples)

@@ -9,6 +9,9 @@ weights are fitted to such a score.  It decides between three sets of weights in
 - equal: the same for all members;
 - single: all for the member that does best by the score.
 
+So it is with numbers: the stacked weights are of least loss on the domains there are, which may be
+few, and one member may be far better than all others.
+
 Each is judged on domains that its weights were not found on (the discrete super learner, van der
 Laan et al., 2007): the domains are dealt to a few folds, and the rows of a fold are predicted with
 weights, and a temperature, from all others.  The best mean over domains wins, and of equal ones the
@@ -22,10 +25,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from shiftproof.core.errors import DataError
-from shiftproof.learners.calibration import fit_temperature, tempered
+from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.samples import Samples, held_out_folds
 from shiftproof.learners.scores import SCORES, badness
-from shiftproof.learners.stacking import Weights, stacking_weights
+from shiftproof.learners.stacking import Weights
 
 # What members are calibrated and stacked by, and what counts if no score is asked for.
 LOG_LOSS = "log_loss"
@@ -48,8 +51,11 @@ def mean_badness(metric: str, predicted: np.ndarray, samples: Samples) -> float:
 def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.ndarray:
     """Return how bad predictions [n, classes] are in each domain; NaN where that is undefined."""
     found = []
-    for domain in np.unique(samples.domain):
-        rows = samples.domain == domain
+    losses = None if samples.classes else criterion_of(samples).losses(predicted, samples)
+    for rows in samples.rows_by_domain():
+        if losses is not None:  # of numbers, the loss of the criterion is the only score
+            found.append(float(losses[rows].mean()))
+            continue
         value = SCORES[metric](predicted[rows], samples.y[rows])
         found.append(np.nan if value is None else badness(metric, value))
     return np.array(found)
@@ -58,12 +64,12 @@ def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.n
 def metric_weights(predicted: np.ndarray, samples: Samples, seed: int, metric: str) -> Weights:
     """Return the weights of members by their predictions [members, n, classes] of held-out domains.
 
-    For the log loss these are the stacked ones; for any other score, the best of three.
+    For the log loss these are the stacked ones; for any other score, and of numbers, the best of
+    three.
     """
 
     def stacked(predicted: np.ndarray, samples: Samples) -> Weights:
-        own = predicted[:, np.arange(len(samples)), samples.y]
-        return stacking_weights(own, samples.domain, seed)
+        return criterion_of(samples).weights(predicted, samples, seed)
 
     def equal(predicted: np.ndarray, samples: Samples) -> Weights:
         return _certain(np.full(len(predicted), 1 / len(predicted)))
@@ -72,7 +78,7 @@ def metric_weights(predicted: np.ndarray, samples: Samples, seed: int, metric: s
         found = [mean_badness(metric, own, samples) for own in predicted]
         return _certain(np.eye(len(predicted))[int(np.argmin(found))])
 
-    if metric == LOG_LOSS or len(predicted) == 1:
+    if (metric == LOG_LOSS and samples.classes) or len(predicted) == 1:
         return stacked(predicted, samples)
     return best_rule((stacked, equal, single), predicted, samples, seed, metric)(predicted, samples)
 
@@ -94,14 +100,15 @@ def cross_fitted(rule: Rule, predicted: np.ndarray, samples: Samples, seed: int)
     So is its temperature.  ``predicted`` [members, n, classes] are those of its members.
     """
     folds = held_out_folds(samples, FOLDS, seed)
+    criterion = criterion_of(samples)
     mixture = np.empty(predicted.shape[1:])
     for fold in np.unique(folds):
         rows, kept = folds == fold, samples.only(folds != fold)
         weights = rule(predicted[:, ~rows], kept).mean
-        temperature = fit_temperature(
-            np.tensordot(weights, predicted[:, ~rows], 1), kept.y, kept.balanced()
+        temperature = criterion.temperature(np.tensordot(weights, predicted[:, ~rows], 1), kept)
+        mixture[rows] = criterion.calibrated(
+            np.tensordot(weights, predicted[:, rows], 1), temperature
         )
-        mixture[rows] = tempered(np.tensordot(weights, predicted[:, rows], 1), temperature)
     return mixture
 
 

@@ -1,11 +1,13 @@
 """Per-sample gradients of the head, as differentiable functions of features and head.
 
 Algorithm 2 of the paper (line 7) needs G_j = ∇_ψ ℓ(f_ψ(r_j), y_j) for every sample j.  For a
-linear head f_ψ(r) = W r + β under cross-entropy they have the closed form
+linear head f_ψ(r) = W r + β they have the closed form
 
-    ∂ℓ/∂W = e rᵀ,   ∂ℓ/∂β = e,   e = softmax(W r + β) − onehot(y)
+    ∂ℓ/∂W = e rᵀ,   ∂ℓ/∂β = e,   e = ∂ℓ/∂f
 
-(or e = σ(logit) − y for one logit); any other head goes through `torch.func`.
+with e = softmax(W r + β) − onehot(y) under cross-entropy (σ(logit) − y for one logit), e = ŷ − y
+under the squared loss of numbers, and alike for the others (`models.risk`).  Any other head goes
+through `torch.func`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from shiftproof.core.upcast import widened
-from shiftproof.models.risk import logit_residual, per_sample_risk
+from shiftproof.models.risk import CROSS_ENTROPY_LOSS, Loss
 
 # How many numbers to work on at a time: enough to be worth a call, few enough for the cache.
 BLOCK = 1 << 19
@@ -79,22 +81,30 @@ class LinearGradients(NamedTuple):
 
 
 def gradients_of(
-    head: nn.Module, features: Tensor, labels: Tensor, logits: Tensor
+    head: nn.Module,
+    features: Tensor,
+    labels: Tensor,
+    logits: Tensor,
+    loss: Loss = CROSS_ENTROPY_LOSS,
 ) -> Tensor | LinearGradients:
     """Return the gradients to match: factors if the head is linear, else [domains, batch, P].
 
     features [domains, batch, k], labels [domains, batch], logits [domains, batch, c].
     """
     if not is_linear(head):
-        return functional_head_gradients(head, features, labels)
-    residual = logit_residual(logits, labels)
+        return functional_head_gradients(head, features, labels, loss)
+    residual = loss.residual(logits, labels)
     sizes = (features.shape[1],) * len(features)
     has_bias = head.bias is not None
     return LinearGradients.of(features.flatten(0, 1), residual.flatten(0, 1), sizes, bias=has_bias)
 
 
 def head_gradients(
-    head: nn.Module, features: Tensor, labels: Tensor, logits: Tensor | None = None
+    head: nn.Module,
+    features: Tensor,
+    labels: Tensor,
+    logits: Tensor | None = None,
+    loss: Loss = CROSS_ENTROPY_LOSS,
 ) -> Tensor:
     """Return every sample's gradient by the head's parameters, flattened in their order.
 
@@ -102,9 +112,9 @@ def head_gradients(
     parameters.  `logits` [domains, batch, c], if known, save a linear head one product.
     """
     if is_linear(head):
-        residual = logit_residual(head(features) if logits is None else logits, labels)
+        residual = loss.residual(head(features) if logits is None else logits, labels)
         return linear_head_gradients(features, residual, bias=head.bias is not None)
-    return functional_head_gradients(head, features, labels)
+    return functional_head_gradients(head, features, labels, loss)
 
 
 def is_linear(head: nn.Module) -> bool:
@@ -121,7 +131,9 @@ def linear_head_gradients(features: Tensor, residual: Tensor, *, bias: bool = Tr
     return torch.cat([weight_part, residual], dim=-1) if bias else weight_part
 
 
-def functional_head_gradients(head: nn.Module, features: Tensor, labels: Tensor) -> Tensor:
+def functional_head_gradients(
+    head: nn.Module, features: Tensor, labels: Tensor, loss: Loss = CROSS_ENTROPY_LOSS
+) -> Tensor:
     """Return per-sample gradients of any head by `torch.func`, flattened.
 
     The head must treat samples independently (no batch norm in training mode).  Its dropout, if
@@ -132,7 +144,7 @@ def functional_head_gradients(head: nn.Module, features: Tensor, labels: Tensor)
 
     def risk(parameters: dict[str, Tensor], feature: Tensor, label: Tensor) -> Tensor:
         logits = functional_call(head, (parameters, buffers), (feature.unsqueeze(0),))
-        return per_sample_risk(logits, label.unsqueeze(0)).squeeze(0)
+        return loss.risk(logits, label.unsqueeze(0)).squeeze(0)
 
     per_sample = vmap(grad(risk), in_dims=(None, 0, 0), randomness="different")
     gradients = per_sample(parameters, features.flatten(0, 1), labels.flatten())

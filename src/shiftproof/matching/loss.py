@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
@@ -139,6 +140,7 @@ class InterDomainMatching(nn.Module):
         self.check = check
         self.steps = 0
         self.measured: dict[str, Tensor] = {}
+        self._told = False  # that a batch has one domain
         self._head = (head,)  # in a tuple it is not registered: its parameters are the model's
 
     # As `torch.compiler.disable`, but the compiler is imported by the first call, not here.
@@ -172,6 +174,13 @@ class InterDomainMatching(nn.Module):
 
     def _penalty(self, features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
         rows, ids, sizes = _grouped(domains, features.device)
+        if len(ids) == 1 and self.training and not self._told:
+            self._told = True
+            warnings.warn(
+                f"all samples of this batch are of one domain, {ids[0]}: there is nothing to match"
+                " with, unless other batches hold other domains",
+                stacklevel=2,
+            )
         features, logits, labels = features[rows], logits[rows], labels[rows].long()
         inputs = MatchInputs(
             torch.split(features, sizes),
@@ -205,6 +214,14 @@ class InterDomainMatching(nn.Module):
             )
         found = functional_head_gradients(head, features[None], labels[None])
         return torch.split(found.squeeze(0), sizes)
+
+    def extra_repr(self) -> str:
+        """Return the weights, and when each begins to act."""
+        return (
+            f"gradient_weight={self.gradient_weight:g}, gradient_warmup={self.gradient_warmup},"
+            f" representation_weight={self.representation_weight:g},"
+            f" representation_warmup={self.representation_warmup}"
+        )
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return the count of steps, for `state_dict`."""

@@ -44,7 +44,7 @@ class Model(ABC):
             raise InvalidValue(
                 f"`single_logit` needs two classes, and there are {task.num_classes}"
             )
-        outputs = 1 if self.single_logit else task.num_classes
+        outputs = 1 if self.single_logit else task.num_outputs
         if not self.nonlinear_head:
             return nn.Linear(features, outputs)
         half, quarter = max(features // 2, 1), max(features // 4, 1)

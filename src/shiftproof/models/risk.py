@@ -1,14 +1,29 @@
-"""Risks: the loss of each sample, and its derivative by the logits.
+"""Risks: the loss of each sample, and its derivative by the outputs of the network.
 
 Two classes have two logits and softmax, or one logit and the logistic function.  Everywhere here,
-`logits` whose last dimension is 1 mean the latter.
+`logits` whose last dimension is 1 mean the latter.  Numbers have one output ŷ, in the units of the
+labels given with it.  With the error e = ŷ − y of a sample:
+
+| loss | ℓ | ∂ℓ/∂ŷ | what it estimates |
+|---|---|---|---|
+| `squared` | e² / 2 | e | the mean |
+| `absolute` | |e| | sign e | the median |
+| `huber:δ` | e² / 2 where |e| ≤ δ, else δ (|e| − δ/2) | e, cut to [−δ, δ] | between the two |
+| `quantile:q` | max(−q e, (1 − q) e) | 1 − q where e > 0, else −q | the q-quantile |
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.types import CROSS_ENTROPY, SQUARED
 
 
 def per_sample_risk(logits: Tensor, labels: Tensor) -> Tensor:
@@ -47,3 +62,146 @@ def predicted_class(logits: Tensor) -> Tensor:
     if logits.shape[-1] == 1:
         return (logits.squeeze(-1) > 0).long()
     return logits.argmax(dim=-1)
+
+
+class Loss(ABC):
+    """The loss of a sample as a function of the outputs: its value and its derivative."""
+
+    @abstractmethod
+    def risk(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return ℓ of each sample: outputs [..., c], labels [...] → [...]."""
+
+    @abstractmethod
+    def residual(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return ∂ℓ/∂outputs of each sample: outputs [..., c], labels [...] → [..., c]."""
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Loss):
+    """The loss of classification."""
+
+    def risk(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return −log p(label)."""
+        return per_sample_risk(outputs, labels)
+
+    def residual(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return softmax(logits) − onehot(y)."""
+        return logit_residual(outputs, labels)
+
+
+CROSS_ENTROPY_LOSS = CrossEntropy()
+
+
+class NumberLoss(Loss):
+    """A loss of numbers: a function of the error e = ŷ − y alone."""
+
+    @abstractmethod
+    def of(self, error: Tensor) -> Tensor:
+        """Return ℓ(e)."""
+
+    @abstractmethod
+    def slope(self, error: Tensor) -> Tensor:
+        """Return ℓ′(e)."""
+
+    def risk(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return ℓ(ŷ − y): outputs [..., 1], labels [...] → [...]."""
+        return self.of(outputs.squeeze(-1) - labels.to(outputs.dtype))
+
+    def residual(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return ℓ′(ŷ − y): outputs [..., 1], labels [...] → [..., 1]."""
+        return self.slope(outputs - labels.unsqueeze(-1).to(outputs.dtype))
+
+
+@dataclass(frozen=True)
+class Squared(NumberLoss):
+    """Half the square of the error."""
+
+    def of(self, error: Tensor) -> Tensor:
+        """Return e² / 2."""
+        return error.square() / 2
+
+    def slope(self, error: Tensor) -> Tensor:
+        """Return e."""
+        return error
+
+
+@dataclass(frozen=True)
+class Absolute(NumberLoss):
+    """The size of the error."""
+
+    def of(self, error: Tensor) -> Tensor:
+        """Return |e|."""
+        return error.abs()
+
+    def slope(self, error: Tensor) -> Tensor:
+        """Return the sign of e."""
+        return error.sign()
+
+
+@dataclass(frozen=True)
+class Huber(NumberLoss):
+    """Squared for small errors and absolute for large ones (Huber, 1964)."""
+
+    delta: float = 1.0
+
+    def of(self, error: Tensor) -> Tensor:
+        """Return e² / 2 where |e| ≤ δ, else δ (|e| − δ/2)."""
+        small = error.abs().clamp(max=self.delta)
+        return small * (error.abs() - small / 2)
+
+    def slope(self, error: Tensor) -> Tensor:
+        """Return e, cut to [−δ, δ]."""
+        return error.clamp(-self.delta, self.delta)
+
+
+@dataclass(frozen=True)
+class Quantile(NumberLoss):
+    """The pinball loss, least at the q-quantile (Koenker and Bassett, 1978)."""
+
+    q: float = 0.5
+
+    def of(self, error: Tensor) -> Tensor:
+        """Return max(−q e, (1 − q) e)."""
+        return torch.maximum(-self.q * error, (1 - self.q) * error)
+
+    def slope(self, error: Tensor) -> Tensor:
+        """Return 1 − q where the prediction is too high, −q where it is too low."""
+        return (error > 0).to(error.dtype) - self.q
+
+
+# By name; of the last two, the range that their parameter must lie in.
+LOSSES: dict[str, type[Loss]] = {
+    CROSS_ENTROPY: CrossEntropy,
+    SQUARED: Squared,
+    "absolute": Absolute,
+    "huber": Huber,
+    "quantile": Quantile,
+}
+_RANGES = {"huber": (0.0, float("inf")), "quantile": (0.0, 1.0)}
+NUMBER_LOSSES = tuple(name for name in LOSSES if name != CROSS_ENTROPY)
+
+
+@cache
+def loss_named(name: str) -> Loss:
+    """Return the loss of a name; a parameter follows a colon.
+
+    >>> loss_named("squared"), loss_named("huber"), loss_named("quantile:0.9")
+    (Squared(), Huber(delta=1.0), Quantile(q=0.9))
+    """
+    kind, colon, given = name.partition(":")
+    if kind not in LOSSES:
+        raise UnknownName("loss", name, LOSSES)
+    if not colon:
+        return LOSSES[kind]()
+    if kind not in _RANGES:
+        raise InvalidValue(f"`loss` {kind} has no parameter, so {name!r} is not a loss")
+    low, high = _RANGES[kind]
+    try:
+        value = float(given)
+    except ValueError:
+        value = float("nan")
+    if not low < value < high:
+        raise InvalidValue(
+            f"`loss` {kind}: its parameter must lie in ({low:g}, {high:g}), not {given!r}"
+        )
+    return LOSSES[kind](value)  # type: ignore[call-arg]

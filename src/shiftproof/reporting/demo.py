@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
+from rich.table import Table as TerminalTable
 
 from shiftproof.core.files import write_atomically
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.datasets.colored_mnist import LABEL_NOISE
 from shiftproof.reporting.page import Source, results_page
+from shiftproof.reporting.page.axes import Axis
+from shiftproof.reporting.page.image_address import image_address
+from shiftproof.reporting.page.values import Block, DotPlot, Mark, Pictures, Section
 from shiftproof.reporting.plots import BLUE, GREEN, ORANGE, Curve, Panel, learning_picture
+from shiftproof.reporting.table import Column, Row, Table
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.demo import CEILING, REVERSED_DOMAIN, WARMUP, Accuracies, Demo
 from shiftproof.sweeps.read_runs import read_sweep
@@ -30,9 +34,9 @@ DOMAIN_TITLES = {
 
 def demo_table(
     accuracies: Mapping[str, Accuracies], seconds: Mapping[str, float], seed: int
-) -> Table:
+) -> TerminalTable:
     """Return train, test and gray accuracy of each algorithm, and the limit of the digit alone."""
-    table = Table(
+    table = TerminalTable(
         title="Colored MNIST",
         caption=f"one run each, seed {seed}, scored at the last step",
         title_justify="left",
@@ -70,7 +74,7 @@ def write_demo(demo: Demo, folder: Path) -> tuple[Path, Path]:
     """Write the picture and the page of a demonstration beside its runs; return both paths."""
     picture, page = folder / "demo.png", folder / "report.html"
     write_atomically(picture, demo_picture(demo.dataset, demo.results))
-    write_atomically(page, demo_page(folder, demo.accuracies).encode())
+    write_atomically(page, demo_page(folder, demo.accuracies, demo.dataset).encode())
     return picture, page
 
 
@@ -94,12 +98,48 @@ def demo_picture(dataset: DomainDataset, results: Mapping[str, RunResult]) -> by
     return learning_picture(panels, samples, (CEILING, "limit of the digit alone"))
 
 
-def demo_page(folder: Path, accuracies: Mapping[str, Accuracies]) -> str:
-    """Return the results page of the two runs in ``folder``."""
+def demo_page(folder: Path, accuracies: Mapping[str, Accuracies], dataset: DomainDataset) -> str:
+    """Return the results page of the two runs in ``folder``, with digits and the ceiling."""
     outcomes = read_sweep(folder)
     results = [aggregate(outcomes, LastStep(), runs_to_compare(outcomes))]
-    source = Source([str(folder)], "shiftproof demo", remark=demo_sentence(accuracies))
+    source = Source(
+        [str(folder)],
+        "shiftproof demo",
+        remark=demo_sentence(accuracies),
+        first=[
+            Section("ceiling", "Both against the ceiling", [Block("dots", _ceiling(accuracies))]),
+            Section("data", "The data", _digits(dataset)),
+        ],
+    )
     return results_page(outcomes, results, "erm", source)
+
+
+def _digits(dataset: DomainDataset) -> list[Block]:
+    """Return a row of digits of each domain."""
+    found = []
+    for domain in (*dataset.domains, *dataset.extras):
+        shown = [(image_address(image), "") for image in _sample_images(domain, 8)]
+        found.append(Block("pictures", Pictures(DOMAIN_TITLES[domain.name], shown)))
+    return found
+
+
+def _ceiling(accuracies: Mapping[str, Accuracies]) -> DotPlot:
+    """Return the accuracy where colours are reversed, beside what the digit alone allows."""
+    axis = Axis(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0))
+    values = {name.upper(): own.test for name, own in accuracies.items()}
+    values["limit of the digit alone"] = CEILING
+    limit = Mark("zero", axis.percent(100 * CEILING))
+    rows = [Row.of(name, f"{100 * value:.1f}") for name, value in values.items()]
+    marks = [[limit, Mark("dot", axis.percent(100 * value))] for value in values.values()]
+    tips = [f"{name}: {value:.1%}" for name, value in values.items()]
+    table = Table(
+        "Accuracy where the colours are reversed",
+        (Column("Accuracy (%)", 1),),
+        tuple(rows),
+        notes=(f"The line is the limit of the digit alone, {CEILING:.0%}.",),
+        foot=1,
+    )
+    return DotPlot(table, "Accuracy (%)", axis.percent_ticks(), marks, (), tips)
 
 
 def _sample_images(domain: Domain, count: int = 18) -> np.ndarray:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from shiftproof.core.files import read_json
-from shiftproof.core.text import plural
+from shiftproof.core.text import plural, three_digits
 from shiftproof.information import Estimate, Shift
 from shiftproof.shift.advise import Advice, Choice, points
-from shiftproof.shift.diagnose import Diagnosis
-from shiftproof.shift.interpretation import nats, summary
+from shiftproof.shift.diagnosis import Diagnosis
+from shiftproof.shift.drops import Drop
+from shiftproof.shift.interpretation import summary
+from shiftproof.shift.judging import nats
+from shiftproof.shift.number_drops import NumberDrop
 
 KINDS = {
     "covariate": "covariate shift",
@@ -23,6 +28,8 @@ KINDS = {
     "joint": "all together",
     "within_label": "within a class",
 }
+# Of a label that is a number.
+NUMBER_KINDS = {**KINDS, "within_label": "given the label"}
 MOST_PAIRS, MOST_FEATURES, MOST_CLASSES = 10, 8, 10
 # Lines of the report without details.
 MOST_LINES = 25
@@ -79,7 +86,10 @@ def _brief(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> li
         first += [f"    {about.beside}"] * bool(about.beside)
     then = ["", "What shifts (lower bounds, as these classifiers see it)"]
     shown = [finding for finding in advice.findings if finding.shift != "within_label"]
-    then += [f"  {KINDS[finding.shift]:<16} {summary(finding)}" for finding in shown]
+    numbers = bool(diagnosis.numbers)
+    then += [
+        f"  {KINDS[finding.shift]:<16} {summary(finding, numbers=numbers)}" for finding in shown
+    ]
     if advice.kinds == ("label",):
         then += _wrapped("  Label shift alone: what else shows follows from it.", width, 2)
     then += ["", *points_lost(diagnosis, most=4)] if diagnosis.drops else []
@@ -98,11 +108,19 @@ def _brief(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> li
 
 
 def points_lost(diagnosis: Diagnosis, most: int) -> Iterator[str]:
-    """Yield the points of accuracy that held-out domains lose, the largest loss first."""
-    ordered = sorted(diagnosis.drops, key=lambda drop: -drop.accuracy.lost.value)
-    yield "Accuracy lost if held out, in points, against training with it; and where it is lost"
+    """Yield the points of accuracy, or of R², that held-out domains lose, the largest loss first.
+
+    Numbers have the mean absolute error too, and what it is more.
+    """
+    drops: Sequence[Drop | NumberDrop] = diagnosis.drops
+    ordered = sorted(drops, key=lambda drop: -_lost(drop))
+    metric = "R²" if diagnosis.numbers else "Accuracy"
+    yield f"{metric} lost if held out, in points, against training with it; and where it is lost"
     rows = []
     for drop in ordered[:most]:
+        if isinstance(drop, NumberDrop):
+            rows.append([cut(drop.domain, 24), *_number_cells(drop)])
+            continue
         loss = drop.accuracy
         parts = (loss.inputs, loss.unseen, loss.meaning, loss.label_shares)
         rows.append(
@@ -114,8 +132,29 @@ def points_lost(diagnosis: Diagnosis, most: int) -> Iterator[str]:
             ]
         )
     header = ["", "held out", "lost", "inputs", "unseen inputs", "meaning", "label shares"]
+    if diagnosis.numbers:
+        header = [*header[:-1], "level", "MAE", "more"]
     yield from _table(header, rows)
     yield from _more(len(ordered) - most, "domain")
+
+
+def _lost(drop: Drop | NumberDrop) -> float:
+    if isinstance(drop, Drop):
+        return drop.accuracy.lost.value
+    return -np.inf if drop.r2 is None else drop.r2.lost.value
+
+
+def _number_cells(drop: NumberDrop) -> list[str]:
+    mae = [three_digits(drop.mae.held_out), three_digits(drop.mae.lost.value)]
+    if (r2 := drop.r2) is None:
+        return ["–"] * 6 + mae
+    parts = (r2.inputs, r2.unseen, r2.meaning, r2.level)
+    return [
+        f"{r2.held_out:.0f}%",
+        points(r2.lost),
+        *(f"{part.value:.1f}" for part in parts),
+        *mae,
+    ]
 
 
 def _full(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> list[str]:
@@ -139,17 +178,31 @@ def _full(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> lis
         lines += _wrapped(f"- {remark}", width, hang=2)
     lines += ["", "In words"]
     for finding in advice.findings:
-        lines += _wrapped(f"- {KINDS[finding.shift]}: {finding.text}", width, hang=2)
+        lines += _wrapped(f"- {kind_titles(diagnosis)[finding.shift]}: {finding.text}", width, 2)
     if diagnosis.drops:
         lines += ["", *points_lost(diagnosis, MOST_PAIRS), *_where_it_is_lost(diagnosis, width)]
     lines += ["", *_amounts(diagnosis, width)]
-    lines += ["", *_pairs(diagnosis), "", *_features(diagnosis), "", *_classes(diagnosis)]
+    labels = _numbers(diagnosis) if diagnosis.numbers else _classes(diagnosis)
+    lines += ["", *_pairs(diagnosis), "", *_features(diagnosis), "", *labels]
     return lines
+
+
+def kind_titles(diagnosis: Diagnosis) -> Mapping[str, str]:
+    """Return the names of the shifts."""
+    return NUMBER_KINDS if diagnosis.numbers else KINDS
 
 
 def _where_it_is_lost(diagnosis: Diagnosis, width: int) -> Iterator[str]:
     """Yield AUROC and the worst class of each held-out domain, and the columns that were tried."""
     for drop in diagnosis.drops:
+        if isinstance(drop, NumberDrop):
+            text = (
+                f"{drop.domain}: the mean absolute error is {three_digits(drop.mae.held_out)} held"
+                f" out and {three_digits(drop.mae.trained_with)} trained with it;"
+                f" {drop.unseen_share:.0%} of the rows are unlike all other domains"
+            )
+            yield from _wrapped(f"  {text}", width, 4)
+            continue
         auroc = "" if drop.auroc is None else f" AUROC loses {points(drop.auroc.lost)} points;"
         name, lost = drop.worst_class
         text = (
@@ -159,8 +212,10 @@ def _where_it_is_lost(diagnosis: Diagnosis, width: int) -> Iterator[str]:
         yield from _wrapped(f"  {text}", width, 4)
     for trial in diagnosis.trials:
         change = {"drop": "without", "rank": "with ranks within domains of"}[trial.change]
+        of = " of R²" if diagnosis.numbers else ""
         text = (
-            f"{change} {cut(trial.column, 40)!r}: {points(trial.gain)} points in held-out domains"
+            f"{change} {cut(trial.column, 40)!r}: {points(trial.gain)} points{of} in held-out"
+            " domains"
         )
         yield from _wrapped(f"  {text}", width, 4)
 
@@ -169,8 +224,9 @@ def diagnosis_html(diagnosis: Diagnosis, advice: Advice, about: About) -> str:
     """Return the amounts, the findings and the advice as HTML, for a notebook."""
     level = f"{100 * diagnosis.level:g}%"
     header = ["shift", "", "nats", level, "p"]
-    rows = [[title, *_cells(getattr(diagnosis.shift, name))] for name, title in KINDS.items()]
-    found = [f"{KINDS[finding.shift]}: {finding.text}" for finding in advice.findings]
+    titles = kind_titles(diagnosis)
+    rows = [[title, *_cells(getattr(diagnosis.shift, name))] for name, title in titles.items()]
+    found = [f"{titles[finding.shift]}: {finding.text}" for finding in advice.findings]
     chosen = [advice.choice, *([advice.beside] if advice.beside else [])]
     todo = [f"{_settings(choice)}: {choice.why}" for choice in chosen]
     return (
@@ -234,7 +290,7 @@ def _amounts(diagnosis: Diagnosis, width: int) -> Iterator[str]:
         shifts.append(diagnosis.model.shift)
     rows = [
         [title, *(cell for shift in shifts for cell in _cells(getattr(shift, name)))]
-        for name, title in KINDS.items()
+        for name, title in kind_titles(diagnosis).items()
     ]
     if diagnosis.model is not None:
         rows.append(["risks", *[""] * 4, *_cells(diagnosis.model.risk_shift)])
@@ -259,11 +315,13 @@ def _pairs(diagnosis: Diagnosis) -> Iterator[str]:
             f"{pair.told_apart:.0%}",
             f"{pair.told_apart_with_label:.0%}",
             f"{pair.w1:.2f}",
-            f"{pair.labels:.0%}",
+            f"{pair.labels:.2f}" if diagnosis.numbers else f"{pair.labels:.0%}",
         ]
         for pair in ordered[:MOST_PAIRS]
     ]
     header = ["", "by inputs", "by inputs and label", "features apart (sd)", "labels apart"]
+    if diagnosis.numbers:
+        header[-1] += " (sd)"
     yield from _table(header, rows)
     yield from _more(len(ordered) - MOST_PAIRS, "pair")
 
@@ -304,6 +362,23 @@ def _classes(diagnosis: Diagnosis) -> Iterator[str]:
     yield from _table(header, rows)
     yield from _more(len(moved) - MOST_CLASSES, "class")
     yield from _more(len(diagnosis.domains) - len(shown), "domain")
+
+
+def _numbers(diagnosis: Diagnosis) -> Iterator[str]:
+    yield "What the labels are"
+    rows = [
+        [
+            cut(name, 30),
+            f"{size}",
+            *map(three_digits, (own.mean, own.deviation, own.low, own.median, own.high)),
+        ]
+        for name, size, own in zip(
+            diagnosis.domains, diagnosis.sizes, diagnosis.numbers, strict=True
+        )
+    ]
+    header = ["", "samples", "mean", "sd", "lower quartile", "median", "upper quartile"]
+    yield from _table(header, rows[:MOST_CLASSES])
+    yield from _more(len(rows) - MOST_CLASSES, "domain")
 
 
 def _more(count: int, thing: str) -> list[str]:

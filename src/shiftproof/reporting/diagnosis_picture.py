@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.reporting.diagnosis import KINDS, cut
 from shiftproof.reporting.plots import BLUE, GREY, ORANGE
-from shiftproof.shift.diagnose import Diagnosis
-from shiftproof.shift.interpretation import nats
+from shiftproof.shift.diagnosis import Diagnosis
+from shiftproof.shift.judging import nats
 
 MOST_BARS, MOST_ROWS = 12, 12
 # A heat map of more columns has no numbers in it.
@@ -30,7 +30,7 @@ def check_picture(path: Path) -> None:
 
 
 def diagnosis_picture(diagnosis: Diagnosis, title: str) -> bytes:
-    """Return a PNG: domains against domains, features by their shift, classes by domain."""
+    """Return a PNG: domains against domains, features by their shift, labels by domain."""
     domains, classes = len(diagnosis.domains), min(len(diagnosis.classes), MOST_ROWS)
     sides = (max(4.0, 0.55 * domains + 2.2), 4.6, max(3.0, 0.5 * domains + 2.2))
     height = max(4.2, 0.42 * max(domains, classes) + 1.8)
@@ -39,7 +39,10 @@ def diagnosis_picture(diagnosis: Diagnosis, title: str) -> bytes:
     axes = figure.subplots(1, 3, width_ratios=sides)
     _draw_pairs(axes[0], diagnosis)
     _draw_features(axes[1], diagnosis)
-    _draw_classes(axes[2], diagnosis)
+    if diagnosis.numbers:
+        _draw_numbers(axes[2], diagnosis)
+    else:
+        _draw_classes(axes[2], diagnosis)
     amounts = ", ".join(
         f"{KINDS[name]} {nats(getattr(diagnosis.shift, name).value)}"
         for name in ("covariate", "label", "concept")
@@ -109,6 +112,27 @@ def _draw_classes(axes: Axes, diagnosis: Diagnosis) -> None:
     axes.set_yticks(range(len(shown)), [cut(each.name) for each in shown])
     of = f" ({len(shown)} of {len(moved)})" if len(shown) < len(moved) else ""
     axes.set_title(f"Classes{of}: share of a domain (%)", fontsize=10)
+
+
+def _draw_numbers(axes: Axes, diagnosis: Diagnosis) -> None:
+    """Draw the labels of each domain: quartiles as a bar, the median and the mean in it."""
+    places = np.arange(len(diagnosis.numbers))
+    low, high, median, mean = (
+        np.array([getattr(own, name) for own in diagnosis.numbers])
+        for name in ("low", "high", "median", "mean")
+    )
+    axes.bar(places, high - low, bottom=low, color=BLUE, alpha=0.35, width=0.6, label="quartiles")
+    axes.hlines(median, places - 0.3, places + 0.3, color=BLUE, linewidth=2, label="median")
+    axes.plot(places, mean, "D", color=ORANGE, markersize=5, label="mean")
+    names = [cut(name) for name in diagnosis.domains]
+    axes.set_xticks(places, names, rotation=40, ha="right", rotation_mode="anchor")
+    axes.tick_params(labelsize=9)
+    axes.yaxis.set_major_formatter("{x:,.6g}")
+    axes.use_sticky_edges = False  # bars do not begin at zero
+    axes.margins(y=0.08)
+    axes.set_title("Labels by domain", fontsize=10)
+    axes.legend(frameon=False, fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _heat_map(axes: Axes, values: np.ndarray, colours: str, limits: tuple[float, float]) -> None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shiftproof.reporting.table import NOTHING, Column, Row, Table
+from shiftproof.core.text import three_digits
+from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
 
 
 def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
-    """Return accuracy and AUROC lost by each domain, the largest loss first; None without any."""
+    """Return what each domain loses, the largest loss first; None without any."""
+    if diagnosis.get("numbers"):
+        return _number_drops(diagnosis)
     drops = sorted(diagnosis.get("drops", ()), key=lambda drop: -drop["accuracy"]["lost"]["value"])
     if not drops:
         return None
     rows = [
         Row.of(
             drop["domain"],
-            f"{drop['accuracy']['held_out']:.1f}",
             _points(drop["accuracy"]["lost"]),
             *(_points(drop["accuracy"][part]) for part in PARTS),
             NOTHING if drop["auroc"] is None else _points(drop["auroc"]["lost"]),
@@ -25,20 +27,82 @@ def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
         for drop in drops
     ]
     columns = (
-        Column("Held out (%)"),
         Column("Lost"),
         *(Column(title) for title in PARTS.values()),
         Column("AUROC lost"),
-        Column("Class that loses most", words=True),
+        Column("Class that loses most"),
     )
     notes = (
-        "Points of accuracy against training with the domain, with intervals, split by where they"
+        "Points of accuracy that simple classifiers lose where they are not trained, against"
+        " training with the domain, with intervals, split by where they"
         " are lost: on inputs that are rarer in the other domains, on inputs that they do not have,"
         " on inputs that mean something else there, and by other label shares.",
+    )
+    return Table("Accuracy lost if held out", columns, tuple(rows), notes=notes, heads=("Domain",))
+
+
+def _number_drops(diagnosis: Mapping[str, Any]) -> Table | None:
+    """Return R² and MAE lost by each domain, the largest loss first."""
+    drops = sorted(
+        diagnosis.get("drops", ()),
+        key=lambda drop: -drop["r2"]["lost"]["value"] if drop["r2"] else float("inf"),
+    )
+    if not drops:
+        return None
+    rows = []
+    for drop in drops:
+        r2, mae = drop["r2"], drop["mae"]
+        cells: list[str | Cell] = [NOTHING] * (2 + len(NUMBER_PARTS))
+        if r2:
+            lost = [_points(r2["lost"]), *(_points(r2[part]) for part in NUMBER_PARTS)]
+            cells = [f"{r2['held_out']:.1f}", *lost]
+        more = mae["lost"]
+        value, low, high = (
+            three_digits(each).replace("-", "\N{MINUS SIGN}")
+            for each in (more["value"], *more["interval"])
+        )
+        cells += [three_digits(mae["held_out"]), Cell(value, interval=f"{low} to {high}")]
+        rows.append(Row.of(drop["domain"], *cells))
+    columns = (
+        Column("R² held out (%)"),
+        Column("Lost"),
+        *(Column(title) for title in NUMBER_PARTS.values()),
+        Column("MAE held out"),
+        Column("MAE more"),
+    )
+    notes = (
+        "Points of R² against training with the domain, with intervals, split by where they are"
+        " lost: on inputs that are rarer in the other domains, on inputs that they do not have, on"
+        " inputs that mean something else there, and by another mean of the label. R² is taken"
+        " within the domain: below 0, its own mean would predict better. MAE, the mean absolute"
+        " error, has the label's unit.",
     )
     return Table("Lost if held out", columns, tuple(rows), notes=notes, heads=("Domain",))
 
 
+def numbers_table(diagnosis: Mapping[str, Any]) -> Table:
+    """Return the labels of each domain, if they are numbers."""
+    rows = [
+        Row.of(
+            name,
+            f"{sum(counts)}",
+            *(three_digits(own[key]) for key in ("mean", "deviation", "low", "median", "high")),
+        )
+        for name, counts, own in zip(
+            diagnosis["domains"], diagnosis["counts"], diagnosis["numbers"], strict=True
+        )
+    ]
+    titles = ("Samples", "Mean", "Standard deviation", "Lower quartile", "Median", "Upper quartile")
+    columns = tuple(map(Column, titles))
+    return Table("Labels by domain", columns, tuple(rows), heads=("Domain",))
+
+
+NUMBER_PARTS = {
+    "inputs": "Inputs",
+    "unseen": "Unseen inputs",
+    "meaning": "Meaning",
+    "level": "Level",
+}
 PARTS = {
     "inputs": "Inputs",
     "unseen": "Unseen inputs",
@@ -47,6 +111,9 @@ PARTS = {
 }
 
 
-def _points(each: Mapping[str, Any]) -> str:
-    low, high = each["interval"]
-    return f"{each['value']:.1f} ({low:.1f} to {high:.1f})"
+def _points(each: Mapping[str, Any]) -> Cell:
+    value, low, high = (
+        f"{number:.1f}".replace("-", "\N{MINUS SIGN}")
+        for number in (each["value"], *each["interval"])
+    )
+    return Cell(value, interval=f"{low} to {high}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from shiftproof.inference.expected import Expected
+from shiftproof.core.text import three_digits
+from shiftproof.inference.expected import Expected, metric_name
+from shiftproof.reporting.words import interval_text, score_text
 
 WIDTH = 33
 MEAN, NEXT = "mean", "next domain"
@@ -21,12 +23,12 @@ def forest_table(expected: Expected) -> Table:
     low, high = score.interval
     left = min([low, *(own.low for own in score.estimates.values())])
     right = max([high, *(own.high for own in score.estimates.values())])
-    name = expected.metric.replace("_", " ")
+    name = metric_name(expected.metric)
     table = Table(
         title=f"{name} to expect at the next domain",
         title_justify="left",
         caption=f"Intervals of {score.level:.0%}: of a domain, for its samples; of the next domain,"
-        f" for how domains differ. The line is from {left:.3g} to {right:.3g}.",
+        f" for how domains differ. The line is from {three_digits(left)} to {three_digits(right)}.",
         caption_justify="left",
     )
     table.add_column("held out")
@@ -36,13 +38,15 @@ def forest_table(expected: Expected) -> Table:
     for domain, own in score.estimates.items():
         mark = " *" if domain in score.outliers else ""
         drawn = bar(own.low, own.value, own.high, left, right, "├─●─┤")
-        table.add_row(Text(domain + mark), f"{own.value:.3f}", _range(own.low, own.high), drawn)
+        table.add_row(
+            Text(domain + mark), score_text(own.value), interval_text(own.low, own.high), drawn
+        )
     table.add_section()
     middle = score.mean_interval
     drawn = bar(middle[0], score.mean, middle[1], left, right, "├─◆─┤")
-    table.add_row(MEAN, f"{score.mean:.3f}", _range(*middle), drawn)
+    table.add_row(MEAN, score_text(score.mean), interval_text(*middle), drawn)
     drawn = bar(low, score.mean, high, left, right, "━━━━━")
-    table.add_row(NEXT, "", _range(low, high), drawn, style="bold")
+    table.add_row(NEXT, "", interval_text(low, high), drawn, style="bold")
     return table
 
 
@@ -62,7 +66,3 @@ def bar(low: float, value: float, high: float, left: float, right: float, signs:
     line[middle : end + 1] = signs[3] * (end + 1 - middle)
     line[start], line[end], line[middle] = signs[0], signs[4], signs[2]
     return "".join(line)
-
-
-def _range(low: float, high: float) -> str:
-    return f"{low:.3f}–{high:.3f}"

@@ -15,7 +15,7 @@ from shiftproof.data.samples import Samples
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.metrics import DomainMetrics
-from shiftproof.inference.model import Predictions
+from shiftproof.inference.model import NumberPredictions, Predictions
 from shiftproof.learners.scores import EXPECTED
 from shiftproof.reporting.renderers.csv_lines import csv_text
 
@@ -58,11 +58,16 @@ def predictions_frame(
         if predictions.adapted:
             sites = samples.domains or [NEW_SITE] * len(samples)
             columns[ADAPTED] = [predictions.adapted[site].corrected for site in sites]
-        if not predictions.typicality.isnan().any():  # a private model cannot tell
-            columns[TYPICALITY] = predictions.typicality.numpy()
-            columns[FAR] = predictions.far.numpy()
+        columns |= typicality_columns(predictions)
         frames.append(pd.DataFrame(columns))
     return pd.concat(frames, ignore_index=True)
+
+
+def typicality_columns(predictions: Predictions | NumberPredictions) -> dict[str, object]:
+    """Return the columns that say how typical inputs are; none of a private model."""
+    if predictions.typicality.isnan().any():
+        return {}
+    return {TYPICALITY: predictions.typicality.numpy(), FAR: predictions.far.numpy()}
 
 
 def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
@@ -87,6 +92,11 @@ def predictions_summary(frame: pd.DataFrame) -> str:
     counts = frame[PREDICTED].value_counts()
     most = ", ".join(f"{name}: {count}" for name, count in counts.head(5).items())
     more = f" and {len(counts) - 5} other classes" if len(counts) > 5 else ""
+    return f"{counted(len(frame), 'prediction')} ({most}{more}); {far_text(frame)}"
+
+
+def far_text(frame: pd.DataFrame) -> str:
+    """Say how many inputs are far off."""
     far = int(frame[FAR].sum()) if FAR in frame else 0
     warning = "none is far from every training domain"
     if FAR not in frame:
@@ -96,8 +106,7 @@ def predictions_summary(frame: pd.DataFrame) -> str:
             f"{far} ({far / len(frame):.1%}) far from every training domain: what is predicted"
             " there is a guess"
         )
-    count = counted(len(frame), "prediction")
-    return f"{count} ({most}{more}); {warning}"
+    return warning
 
 
 def assessment_table(outcomes: Sequence[DomainMetrics], adaptation: str = "") -> Table:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from shiftproof.core.text import counted
 from shiftproof.reporting.missing_runs import describe_missing
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
-from shiftproof.reporting.words import ERROR_BAR, sizes_of
+from shiftproof.reporting.words import ERROR_BAR, capital, sizes_of
 from shiftproof.sweeps.aggregate import DatasetResults, Estimate, MissingRun, SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.ranking import rank_algorithms
@@ -175,8 +175,8 @@ def _caption(results: SelectionResults, datasets: Sequence[DatasetResults]) -> s
     each = "run" if all(dataset.standalone for dataset in datasets) else "trial"
     bars = f"one {each} each, hence no error bars" if single else f"+/- {ERROR_BAR}"
     return (
-        f"Accuracy (%) on the test domain's in part (test-in), selector {results.selector.name};"
-        f" {sizes_of(datasets)}; {bars}."
+        f"{capital(results.measure)} (%) on the test domain's in part (test-in), selector"
+        f" {results.selector.name}; {sizes_of(datasets)}; {bars}."
     )
 
 

@@ -40,12 +40,14 @@ class Cell:
 class Column:
     """``better`` says whether high (1) or low (-1) numbers are good, or neither (0).
 
-    A column of ``words`` is aligned left.
+    A column of ``words`` is aligned left.  One that ``stays`` is seen on a narrow screen too, while
+    the others scroll.
     """
 
     title: str
     better: int = 0
     words: bool = False
+    stays: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,11 @@ from shiftproof.core.standardize import NONE
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models import MODELS
+from shiftproof.reporting.measures import MEASURE_TITLES, measure_text
 from shiftproof.training.config import NO_NETWORK, RunConfig
-from shiftproof.training.held_out import HeldOutScore
+from shiftproof.training.held_out import AnyHeldOut, HeldOutNumbers, HeldOutScore
 from shiftproof.training.loop import RunResult
-from shiftproof.training.records import Record
+from shiftproof.training.records import MEASURES, Record
 
 WEIGHTS = ("weight", "spread")
 # By the setting `average`: which weights a run ends with.
@@ -45,24 +46,60 @@ def accuracy_table(config: RunConfig, record: Record) -> Table:
     table.add_column("domain")
     table.add_column("role")
     table.add_column("part")
-    table.add_column("accuracy", justify="right")
-    table.add_column("risk", justify="right")
-    for name, accuracy in record["accuracy"].items():
+    measures = next((m for m in MEASURES.values() if m[0] in record), ())
+    for measure in (*measures, "risk"):
+        table.add_column(MEASURE_TITLES.get(measure, measure), justify="right")
+    for name, risk in record["risk"].items():
         domain, _, part = name.rpartition("/")
         role = "extra" if not domain else "test" if domain in config.test_domains else "training"
         table.add_row(
             domain or name,
             role,
             part if domain else "all",
-            f"{100 * accuracy:.1f}%",
-            f"{record['risk'][name]:.3f}",
+            *(measure_text(measure, record[measure].get(name)) for measure in measures),
+            f"{risk:.3f}",
             style="bold" if role == "test" else "",
         )
     return table
 
 
-def leave_one_out_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Table:
+def leave_one_out_table(config: RunConfig, scores: Sequence[AnyHeldOut]) -> Table:
     """Return one row a held-out domain; ``config`` is that of any of the runs."""
+    numbers = [score for score in scores if isinstance(score, HeldOutNumbers)]
+    if numbers:
+        return _numbers_table(config, numbers)
+    return _classes_table(config, [s for s in scores if isinstance(s, HeldOutScore)])
+
+
+def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table:
+    table = Table(
+        title=f"{config.title} on {config.dataset}, each domain held out in turn",
+        caption=f"One run each, seed {config.seed}, {scored_model(config)}{_adapted(config)}."
+        " Training mean: MAE of always predicting the mean of the training domains. Training"
+        " domains: mean R² on the parts of them that were not trained on.",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("held out")
+    for name in ("samples", "R²", "MAE", "RMSE", "training mean", "training domains"):
+        table.add_column(name, justify="right")
+    names = ("r2", "mae", "rmse", "training_mean", "training_domains")
+    kinds = ("r2", "mae", "rmse", "mae", "r2")
+    for score in scores:
+        values = [measure_text(k, getattr(score, n)) for k, n in zip(kinds, names, strict=True)]
+        table.add_row(Text(score.domain), f"{score.samples:,}", *values)
+    table.add_section()
+    for title, best, style in (("mean", None, "bold"), ("worst", True, "")):
+        cells = []
+        for kind, name in zip(kinds, names, strict=True):
+            worse = min if kind == "r2" else max
+            values_there = [getattr(score, name) for score in scores]
+            cells.append(measure_text(kind, _over(worse if best else fmean, values_there)))
+        table.add_row(title, "", *cells, style=style)
+    return table
+
+
+def _classes_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Table:
     table = Table(
         title=f"{config.title} on {config.dataset}, each domain held out in turn",
         caption=f"One run each, seed {config.seed}, {scored_model(config)}{_adapted(config)}."
@@ -135,28 +172,31 @@ def members_table(runs: Sequence[RunResult]) -> Table | None:
     members = [member for record in records for member in record.get("members", ())]
     if len(members) <= len(records):
         return None  # single models
+    judged = "R² and loss" if "r2" in members[0] else "Accuracy and log loss"
     missing = "".join(f" Not tried, {why}: {names}." for why, names in _left_out(records).items())
     table = Table(
         title="members of the ensemble",
         title_justify="left",
         caption="Weight: share of the prediction, and its standard deviation over which training"
-        " domains are held out. Accuracy and log loss: mean over training domains, each predicted"
+        f" domains are held out. {judged}: mean over training domains, each predicted"
         f" by models that were not trained on it.{missing}",
         caption_justify="left",
     )
     table.add_column("member")
-    for name in ("weight", "accuracy", "log loss", "seconds"):
+    of_numbers = "r2" in members[0]
+    shown = "r2" if of_numbers else "accuracy"
+    for name in ("weight", MEASURE_TITLES[shown], "loss" if of_numbers else "log loss", "seconds"):
         table.add_column(name, justify="right")
     rows = []
     for name in dict.fromkeys(member["name"] for member in members):
         own = [member for member in members if member["name"] == name]
         weight, spread = (sum(each[key] for each in own) / len(records) for key in WEIGHTS)
-        accuracy, risk = (fmean(each[key] for each in own) for key in ("accuracy", "risk"))
+        score, risk = (fmean(each[key] for each in own) for key in (shown, "risk"))
         took = [run.timings[name] for run in runs if name in run.timings]
         seconds = f"{sum(took):.1f}" if took else "–"
-        rows.append((weight, name, f"{weight:.0%} ± {spread:.0%}", accuracy, risk, seconds))
-    for _, name, weight_text, accuracy, risk, seconds in sorted(rows, reverse=True):
-        table.add_row(name, weight_text, _percent(accuracy), f"{risk:.3f}", seconds)
+        rows.append((weight, name, f"{weight:.0%} ± {spread:.0%}", score, risk, seconds))
+    for _, name, weight_text, score, risk, seconds in sorted(rows, reverse=True):
+        table.add_row(name, weight_text, measure_text(shown, score), f"{risk:.3f}", seconds)
     return table
 
 
@@ -185,10 +225,12 @@ def dataset_summary(dataset: DomainDataset) -> str:
         inputs = f"{columns} features of {dataset.frozen['backbone']}"
     elif len(dataset.input_shape) == 3:
         inputs = f"images of {' × '.join(map(str, dataset.input_shape))}"
-    return (
-        f"{len(dataset.domains)} domains ({domains}), {len(dataset.classes)} classes"
-        f" ({_some(dataset.classes)}), {inputs}"
-    )
+    labels = f"{len(dataset.classes)} classes ({_some(dataset.classes)})"
+    if dataset.target:
+        low = min(float(domain.y.min()) for domain in dataset.domains)
+        high = max(float(domain.y.max()) for domain in dataset.domains)
+        labels = f"numbers to predict ({dataset.target}, {low:g} to {high:g})"
+    return f"{len(dataset.domains)} domains ({domains}), {labels}, {inputs}"
 
 
 def _some(names: Sequence[str], shown: int = 6) -> str:

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from shiftproof.core.text import counted, plural
+from shiftproof.core.text import counted, plural, three_digits
 from shiftproof.sweeps.aggregate import DatasetResults
 from shiftproof.sweeps.domainbed.names import dataset_title
 
+MINUS = "\N{MINUS SIGN}"
 ERROR_BAR = "population standard deviation over trials / √trials"
+
+
+def capital(text: str) -> str:
+    """Return a text with a capital first letter.
+
+    >>> capital("accuracy or R²"), capital("R²")
+    ('Accuracy or R²', 'R²')
+    """
+    return text[:1].upper() + text[1:]
 
 
 def joined(names: Sequence[str]) -> str:
@@ -19,6 +29,26 @@ def joined(names: Sequence[str]) -> str:
     ('a', 'a, b and c')
     """
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def interval_text(low: float, high: float) -> str:
+    """Return an interval; a dash beside a minus sign would be hard to read.
+
+    >>> interval_text(0.25, 0.75), interval_text(-1, 0.5)
+    ('0.250–0.750', '−1.000 to 0.500')
+    """
+    between = " to " if low < 0 or high < 0 else "–"
+    return f"{score_text(low)}{between}{score_text(high)}"
+
+
+def score_text(value: float) -> str:
+    """Return a score; errors of numbers have the label's unit, and may be large.
+
+    >>> score_text(0.5), score_text(-0.25), score_text(12345.678), score_text(56.78)
+    ('0.500', '−0.250', '12,300', '56.8')
+    """
+    text = f"{value:.3f}" if abs(value) < 10 else three_digits(value)
+    return text.replace("-", MINUS)
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

@@ -19,16 +19,11 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.text import listed, quoted
-from shiftproof.shift.diagnose import Diagnosis
-from shiftproof.shift.drops import Points
-from shiftproof.shift.interpretation import (
-    Finding,
-    State,
-    findings,
-    kinds_of,
-    model_reading,
-    percent,
-)
+from shiftproof.shift.diagnosis import Diagnosis
+from shiftproof.shift.drops import Drop, Points
+from shiftproof.shift.interpretation import findings, kinds_of, model_reading
+from shiftproof.shift.judging import Finding, State, percent
+from shiftproof.shift.number_drops import NumberDrop
 
 Kind = Literal["table", "embeddings", "images"]
 
@@ -87,7 +82,8 @@ def advise(
     found = findings(diagnosis)
     kinds = kinds_of(found)
     states = {finding.shift: finding.state for finding in found}
-    beside = _matching(states, found) if "concept" in kinds else None
+    numbers = bool(diagnosis.numbers)
+    beside = _matching(states, found, numbers=numbers) if "concept" in kinds else None
     remarks = tuple(_remarks(diagnosis, about, kinds, states))
     return Advice(found, _first(about.kind, kinds), beside, remarks, test_domains, kinds)
 
@@ -109,18 +105,23 @@ def _first(kind: Kind, kinds: tuple[str, ...]) -> Choice:
     return Choice("best", why)
 
 
-def _matching(states: Mapping[str, State], found: tuple[Finding, ...]) -> Choice:
+def _matching(states: Mapping[str, State], found: tuple[Finding, ...], *, numbers: bool) -> Choice:
     share = next(each.share for each in found if each.shift == "concept")
     hparams = {"gradient_weight": "auto", "representation_weight": "0"}
     matched = "gradients"
-    if states["covariate"] == "found":
-        within = "all" if states["label"] == "none" else "class"
-        hparams |= {"representation_weight": "auto", "match_within": within}
-        matched += ", and representations" + " class by class" * (within == "class")
+    same_labels = states["label"] == "none"
+    # Numbers have no classes to match within: where labels differ, representations have to.
+    if states["covariate"] == "found" and (same_labels or not numbers):
+        within = {} if numbers else {"match_within": "all" if same_labels else "class"}
+        hparams |= {"representation_weight": "auto"} | within
+        matched += ", and representations" + " class by class" * ("class" in within.values())
+    of = "of the label's remaining uncertainty"
+    if numbers:
+        of = "of the domain's remaining uncertainty"
     why = (
         f"Match {matched}: the same input means another label in another domain"
-        f" ({percent(share)} of the label's remaining uncertainty), which no fit to all domains"
-        " removes. Keep it only if held-out domains gain."
+        f" ({percent(share)} {of}), which no fit to all"
+        " domains removes. Keep it only if held-out domains gain."
     )
     return Choice("idm", why, hparams)
 
@@ -128,7 +129,10 @@ def _matching(states: Mapping[str, State], found: tuple[Finding, ...]) -> Choice
 def _remarks(
     diagnosis: Diagnosis, about: About, kinds: tuple[str, ...], states: Mapping[str, State]
 ) -> Iterator[str]:
-    if "label" in kinds:
+    metric = "R²" if diagnosis.numbers else "accuracy"
+    if diagnosis.numbers:
+        yield from _level(diagnosis)
+    elif "label" in kinds:
         yield _label_correction(diagnosis)
     for trial in diagnosis.trials:
         if trial.helps:
@@ -136,7 +140,7 @@ def _remarks(
                 "drop": f"Leave out {quoted(trial.column)} (`drop`)",
                 "rank": f"Replace {quoted(trial.column)} by its rank within each domain",
             }[trial.change]
-            yield f"{what}: held-out domains gain {points(trial.gain)} points of accuracy."
+            yield f"{what}: held-out domains gain {points(trial.gain)} points of {metric}."
     if about.kind == "images":
         yield (
             'Average the weights of the last steps (`average="swad"`): one run, and steadier in'
@@ -145,10 +149,10 @@ def _remarks(
     if "concept" in kinds:
         yield (
             "Choose between models by domains that they were not trained on (the selection"
-            " `leave-one-domain-out` of a sweep): accuracy on training domains can reward what does"
-            " not carry over."
+            f" `leave-one-domain-out` of a sweep): {metric} on training domains can reward what"
+            " does not carry over."
         )
-    counts = np.array(diagnosis.counts)
+    counts = np.zeros((1, 0)) if diagnosis.numbers else np.array(diagnosis.counts)
     alone = [diagnosis.classes[c] for c in np.flatnonzero((counts > 0).sum(axis=0) == 1)]
     if alone:
         yield (
@@ -181,7 +185,11 @@ def _label_correction(diagnosis: Diagnosis) -> str:
         "Label proportions differ: if those of a new domain are known, multiply each class's"
         " probability by its new proportion over that in training."
     )
-    gains = [d for d in diagnosis.drops if d.accuracy.label_shares.interval[0] > 0]
+    gains = [
+        d
+        for d in diagnosis.drops
+        if isinstance(d, Drop) and d.accuracy.label_shares.interval[0] > 0
+    ]
     if gains:
         best = max(gains, key=lambda d: d.accuracy.label_shares.value)
         gain = points(best.accuracy.label_shares)
@@ -189,18 +197,36 @@ def _label_correction(diagnosis: Diagnosis) -> str:
     return text
 
 
-def _unseen(diagnosis: Diagnosis) -> Iterator[str]:
-    unseen = [
-        d
-        for d in diagnosis.drops
-        if d.unseen_share >= MANY_UNSEEN and d.accuracy.unseen.interval[0] > 0
+def _level(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what a known mean of the label is worth, where it is worth something."""
+    known = [
+        (drop, drop.r2)
+        for drop in diagnosis.drops
+        if isinstance(drop, NumberDrop) and drop.r2 and drop.r2.level.interval[0] > 0
     ]
-    if unseen:
-        worst = max(unseen, key=lambda d: d.accuracy.unseen.value)
+    if known:
+        drop, r2 = max(known, key=lambda pair: pair[1].level.value)
+        yield (
+            "If the mean label of a new domain is known, add a number to all predictions there"
+            " that makes their mean the same. In"
+            f" {drop.domain}, held out, that regains {points(r2.level)} points of R²."
+        )
+
+
+def _unseen(diagnosis: Diagnosis) -> Iterator[str]:
+    costs = [
+        (drop, drop.r2 if isinstance(drop, NumberDrop) else drop.accuracy)
+        for drop in diagnosis.drops
+        if drop.unseen_share >= MANY_UNSEEN
+    ]
+    lost = [(drop, each.unseen) for drop, each in costs if each and each.unseen.interval[0] > 0]
+    if lost:
+        worst, cost = max(lost, key=lambda pair: pair[1].value)
+        of = " of R²" if diagnosis.numbers else ""
         yield (
             f"{worst.domain}: {percent(worst.unseen_share)} of its inputs are unlike those of all"
-            f" other domains, which costs {points(worst.accuracy.unseen)} points if it is held out."
-            " No method replaces data from domains like it."
+            f" other domains, which costs {points(cost)} points{of} if it is held out. No method"
+            " replaces data from domains like it."
         )
 
 
@@ -212,10 +238,12 @@ def _few(diagnosis: Diagnosis) -> Iterator[str]:
     ]
     if thin:
         error = 50 / np.sqrt(min(diagnosis.sizes))
+        said = f"An accuracy there has a standard error of up to {error:.1f} points"
+        if diagnosis.numbers:
+            said = "R² and errors there have wide intervals"
         yield (
-            f"Few samples: {', '.join(thin[:6])}{', …' if len(thin) > 6 else ''}. An accuracy there"
-            f" has a standard error of up to {error:.1f} points: repeat with several values of"
-            " `seed` before preferring a method."
+            f"Few samples: {', '.join(thin[:6])}{', …' if len(thin) > 6 else ''}. {said}: repeat"
+            " with several values of `seed` before preferring a method."
         )
 
 

@@ -2,115 +2,54 @@
 
 All amounts are mutual information in nats, with all domains equally likely, as in training;
 `information.base` names the five.  Features with few distinct rows are counted; of others,
-`posteriors` has the classifiers that the amounts come from, and why they are lower bounds.
+`posteriors` has the classifiers that the amounts come from, and why they are lower bounds.  Labels
+without classes are numbers: `number_posteriors` has what they are measured by.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.base import Progress, silent
-from shiftproof.information import Counts, Estimate, Shift, estimator_for
+from shiftproof.information import Counts, Estimate, Matching, Shift, estimator_for
 from shiftproof.information.contingency import contingency
 from shiftproof.information.sample import Floats, Sample, as_table, checked, varying
-from shiftproof.shift.drops import ColumnTrial, Drop, column_trials, drops_of
+from shiftproof.shift.diagnosis import (
+    Diagnosis,
+    ModelShift,
+    ModelView,
+    NumberPrediction,
+    Prediction,
+)
+from shiftproof.shift.drops import column_trials, drops_of, right_answers
 from shiftproof.shift.localize import (
-    MovedClass,
-    MovedFeature,
-    Pair,
+    classes_apart,
     match,
     moved_classes,
     moved_features,
+    number_labels,
+    numbers_apart,
     pairs_of,
     stratified,
+)
+from shiftproof.shift.number_drops import number_drops, points_of_r2
+from shiftproof.shift.number_posteriors import (
+    NumberCombined,
+    NumberPosteriors,
+    checked_numbers,
+    number_posteriors,
 )
 from shiftproof.shift.posteriors import FOLDS, Combined, Posteriors, posteriors
 
 MOST_SAMPLES = 10_000
 PERMUTATIONS = 99
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """How well the classifiers predict, out of sample and with all domains counted alike.
-
-    `label` and `label_knowing_domain` are the shares of labels that they get right,
-    `commonest_label` what always naming one class would, `domain` the share of domains;
-    `uncertainty` is the cross-entropy of the label given the input, no less than H(Y|X).
-    """
-
-    label: float
-    label_knowing_domain: float
-    commonest_label: float
-    domain: float
-    uncertainty: float
-
-
-@dataclass(frozen=True, eq=False)
-class ModelView:
-    """What a trained model makes of samples: R [n, k], its risks [n], and where it is right [n]."""
-
-    name: str
-    representations: Floats
-    risks: Floats
-    right: NDArray[np.bool_]
-
-    def take(self, rows: np.ndarray) -> ModelView:
-        """Return the view of some of the samples."""
-        return ModelView(self.name, self.representations[rows], self.risks[rows], self.right[rows])
-
-
-@dataclass(frozen=True)
-class ModelShift:
-    """The amounts with a model's R in the place of X, I(L;D), and how it does on each domain."""
-
-    name: str
-    shift: Shift
-    risk_shift: Estimate
-    risks: tuple[float, ...]
-    accuracies: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What shifts.
-
-    `counts` [domains][classes] are the samples measured; `left_out` more were not, being too
-    many.  `drops` are the points that held-out domains lose, `trials` what they gain without a
-    column.  `features` begin with the one that moves most; pairs and classes keep their order.
-    """
-
-    domains: tuple[str, ...]
-    classes: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]
-    left_out: int
-    level: float
-    shift: Shift
-    domain_entropy: float
-    prediction: Prediction
-    pairs: tuple[Pair, ...]
-    features: tuple[MovedFeature, ...]
-    moved_classes: tuple[MovedClass, ...]
-    drops: tuple[Drop, ...] = ()
-    trials: tuple[ColumnTrial, ...] = ()
-    model: ModelShift | None = None
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many samples of each domain were measured."""
-        return tuple(map(sum, self.counts))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
-        return asdict(self)
 
 
 def check_most(most: int, domains: int) -> None:
@@ -140,9 +79,9 @@ def diagnose(
     """Measure all shifts of features x [n, k], labels y [n] and domains d [n].
 
     Labels and domains are positions in `classes` and `domains`; those without a sample are
-    left out.  Features without names are called by their position.  Of more than `most` samples
-    so many are measured, chosen by `seed` (see `localize.stratified`).  Without `drops`, held-out
-    domains are not predicted, which takes time.
+    left out.  Without `classes`, labels are numbers.  Features without names are called by their
+    position.  Of more than `most` samples so many are measured, chosen by `seed` (see
+    `localize.stratified`).  Without `drops`, held-out domains are not predicted, which takes time.
     """
     table, labels, codes = as_table(x), np.asarray(y), np.asarray(d)
     names = tuple(features or (f"feature {i}" for i in range(table.shape[1])))
@@ -160,10 +99,9 @@ def diagnose(
     left_out = len(codes) - len(kept)
     table, labels, codes = table[kept], labels[kept], codes[kept]
     there = tuple(domains[position] for position in np.unique(codes))
-    labelled = tuple(classes[position] for position in np.unique(labels))
-    _refuse_what_shows_nothing(codes, there, labelled)
-    sample = checked(table, labels, codes, balanced=True)
-    if sample.x.shape[1] == 0:
+    labelled = tuple(classes[position] for position in np.unique(labels)) if classes else ()
+    _refuse_what_shows_nothing(codes, there, labels, labelled)
+    if checked(table, None, codes, balanced=True).x.shape[1] == 0:
         raise DataError(f"none of the {len(names)} features varies: there is nothing to measure")
 
     steps, done = FOLDS * (2 if model else 1) + 2, itertools.count()
@@ -173,30 +111,93 @@ def diagnose(
 
     tick()
     settings = {"seed": seed, "balanced": True, "level": level, "permutations": permutations}
-    measure = _Measure(settings, tick)
-    shift, found = measure(table, labels, codes)
+    measure = _Measure(settings, tick, numbers=not classes)
     matched = match(table, codes, seed)
-    tick()
     moving = moved_features(matched, names, there)
     left = [names[column] for column in varying(table)]
     moved = [left.index(each.name) for each in moving if each.p_value <= 1 - level]
     tick()
+    asked = _Asked(there, labelled, left, moved, matched, level, drops)
+    shift, found = measure(table, labels, codes)
+    if isinstance(found, NumberPosteriors):
+        measured = _of_numbers(*checked_numbers(table, labels, codes), labels, found, asked)
+    else:
+        measured = _of_classes(checked(table, labels, codes, balanced=True), found, asked)
+    tick()
     return Diagnosis(
         domains=there,
         classes=labelled,
-        counts=tuple(tuple(row) for row in contingency(sample.y, sample.d).T.tolist()),
         left_out=left_out,
         level=level,
         shift=shift,
-        domain_entropy=float(entr(sample.shares).sum()),
-        prediction=_prediction(sample, found),
-        pairs=pairs_of(sample, found, matched, there),
+        domain_entropy=float(np.log(len(there))),
         features=moving,
-        moved_classes=moved_classes(sample, found, labelled),
-        drops=drops_of(sample, found, there, labelled, level=level) if drops else (),
-        trials=column_trials(sample, moved, left, level=level) if drops else (),
         model=_model_shift(model.take(kept), labels, codes, measure) if model else None,
+        **measured,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What is measured beside the amounts: names, the columns that move, and how sure."""
+
+    domains: Sequence[str]
+    classes: Sequence[str]
+    columns: Sequence[str]
+    moved: Sequence[int]
+    matched: Matching
+    level: float
+    drops: bool
+
+
+def _of_classes(sample: Sample, found: Posteriors, asked: _Asked) -> dict[str, Any]:
+    """Return the fields of a diagnosis that depend on classes."""
+    by_both = found.domain_given_label(sample.y)
+    pairs = pairs_of(
+        sample, found.domain, by_both, classes_apart(sample), asked.matched, asked.domains
+    )
+    fields: dict[str, Any] = {
+        "counts": tuple(tuple(row) for row in contingency(sample.y, sample.d).T.tolist()),
+        "prediction": _prediction(sample, found),
+        "pairs": pairs,
+        "moved_classes": moved_classes(sample, found, asked.classes),
+    }
+    if asked.drops:
+        fields["drops"] = drops_of(sample, found, asked.domains, asked.classes, level=asked.level)
+        fields["trials"] = column_trials(
+            sample, asked.moved, asked.columns, right_answers(sample), level=asked.level
+        )
+    return fields
+
+
+def _of_numbers(
+    sample: Sample, y: Floats, labels: np.ndarray, found: NumberPosteriors, asked: _Asked
+) -> dict[str, Any]:
+    """Return the same for labels that are numbers; y [n] are standardised."""
+    mean, unit = float(labels.mean()), float(labels.std())
+    pairs = pairs_of(
+        sample,
+        found.domain,
+        found.domain_given_label,
+        numbers_apart(sample, y),
+        asked.matched,
+        asked.domains,
+    )
+    fields: dict[str, Any] = {
+        "counts": tuple((int(size),) for size in np.bincount(sample.d)),
+        "prediction": _number_prediction(sample, y, found),
+        "pairs": pairs,
+        "moved_classes": (),
+        "numbers": number_labels(sample, y, mean, unit),
+    }
+    if asked.drops:
+        fields["drops"] = number_drops(
+            sample, y, found, asked.domains, unit=unit, level=asked.level
+        )
+        fields["trials"] = column_trials(
+            sample, asked.moved, asked.columns, points_of_r2(sample, y), level=asked.level
+        )
+    return fields
 
 
 @dataclass(frozen=True)
@@ -205,9 +206,16 @@ class _Measure:
 
     settings: dict[str, Any]
     tick: Callable[[], None]
+    numbers: bool
 
-    def __call__(self, x: ArrayLike, y: ArrayLike, d: ArrayLike) -> tuple[Shift, Posteriors]:
+    def __call__(
+        self, x: Floats, y: np.ndarray, d: np.ndarray
+    ) -> tuple[Shift, Posteriors | NumberPosteriors]:
         """Return the amounts, and the posteriors."""
+        if self.numbers:
+            sample, numbers = checked_numbers(x, y, d)
+            told = number_posteriors(sample, numbers, seed=self.settings["seed"], tick=self.tick)
+            return NumberCombined(found=told, **self.settings).amounts(sample, numbers), told
         usual = estimator_for(x, d, **self.settings)
         sample = checked(x, y, d, balanced=True)
         found = posteriors(sample, seed=self.settings["seed"], tick=self.tick)
@@ -236,6 +244,19 @@ def _prediction(sample: Sample, found: Posteriors) -> Prediction:
     )
 
 
+def _number_prediction(sample: Sample, y: Floats, found: NumberPosteriors) -> NumberPrediction:
+    around = float(sample.weights @ (y - sample.weights @ y) ** 2)
+
+    def explained(predicted: Floats) -> float:
+        return 1 - float(sample.weights @ (y - predicted) ** 2) / around
+
+    return NumberPrediction(
+        r2=explained(found.predicted),
+        r2_knowing_domain=explained(found.home),
+        domain=float(sample.weights @ (found.domain.argmax(axis=1) == sample.d)),
+    )
+
+
 def _model_shift(
     model: ModelView, labels: np.ndarray, codes: np.ndarray, measure: _Measure
 ) -> ModelShift:
@@ -247,24 +268,30 @@ def _model_shift(
         for field in fields(Shift)
     }
     members = [codes == domain for domain in np.unique(codes)]
+    right = model.right
+    accuracies = () if right is None else tuple(float(right[rows].mean()) for rows in members)
     return ModelShift(
         name=model.name,
         shift=Shift(**named),
         risk_shift=replace(measure.covariate(model.risks, codes), symbol="I(L;D)"),
         risks=tuple(float(model.risks[rows].mean()) for rows in members),
-        accuracies=tuple(float(model.right[rows].mean()) for rows in members),
+        accuracies=accuracies,
     )
 
 
 def _refuse_what_shows_nothing(
-    codes: np.ndarray, domains: Sequence[str], classes: Sequence[str]
+    codes: np.ndarray, domains: Sequence[str], labels: np.ndarray, classes: Sequence[str]
 ) -> None:
     if len(domains) < 2:
         raise DataError(
             f"all {len(codes)} samples are of one domain, {domains[0]!r}; a shift is measured"
             " between at least two"
         )
-    if len(classes) < 2:
+    if not classes and not len(varying(as_table(labels))):
+        raise DataError(
+            f"all {len(codes)} samples have the label {labels[0]:g}; at least two values are needed"
+        )
+    if len(classes) == 1:
         raise DataError(
             f"all {len(codes)} samples are of one class, {classes[0]!r}; at least two are needed"
         )

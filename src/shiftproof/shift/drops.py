@@ -22,7 +22,7 @@ Each step's change is its part, so the parts add up to the loss.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,7 +81,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class ColumnTrial:
-    """What held-out domains gain on average, in points of accuracy, by changing one column.
+    """What held-out domains gain on average, in points of accuracy or R², by changing one column.
 
     `change` is `drop`, or `rank`: replaced by its rank within each domain.
     """
@@ -198,15 +198,21 @@ def _loss(steps: Sequence[tuple[float, Floats]], level: float) -> Loss:
 
 
 def column_trials(
-    sample: Sample, columns: Sequence[int], names: Sequence[str], *, level: float
+    sample: Sample,
+    columns: Sequence[int],
+    names: Sequence[str],
+    held_out: Callable[[Floats], Floats],
+    *,
+    level: float,
 ) -> tuple[ColumnTrial, ...]:
     """Hold out each domain without a column, or with its ranks within domains, one at a time.
 
-    The interval allows for the number of trials.
+    `held_out` returns the score of each row [n], of which that of a domain is the mean, for
+    features x [n, k].  The interval allows for the number of trials.
     """
     if sample.x.shape[1] > MOST_COLUMNS or sample.x.shape[1] < 2 or not len(columns):
         return ()
-    before = _held_out(sample, sample.x)
+    before = held_out(sample.x)
     tried = list(columns)[:TRIED]
     z = float(ndtri(1 - (1 - level) / 2 / (2 * len(tried))))
     found = []
@@ -217,7 +223,7 @@ def column_trials(
             ranked[own, column] = rankdata(sample.x[own, column]) / own.sum() * np.sqrt(12)
         changes = {"drop": np.delete(sample.x, column, axis=1), "rank": ranked}
         for change, x in changes.items():
-            better = _held_out(sample, x) - before
+            better = held_out(x) - before
             parts = [better[sample.d == d] for d in range(sample.domains)]
             value = 100 * float(np.mean([part.mean() for part in parts]))
             error = np.sqrt(sum(part.var() / len(part) for part in parts)) / sample.domains
@@ -229,14 +235,17 @@ def column_trials(
     return tuple(found)
 
 
-def _held_out(sample: Sample, x: Floats) -> Floats:
-    """Return whether each row is predicted right by models that have not seen its domain: [n]."""
-    views = Views.of(x)
+def right_answers(sample: Sample) -> Callable[[Floats], Floats]:
+    """Return whether models that have not seen its domain predict each row right: [n] of x."""
     task = Task(sample.y, sample.classes, sample.weights, sample.d, sample.domains)
-    models = pooled(views)[:2]  # linear and quadratic: fast enough to repeat
-    right = np.empty(len(sample.d))
-    for t in range(sample.domains):
-        here, others = np.flatnonzero(sample.d == t), np.flatnonzero(sample.d != t)
-        q = sum(predict(task, others, here) for predict in models)
-        right[here] = np.asarray(q).argmax(axis=1) == sample.y[here]
-    return right
+
+    def held_out(x: Floats) -> Floats:
+        models = pooled(Views.of(x))[:2]  # linear and quadratic: fast enough to repeat
+        right = np.empty(len(sample.d))
+        for t in range(sample.domains):
+            here, others = np.flatnonzero(sample.d == t), np.flatnonzero(sample.d != t)
+            q = sum(predict(task, others, here) for predict in models)
+            right[here] = np.asarray(q).argmax(axis=1) == sample.y[here]
+        return right
+
+    return held_out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -12,6 +12,7 @@ from scipy.special import entr, log_expit  # type: ignore[import-untyped]
 
 from shiftproof.information import Matching, match_dimensions
 from shiftproof.information.contingency import contingency
+from shiftproof.information.dimensions import distances
 from shiftproof.information.sample import Floats, Sample
 from shiftproof.shift.posteriors import Posteriors
 
@@ -31,7 +32,7 @@ class Pair:
     too; `information` is I(X;D) of the pair, at most log 2.  `w1` and `pdm` are the distances
     of single features, in standard deviations and in their squares, in the mean over features;
     `labels` is the share of labels that would have to change to turn the proportions of one
-    domain into those of the other.
+    domain into those of the other; of numbers it is their distance W1, in standard deviations.
     """
 
     first: str
@@ -73,14 +74,32 @@ class MovedClass:
     within: float | None
 
 
+@dataclass(frozen=True)
+class NumberLabel:
+    """The labels of one domain, if they are numbers: mean, standard deviation and quartiles."""
+
+    mean: float
+    deviation: float
+    low: float
+    median: float
+    high: float
+
+
 def pairs_of(
-    sample: Sample, found: Posteriors, matched: Matching, domains: Sequence[str]
+    sample: Sample,
+    by_input: Floats,
+    by_both: Floats,
+    labels: Callable[[int, int], float],
+    matched: Matching,
+    domains: Sequence[str],
 ) -> tuple[Pair, ...]:
-    """Return every pair of domains, in their order."""
+    """Return every pair of domains, in their order.
+
+    `by_input` and `by_both` are log q(d|x) and log q(d|x,y), [n, D] each, and `labels` says how far
+    apart the labels of two domains are.
+    """
     log_prior = np.log(sample.shares)
-    by_input = found.domain - log_prior
-    by_both = found.domain_given_label(sample.y) - log_prior
-    proportions = class_shares(sample)
+    by_input, by_both = by_input - log_prior, by_both - log_prior
     members = [np.flatnonzero(sample.d == domain) for domain in range(sample.domains)]
 
     def odds(of: Floats, a: int, b: int) -> Floats:
@@ -103,7 +122,7 @@ def pairs_of(
                 information=max(information, 0.0),
                 w1=float(matched.w1[row].mean()),
                 pdm=float(matched.pdm[row].mean()),
-                labels=float(np.abs(proportions[a] - proportions[b]).sum() / 2),
+                labels=labels(a, b),
             )
         )
     return tuple(pairs)
@@ -112,6 +131,28 @@ def pairs_of(
 def _told_apart(odds: Floats, weights: Floats) -> float:
     """Return the share of right answers; who cannot decide is right half the time."""
     return float(weights @ ((odds > 0) + 0.5 * (odds == 0)))
+
+
+def classes_apart(sample: Sample) -> Callable[[int, int], float]:
+    """Return how far apart the class shares of two domains are, as a function of the two."""
+    shares = class_shares(sample)
+    return lambda a, b: float(np.abs(shares[a] - shares[b]).sum() / 2)
+
+
+def numbers_apart(sample: Sample, y: Floats) -> Callable[[int, int], float]:
+    """Return the distance W1 of standardised labels y [n] of two domains."""
+    ranked = [np.sort(y[sample.d == domain])[:, None] for domain in range(sample.domains)]
+    return lambda a, b: float(distances(ranked[a], ranked[b])[0][0])
+
+
+def number_labels(sample: Sample, y: Floats, mean: float, unit: float) -> tuple[NumberLabel, ...]:
+    """Return the labels of each domain, from standardised y [n]."""
+    found = []
+    for domain in range(sample.domains):
+        own = mean + unit * y[sample.d == domain]
+        low, middle, high = (float(q) for q in np.quantile(own, (0.25, 0.5, 0.75)))
+        found.append(NumberLabel(float(own.mean()), float(own.std(ddof=1)), low, middle, high))
+    return tuple(found)
 
 
 def class_shares(sample: Sample) -> Floats:

@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.types import REGRESSION
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.splits import split_domain
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.predictor import Predictor
 from shiftproof.learners.algorithms import Algorithm
-from shiftproof.models.risk import per_sample_risk, predicted_class
-from shiftproof.shift.diagnose import ModelView
+from shiftproof.models.risk import predicted_class
+from shiftproof.shift.diagnosis import ModelView
 from shiftproof.shift.samples import Positions, batches
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import reading_threads
@@ -31,7 +32,7 @@ from shiftproof.training.load_run import (
     weights_in_place,
     without_starting_weights,
 )
-from shiftproof.training.rows import ready_for
+from shiftproof.training.rows import in_standard_units, ready_for
 from shiftproof.training.trainer import build_algorithm
 
 
@@ -78,12 +79,18 @@ def view_of_run(
     run = without_starting_weights(run, device)
     state = read_checkpoint(folder)
     dataset = ready_for(run.algorithm, dataset, fitted_preparation(run, dataset, state))
-    algorithm = build_algorithm(run, run.task(dataset))
+    task = run.task(dataset)
+    algorithm = build_algorithm(run, task)
+    if task.kind == REGRESSION:
+        dataset = in_standard_units(dataset, task)
     with weights_in_place(folder, run, algorithm, state):
         parts = list(_views(run, algorithm, dataset, positions, reading_threads(workers), progress))
     representations, risks, right = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
     return ModelView(
-        f"{run.algorithm} in {folder}", representations.astype(np.float64), risks, right
+        f"{run.algorithm} in {folder}",
+        representations.astype(np.float64),
+        risks,
+        None if task.kind == REGRESSION else right,
     )
 
 
@@ -106,4 +113,5 @@ def _views(
             given, logits = (part.float().cpu() for part in network.represented(x.to(device)))
         done += len(x)
         progress("asking the model", done, total)
-        yield given, per_sample_risk(logits, labels), predicted_class(logits) == labels
+        risks = algorithm.sample_loss.risk(logits, labels)
+        yield given, risks, predicted_class(logits) == labels

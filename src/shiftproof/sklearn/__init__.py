@@ -1,5 +1,6 @@
-"""Shiftproof as a scikit-learn estimator."""
+"""Shiftproof as scikit-learn estimators."""
 
 from shiftproof.sklearn.classifier import ShiftproofClassifier
+from shiftproof.sklearn.regressor import ShiftproofRegressor
 
-__all__ = ["ShiftproofClassifier"]
+__all__ = ["ShiftproofClassifier", "ShiftproofRegressor"]

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.types import REGRESSION, Kind as TaskKind
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import Progress
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
+from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
 
 Kind = Literal["table", "frame", "images", "paths"]
 # What an error calls each kind.
@@ -49,6 +51,15 @@ def recognised(given: Any) -> tuple[Kind, Any]:
     return "table", given
 
 
+def kind_of_form(form: InputForm) -> Kind:
+    """Return the kind of inputs that a model of the command line takes."""
+    if isinstance(form, TableForm):
+        return "frame"
+    if isinstance(form, ImageForm):
+        return "paths"
+    return "images" if len(form.input_shape) == 3 else "table"
+
+
 def as_numpy(given: Any) -> Any:
     """Return a tensor as an array, and anything else unchanged."""
     if not isinstance(given, Tensor):
@@ -60,15 +71,18 @@ def as_numpy(given: Any) -> Any:
 def dataset_of(
     kind: Kind,
     x: Any,
-    labels: Sequence[str],
+    labels: Any,
     domains: Sequence[str],
     *,
+    task: TaskKind,
     classes: Sequence[str],
     view: ImageView,
     progress: Progress,
 ) -> DomainDataset:
     """Return samples with a label and a domain each as a dataset."""
     if kind == "paths":
+        if task == REGRESSION:
+            raise DataError("`X` holds paths of image files, whose labels must be classes")
         rows = zip(x, labels, domains, strict=True)
         samples = [LabelledPath(path, label, domain) for path, label, domain in rows]
         missing = [position for position, path in enumerate(x) if not path.is_file()]
@@ -79,11 +93,11 @@ def dataset_of(
             )
         return image_dataset(NAME, samples, view, classes=classes, progress=progress)
     if len(set(domains)) > 1:
-        return from_arrays(x, labels, domains, name=NAME)
+        return from_arrays(x, labels, domains, name=NAME, task=task)
     # `from_arrays` needs at least two domains: split the samples at random, and join them again.
     halves = np.random.RandomState(0).permutation(len(labels)) % 2
     order = np.argsort(np.argsort(halves, kind="stable"))
-    made = from_arrays(x, labels, halves, name=NAME)
+    made = from_arrays(x, labels, halves, name=NAME, task=task)
     inputs, targets = (
         torch.cat([getattr(domain, part) for domain in made.domains])[order] for part in "xy"
     )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from shiftproof.core.errors import ShiftproofError
 from shiftproof.training.observers import Observer
-from shiftproof.training.records import Record
+from shiftproof.training.records import Record, shown_measure
 
 LINE_SECONDS = 2.0
 
@@ -48,7 +48,9 @@ class Reporter(Observer):
 
     def record(self, record: Record) -> None:
         """Print the loss, and the accuracies on the held-out parts."""
-        scores = "".join(f"  {name} {value:.3f}" for name, value in record["accuracy"].items())
+        scores = "".join(
+            f"  {name} {value:.3f}" for name, value in shown_measure(record)[1].items()
+        )
         line = f"{self._title}: step {record['step']} of {self._steps}  loss {record['loss']:.4g}"
         self._print(line + scores, always=record["step"] == self._steps)
 

@@ -86,6 +86,7 @@ def configuration(params: Mapping[str, Any], dataset: DomainDataset) -> RunConfi
         precision=params["precision"],
         average=average,
         fewest_training_domains=1,
+        loss=params.get("loss"),
     )
 
 

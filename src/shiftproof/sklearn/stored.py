@@ -16,7 +16,7 @@ from shiftproof.core.errors import CheckpointError, InvalidValue, ShiftproofErro
 from shiftproof.core.files import write_atomically
 from shiftproof.core.json_types import conform
 from shiftproof.core.text import reason_of
-from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model import MODEL, TrainedModel
 from shiftproof.learners.ensemble import dumped, loaded
 from shiftproof.sklearn.inputs import Kind
 
@@ -27,7 +27,6 @@ KEYS = frozenset(
 )
 _TYPES: dict[str, Any] = {
     "params": Mapping[str, Any],
-    "classes": Mapping[str, Any],
     "kind": Kind,
     "n_features_in": int | None,
     "history": tuple[Mapping[str, Any], ...],
@@ -43,6 +42,12 @@ def write_fitted(folder: Path, model: TrainedModel, described: dict[str, Any]) -
     (folder / ESTIMATOR).unlink(missing_ok=True)
     model.save(folder)
     write_atomically(folder / ESTIMATOR, text.encode() + b"\n")
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of a finished run, which has a model but no estimator."""
+    has_model = (folder / MODEL).is_file() and (folder / "config.json").is_file()
+    return has_model and not (folder / ESTIMATOR).is_file()
 
 
 def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.sweeps.domainbed.names import algorithms_in_order, datasets_in_order
 from shiftproof.sweeps.results import RunKey, RunOutcome, checked
 from shiftproof.sweeps.selection import Selection, Selector
@@ -109,6 +110,20 @@ class DatasetResults:
             for found in cell.selections.values()
         )
 
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether the runs are of regression: their accuracies then are R²."""
+        return any(
+            found.run.origin.config.get("loss", CROSS_ENTROPY) != CROSS_ENTROPY
+            for cell in self.cells.values()
+            for found in cell.selections.values()
+        )
+
+    @property
+    def measure(self) -> str:
+        """What the numbers are: accuracy, or R² of runs that predict numbers."""
+        return "R²" if self.predicts_numbers else "accuracy"
+
     def row(self, algorithm: str) -> list[CellResults]:
         """Return the algorithm's cells, a test domain each."""
         return [self.cells[algorithm, position] for position in range(len(self.domains))]
@@ -153,6 +168,11 @@ class SelectionResults:
     def has_numbers(self) -> bool:
         """Whether there is a number at all."""
         return any(results.has_numbers for results in self.datasets)
+
+    @property
+    def measure(self) -> str:
+        """What the numbers are."""
+        return " or ".join(dict.fromkeys(own.measure for own in self.datasets))
 
     def average(self, algorithm: str) -> float | None:
         """Return the mean over datasets in percent, or None if one has no number."""

@@ -61,7 +61,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "environment": _object,
 }
 # What a record says of sets of samples: a number for each.
-_SHARES = ("accuracy", "risk")
+_SHARES = ("accuracy", "risk", "r2", "mae", "rmse")
 _SHIFT = {"classes": int, "label_entropy": Mapping[str, float]}
 _NUMBERS = {float, int}
 

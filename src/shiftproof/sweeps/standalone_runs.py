@@ -16,6 +16,7 @@ from shiftproof.core.standardize import NONE, adaptation_title
 from shiftproof.sweeps.results import Evaluation, RunKey, RunOutcome
 from shiftproof.sweeps.selection.base import Needs, StepSelector
 from shiftproof.sweeps.stored_run import VARIANT, StoredRun
+from shiftproof.training.records import shown_measure
 
 # Beside config.json in the folder of every run that was begun.
 _TRACES = ("lock", "records.jsonl", "done.json")
@@ -119,7 +120,7 @@ def _domains(runs: Iterable[StoredRun]) -> dict[str, tuple[str, ...]]:
         found = dict.fromkeys(
             name.rpartition("/")[0]
             for record in run.records
-            for name in record.get("accuracy", {})
+            for name in shown_measure(record)[1]
             if "/" in name
         )
         found.update(dict.fromkeys(run.config["test_domains"]))

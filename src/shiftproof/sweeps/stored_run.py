@@ -22,7 +22,7 @@ from shiftproof.sweeps.results import (
     positions as positions_of,
 )
 from shiftproof.sweeps.run_schema import check_run
-from shiftproof.training.records import Record
+from shiftproof.training.records import Record, shown_measure
 from shiftproof.training.run_folder import RunFolder
 
 # What job.json says of a run.
@@ -117,7 +117,7 @@ def evaluations_of(records: Iterable[Record], domains: Sequence[str]) -> Iterato
     inside, outside = ([f"{name}/{part}" for name in domains] for part in ("in", "out"))
     parts = {*inside, *outside}
     for record in records:
-        accuracy, risk, shift = record.get("accuracy", {}), record.get("risk"), record.get("shift")
+        accuracy, risk, shift = shown_measure(record)[1], record.get("risk"), record.get("shift")
         yield Evaluation(
             record["step"],
             tuple(map(accuracy.get, inside)),

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shiftproof.core.errors import UnknownName
+from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.core.space import Regime, draw, resolve, specs
 from shiftproof.core.types import Batch
 from shiftproof.data import DomainDataset
@@ -37,6 +37,7 @@ from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.learners.algorithms.base import Family
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.models import MODELS
+from shiftproof.models.risk import NUMBER_LOSSES
 from shiftproof.testing.harness import (
     BATCH,
     PER_DOMAIN,
@@ -47,6 +48,7 @@ from shiftproof.testing.harness import (
     first_difference,
     global_random_state_unchanged,
     mean_risk,
+    number_problem,
     problem,
     require,
     take_steps,
@@ -228,6 +230,46 @@ def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
                     raise AssertionError(f"{where}, {_message(error)}") from error
 
 
+@contract("predict numbers, or say in `classes_only` why not")
+def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
+    """It lowers the risk of every loss of numbers, continues from a checkpoint, and never waits.
+
+    One with `classes_only` refuses numbers, and gives that reason.
+    """
+    data = number_problem()
+    reason = ALGORITHMS.get(name).classes_only
+    if reason:
+        try:
+            configure(data, name, hparams=hparams)
+        except InvalidValue as error:
+            require(reason in str(error), f"{error} does not give the reason, {reason!r}")
+            return
+        raise AssertionError("numbers were accepted")
+    for loss in NUMBER_LOSSES:
+        for nonlinear_head in (False, True):
+            _check_steps(name, data, hparams, steps=2, loss=loss, nonlinear_head=nonlinear_head)
+    whole, resumed = (build(name, data, {"lr": 0.01, **hparams}, seed=seed) for seed in (0, 1))
+    before = mean_risk(whole, data)
+    take_steps(whole, data, steps=STEPS)
+    with tempfile.TemporaryDirectory() as folder:
+        save_state(path := Path(folder, "state"), whole.training_state())
+        resumed.load_training_state(load_state(path) or {})
+    for algorithm in (whole, resumed):
+        take_steps(algorithm, data, steps=LEARNING_STEPS - STEPS, start=STEPS)
+    difference = first_difference(whole.training_state(), resumed.training_state())
+    require(difference is None, f"{difference} is not the same after a checkpoint")
+    after = mean_risk(whole, data)
+    require(
+        after < (1 - LEARNED_SHARE) * before,
+        f"the risk went from {before:.4f} to {after:.4f} in {LEARNING_STEPS} steps",
+    )
+    whole.eval()
+    with torch.no_grad():
+        found = whole.predict(data.domains[0].inputs(np.arange(PER_DOMAIN)))
+    require(found.shape == (PER_DOMAIN, 1), f"numbers are {tuple(found.shape)}, not [n, 1]")
+    _take_steps_on_meta(name, data, hparams)
+
+
 # --- state and randomness ---------------------------------------------------------------------
 
 
@@ -311,7 +353,10 @@ def check_no_waiting(name: str, hparams: Hparams = DEFAULTS) -> None:
     `torch.cuda.synchronize()`.  Operations that torch does not define for meta tensors are reported
     too; most of them wait.
     """
-    data = problem()
+    _take_steps_on_meta(name, problem(), hparams)
+
+
+def _take_steps_on_meta(name: str, data: DomainDataset, hparams: Hparams) -> None:
     algorithm = _on_meta(build(name, data, hparams))
     algorithm.train()
     with mock.patch.object(torch, "autocast", _autocast_on_meta):
@@ -353,10 +398,11 @@ def _check_steps(
     *,
     steps: int = STEPS,
     batch_size: int = BATCH,
+    loss: str | None = None,
     **model: Any,
 ) -> None:
     """Take a few steps, and require that weights change and the loss is finite."""
-    algorithm = build(name, data, hparams, **model)
+    algorithm = build(name, data, hparams, loss=loss, **model)
     start = copy.deepcopy(algorithm.state_dict())
     algorithm.train()
     for step in range(1, steps + 1):

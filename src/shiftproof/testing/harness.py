@@ -56,8 +56,26 @@ def problem(
     return DomainDataset("contract", tuple(parts), names, regime, backbone, eval_every=0)
 
 
+def number_problem(domains: int = 3) -> DomainDataset:
+    """Return data whose labels are a linear function of the inputs, in standard units."""
+    generator = torch.Generator().manual_seed(0)
+    slopes = torch.randn(6, generator=generator, dtype=torch.float64)
+    parts = []
+    for index in range(domains):
+        x = torch.randn(PER_DOMAIN, 6, generator=generator) + 0.1 * index
+        y = x.double() @ slopes / slopes.norm()
+        parts.append(Domain(f"domain {index}", x, y))
+    return DomainDataset("contract", tuple(parts), (), "table", "mlp", eval_every=0, target="y")
+
+
 def build(
-    name: str, data: DomainDataset, hparams: Hparams, *, seed: int = 0, **model: Any
+    name: str,
+    data: DomainDataset,
+    hparams: Hparams,
+    *,
+    seed: int = 0,
+    loss: str | None = None,
+    **model: Any,
 ) -> Algorithm:
     """Return the untrained algorithm, built as in the training loop."""
     if data.backbone == "mlp":
@@ -69,6 +87,7 @@ def build(
         seed=seed,
         device="cpu",
         fewest_training_domains=1,
+        loss=loss,
     )
     return build_algorithm(config, config.task(data))
 

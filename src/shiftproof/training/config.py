@@ -9,20 +9,23 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Regime, Scalar, resolve, specs
 from shiftproof.core.standardize import AUTO, NONE, adaptation_title
 from shiftproof.core.text import counted
-from shiftproof.core.types import Task
+from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, REGRESSION, SQUARED, Kind, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split, split_domain
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identified
 from shiftproof.models import MODELS, Model
+from shiftproof.models.risk import NUMBER_LOSSES, loss_named
 from shiftproof.models.weights import RANDOM, content_hash, names_a_file
 from shiftproof.training.averaging import AVERAGES
 
@@ -52,7 +55,7 @@ class RunConfig:
     random views, as in the original protocol.  A `private` run keeps what tells of single training
     samples out of its model (see `TrainedModel.without_training_data`).  `standardize` says how
     rows are standardised within their domain (see `data.within_domain`); results then are of
-    adaptation.
+    adaptation.  `loss` names that of a sample, and so whether classes or numbers are predicted.
 
     If `weights` is a file, `hparams` holds the hash of its content; `weights_file` is its
     path on this machine and not part of the run: not compared, not written, and not in the id.
@@ -79,6 +82,7 @@ class RunConfig:
     init_seed: int | None = None
     private: bool = False
     standardize: str = NONE
+    loss: str = CROSS_ENTROPY
     weights_file: str = field(default="", compare=False)
     estimator: Any = field(default=None, compare=False, repr=False)
 
@@ -100,7 +104,7 @@ class RunConfig:
         """
         of_this_machine = {"weights_file", "estimator"}
         unused: dict[str, Any] = {"average": "none", "frozen": {}, "augment_validation": False}
-        unused |= {"init_seed": None, "private": False, "standardize": NONE}
+        unused |= {"init_seed": None, "private": False, "standardize": NONE, "loss": CROSS_ENTROPY}
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in dataclasses.asdict(replace(self, estimator=None)).items()
@@ -121,13 +125,20 @@ class RunConfig:
         return step == self.steps or (every > 0 and (step - 1) % every == 0)
 
     def task(self, dataset: DomainDataset) -> Task:
-        """Return the task of the training domains of `dataset`."""
+        """Return the task of the training domains of `dataset`, whose labels are as loaded."""
         return Task(
             dataset.input_shape,
             len(dataset.classes),
             len(dataset.domains) - len(self.test_domains),
             dataset.regime,
+            self.loss,
+            *(standard_units(self._trained_on(dataset)) if dataset.target else ()),
         )
+
+    def _trained_on(self, dataset: DomainDataset) -> list[Tensor]:
+        """Return the labels of each training domain that are trained on."""
+        splits = self.training_splits(dataset)
+        return [d.labels(splits[d.name].in_) for d in dataset.domains if d.name in splits]
 
     def splits(self, dataset: DomainDataset) -> list[Split]:
         """Return the *in* and *out* part of each domain, in order."""
@@ -161,9 +172,14 @@ class RunConfig:
         return resolve(declared, regime, _share(declared, hparams))
 
 
-def default_algorithm(*, images: bool) -> str:
-    """Return what is trained if nothing is named: IDM at automatic strength, or `best` for rows."""
-    return "idm-auto" if images else "best"
+def default_algorithm(*, images: bool, kind: Kind = CLASSIFICATION) -> str:
+    """Return what is trained if nothing is named: IDM at automatic strength, or `best` for rows.
+
+    Numbers have no automatic strength, so images are trained by ERM.
+    """
+    if not images:
+        return "best"
+    return "idm-auto" if kind == CLASSIFICATION else "erm"
 
 
 def default_holdout(learner: type[Algorithm]) -> float:
@@ -191,6 +207,7 @@ def configure(
     init_seed: int | None = None,
     private: bool = False,
     fewest_training_domains: int = 2,
+    loss: str | None = None,
 ) -> RunConfig:
     """Return the configuration of a run, with all names and values checked and defaults filled in.
 
@@ -200,14 +217,14 @@ def configure(
     `fewest_training_domains` must be left for training; 1 is for runs that leave out most domains
     to choose hyper-parameters.
     """
-    if len(dataset.classes) < 2:
+    if dataset.kind == CLASSIFICATION and len(dataset.classes) < 2:
         raise DataError(
             f"{dataset.name} has one class only ({', '.join(dataset.classes)}); at least two are"
             " needed"
         )
     estimator = None
     if not isinstance(algorithm, str):
-        estimator = accepted(algorithm)
+        estimator = accepted(algorithm, dataset.kind)
         if hparams:
             raise InvalidValue(
                 "`hparams` are those of a named algorithm; set the estimator's own parameters"
@@ -221,6 +238,11 @@ def configure(
     elif algorithm == ESTIMATOR:
         raise InvalidValue(NEEDS_ONE)
     learner = ALGORITHMS.get(algorithm)
+    if dataset.kind == REGRESSION and learner.classes_only:
+        raise InvalidValue(
+            f"{algorithm} is for classes, since {learner.classes_only}, and {dataset.target!r} is a"
+            " number: choose another `algorithm`, such as erm or idm"
+        )
     if dataset.standardize == AUTO and algorithm != "best":
         raise InvalidValue(
             f"`standardize={AUTO!r}` is for best, which judges models with and without it; for"
@@ -302,9 +324,40 @@ def configure(
         init_seed=init_seed,
         private=private,
         standardize=dataset.standardize,
+        loss=_loss(dataset, loss),
         weights_file=weights_file,
         estimator=estimator,
     )
+
+
+def standard_units(labels: Sequence[Tensor]) -> tuple[float, float]:
+    """Return mean and standard deviation of numbers, every domain counted alike.
+
+    >>> standard_units([torch.tensor([0.0, 2.0]), torch.tensor([5.0, 5.0, 5.0])])
+    (3.0, 2.1213203435596424)
+    """
+    center = fmean(float(own.double().mean()) for own in labels)
+    variance = fmean(float((own.double() - center).square().mean()) for own in labels)
+    return center, math.sqrt(variance) or 1.0
+
+
+def _loss(dataset: DomainDataset, asked: str | None) -> str:
+    """Return the name of the loss: by default cross-entropy of classes, squared of numbers."""
+    if dataset.kind == CLASSIFICATION:
+        if asked not in (None, CROSS_ENTROPY):
+            raise InvalidValue(
+                f"`loss={asked!r}` is for numbers, and {dataset.name} has classes; set"
+                " `task='regression'` if they are numbers"
+            )
+        return CROSS_ENTROPY
+    name = SQUARED if asked is None else asked
+    if name == CROSS_ENTROPY:
+        raise InvalidValue(
+            f"`loss={name!r}` is for classes, and {dataset.target!r} is a number; choose one of"
+            f" {', '.join(NUMBER_LOSSES)}"
+        )
+    loss_named(name)
+    return name
 
 
 def _share(declared: type, hparams: Mapping[str, object]) -> dict[str, object]:

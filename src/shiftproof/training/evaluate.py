@@ -1,10 +1,10 @@
-"""Evaluation: accuracy and risk on the requested sets, and on no others."""
+"""Evaluation: accuracy or errors, and risk, on the requested sets, and on no others."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.splits import Split
 from shiftproof.learners.algorithms import Algorithm
-from shiftproof.models.risk import per_sample_risk, predicted_class
+from shiftproof.models.risk import predicted_class
 from shiftproof.training.config import RunConfig
 
 # The largest batch; bytes are counted as float32.
@@ -42,12 +43,14 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class Score:
-    """Share of samples classified correctly, and their mean risk.
+    """What was measured on samples, by name, and their mean risk.
 
-    `outputs` are the logits [n, classes] and labels [n], on the CPU, if they were requested.
+    Of classes it is the `accuracy`, the share classified correctly; of numbers `r2`, `mae` and
+    `rmse`, in the units of the labels, without R² where all labels are equal.  `outputs` are the
+    logits [n, classes] or numbers [n, 1], and the labels [n], on the CPU, if they were requested.
     """
 
-    accuracy: float
+    measured: Mapping[str, float]
     risk: float
     outputs: tuple[Tensor, Tensor] | None = field(default=None, compare=False, repr=False)
 
@@ -92,23 +95,64 @@ def evaluate(
     *,
     keep_outputs: bool = False,
 ) -> Score:
-    """Return accuracy and mean risk; the algorithm keeps its mode, training or evaluation.
+    """Return what is measured on a set; the algorithm keeps its mode, training or evaluation.
 
     The risk is not finite if the model's outputs are not.  `workers` threads read lazy inputs;
     `view_seed` decides the random views of an augmented set.
     """
     device = subset.domain.y.device
-    correct = torch.zeros((), dtype=torch.int64, device=device)
-    risk = torch.zeros((), dtype=torch.float64 if device.type != "mps" else None, device=device)
+    task = algorithm.task
+    measure = _Correct(device) if task.kind == CLASSIFICATION else _Errors(device, task.scale)
+    risk = torch.zeros((), dtype=_precise(device), device=device)
     kept: list[tuple[Tensor, Tensor]] = []
     for logits, labels in predictions(algorithm, subset, workers, view_seed):
-        correct += (predicted_class(logits) == labels).sum()
-        risk += per_sample_risk(logits, labels).sum()
+        measure.add(logits, labels)
+        risk += algorithm.sample_loss.risk(logits, labels).sum()
         if keep_outputs:
             kept.append((logits.cpu(), labels.cpu()))
     n = len(subset.index)
     outputs = (torch.cat([x for x, _ in kept]), torch.cat([y for _, y in kept])) if kept else None
-    return Score(correct.item() / n, risk.item() / n, outputs)
+    return Score(measure.measured(n), risk.item() / n, outputs)
+
+
+class _Correct:
+    """Counts how many samples are classified correctly."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.correct = torch.zeros((), dtype=torch.int64, device=device)
+
+    def add(self, logits: Tensor, labels: Tensor) -> None:
+        self.correct += (predicted_class(logits) == labels).sum()
+
+    def measured(self, n: int) -> dict[str, float]:
+        return {"accuracy": self.correct.item() / n}
+
+
+class _Errors:
+    """Adds up y, y², |e| and e², in standard units."""
+
+    def __init__(self, device: torch.device, scale: float) -> None:
+        self.sums = torch.zeros(4, dtype=_precise(device), device=device)
+        self.scale = scale
+
+    def add(self, outputs: Tensor, labels: Tensor) -> None:
+        y = labels.to(self.sums.dtype)
+        error = outputs.squeeze(-1).to(self.sums.dtype) - y
+        self.sums += torch.stack([y, y.square(), error.abs(), error.square()]).sum(dim=1)
+
+    def measured(self, n: int) -> dict[str, float]:
+        y, squared_y, absolute, squared = (value / n for value in self.sums.tolist())
+        variance = squared_y - y * y
+        found = {"mae": self.scale * absolute, "rmse": self.scale * math.sqrt(squared)}
+        # What is left of the variance of equal labels is a rounding error.
+        if variance > 1e-12 * squared_y:
+            return {"r2": 1 - squared / variance, **found}
+        return found
+
+
+def _precise(device: torch.device) -> torch.dtype:
+    """Return in which precision to add up; MPS has no float64."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 @torch.no_grad()

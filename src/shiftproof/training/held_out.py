@@ -30,6 +30,68 @@ class HeldOutScore:
     training_domains: float
     auroc: float = math.nan
 
+    @property
+    def shown(self) -> float:
+        """What is shown first, and of which more is better."""
+        return self.accuracy
+
+
+@dataclass(frozen=True)
+class HeldOutNumbers:
+    """Errors of a run of regression that held out one domain.
+
+    `r2`, `mae` and `rmse` are over the `samples` of the held-out domain that were evaluated, and
+    `training_mean` is the MAE there of always predicting the mean of the training domains, each
+    counted alike.  `training_domains` is the mean over the training domains of R² on the part of
+    each that was not trained on.  What was not evaluated, or is undefined, is NaN.
+    """
+
+    domain: str
+    samples: int
+    r2: float
+    mae: float
+    rmse: float
+    training_mean: float
+    training_domains: float
+
+    @property
+    def shown(self) -> float:
+        """What is shown first, and of which more is better."""
+        return self.r2
+
+
+AnyHeldOut = HeldOutScore | HeldOutNumbers
+
+
+def held_out_numbers(
+    config: RunConfig,
+    record: Record,
+    dataset: DomainDataset,
+    scores: Mapping[str, float | None],
+) -> HeldOutNumbers:
+    """Return the errors of a run with one test domain, whose scores on all of it are given."""
+    (domain,) = config.test_domains
+    labels = dataset.domains[dataset.index_of(domain)].y
+    within = [
+        value
+        for name, value in record.get("r2", {}).items()
+        if name.endswith("/out") and name.rpartition("/")[0] != domain
+    ]
+
+    def score(name: str) -> float:
+        found = scores.get(name)
+        return math.nan if found is None else found
+
+    return HeldOutNumbers(
+        domain,
+        len(labels) if scores else 0,
+        score("r2"),
+        score("mae"),
+        score("rmse"),
+        float((labels - config.task(dataset).center).abs().mean()),
+        fmean(within) if within else math.nan,
+    )
+
 
 def held_out_score(config: RunConfig, record: Record, dataset: DomainDataset) -> HeldOutScore:
     """Return the accuracies at one record of a run with one test domain."""

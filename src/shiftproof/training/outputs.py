@@ -14,7 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shiftproof.core.errors import CheckpointError
+from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.core.types import REGRESSION, Task
+from shiftproof.learners.number_scores import number_scores
+from shiftproof.learners.scores import scores
 from shiftproof.models.risk import class_probabilities
 from shiftproof.training.checkpoint import load_state, save_state
 
@@ -28,30 +31,75 @@ class Outputs(NamedTuple):
     labels: np.ndarray
     rows: np.ndarray
 
+    def scores(self) -> dict[str, float | None]:
+        """Return accuracy, AUROC, log loss and others, by name."""
+        return scores(self.probabilities, self.labels)
 
-def outputs_of(logits: Tensor, labels: Tensor, rows: np.ndarray) -> Outputs:
-    """Return outputs in the order of the rows."""
+
+class NumberOutputs(NamedTuple):
+    """Predicted numbers [n] and labels [n] of samples, in the units of the labels."""
+
+    predicted: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+
+    def scores(self) -> dict[str, float | None]:
+        """Return R², MAE and RMSE, by name."""
+        return number_scores(self.predicted, self.labels)
+
+
+AnyOutputs = Outputs | NumberOutputs
+
+
+def of_classes(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Outputs]:
+    """Return outputs that are probabilities of classes; `what` needs them so, for the error."""
+    found = {}
+    for domain, own in outputs.items():
+        if isinstance(own, NumberOutputs):
+            raise DataError(f"{what} needs predicted classes, and these runs predict numbers")
+        found[domain] = own
+    return found
+
+
+def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, NumberOutputs]:
+    """Return outputs that are numbers; `what` needs them so, for the error."""
+    found = {}
+    for domain, own in outputs.items():
+        if isinstance(own, Outputs):
+            raise DataError(f"{what} needs predicted numbers, and these runs predict classes")
+        found[domain] = own
+    return found
+
+
+def outputs_of(task: Task, logits: Tensor, labels: Tensor, rows: np.ndarray) -> AnyOutputs:
+    """Return outputs in the order of the rows; labels are as a batch has them."""
     order = np.argsort(rows, kind="stable")
+    if task.kind == REGRESSION:
+        predicted, true = (
+            task.in_units(part.double()).numpy()[order] for part in (logits, labels[:, None])
+        )
+        return NumberOutputs(predicted, true, rows[order])
     probabilities = class_probabilities(logits.double()).numpy()
     return Outputs(probabilities[order], labels.numpy()[order], rows[order])
 
 
-def save_outputs(folder: Path, outputs: Mapping[str, Outputs]) -> None:
+def save_outputs(folder: Path, outputs: Mapping[str, AnyOutputs]) -> None:
     """Write the outputs of each domain; probabilities in single precision."""
     save_state(
         folder / HELD_OUT,
         {
             domain: {
-                "probabilities": torch.from_numpy(own.probabilities).float(),
-                "labels": torch.from_numpy(own.labels),
-                "rows": torch.from_numpy(own.rows),
+                name: torch.from_numpy(value).float()
+                if name == "probabilities"
+                else torch.from_numpy(value)
+                for name, value in own._asdict().items()
             }
             for domain, own in outputs.items()
         },
     )
 
 
-def load_outputs(folder: Path) -> dict[str, Outputs]:
+def load_outputs(folder: Path) -> dict[str, AnyOutputs]:
     """Return the outputs of each domain; none if the run kept none."""
     stored = load_state(folder / HELD_OUT) or {}
     try:
@@ -62,8 +110,10 @@ def load_outputs(folder: Path) -> dict[str, Outputs]:
         ) from error
 
 
-def _outputs(stored: Mapping[str, Tensor]) -> Outputs:
+def _outputs(stored: Mapping[str, Tensor]) -> AnyOutputs:
     """Return outputs as `save_outputs` wrote them; any others are a `ValueError`."""
+    if "predicted" in stored:
+        return _numbers(*(stored[name] for name in NumberOutputs._fields))
     probabilities, labels, rows = (stored[name] for name in Outputs._fields)
     if probabilities.ndim != 2 or not labels.shape == rows.shape == probabilities.shape[:1]:
         raise ValueError("probabilities, labels and rows do not fit each other")
@@ -74,3 +124,11 @@ def _outputs(stored: Mapping[str, Tensor]) -> Outputs:
     if not (probabilities.isfinite().all() and (probabilities >= 0).all()):
         raise ValueError("a probability is not a number in [0, 1]")
     return Outputs(probabilities.double().numpy(), labels.numpy(), rows.numpy())
+
+
+def _numbers(predicted: Tensor, labels: Tensor, rows: Tensor) -> NumberOutputs:
+    if predicted.ndim != 1 or not predicted.shape == labels.shape == rows.shape:
+        raise ValueError("predicted numbers, labels and rows do not fit each other")
+    if rows.dtype != torch.int64 or not (predicted.isfinite().all() and labels.isfinite().all()):
+        raise ValueError("rows must be whole numbers, predictions and labels finite")
+    return NumberOutputs(predicted.double().numpy(), labels.double().numpy(), rows.numpy())

@@ -8,6 +8,7 @@ import torch
 
 from shiftproof.core.space import specs
 from shiftproof.core.text import counted, listed
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split
 from shiftproof.learners.algorithms import Algorithm
@@ -22,7 +23,8 @@ def preflight_notes(
     yield from _late_parts(config, algorithm)
     batch_size = 0 if algorithm.exact else algorithm.hparams.batch_size
     yield from _thin_domains(config, dataset, splits, batch_size)
-    yield from _unseen_labels(config, dataset, splits)
+    if dataset.kind == CLASSIFICATION:
+        yield from _unseen_labels(config, dataset, splits)
 
 
 def _late_parts(config: RunConfig, algorithm: Algorithm) -> Iterator[str]:
@@ -53,7 +55,12 @@ def _thin_domains(
                 " `batch_size` or `holdout`"
             )
         present = torch.unique(domain.labels(split.in_))
-        if len(present) == 1:
+        if len(present) == 1 and dataset.target:
+            yield (
+                f"domain {domain.name!r} has training samples of one value only"
+                f" ({counted(len(split.in_), 'sample')}); check its labels"
+            )
+        elif len(present) == 1:
             (label,) = present.tolist()
             yield (
                 f"domain {domain.name!r} has training samples of one class only"

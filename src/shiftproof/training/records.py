@@ -8,14 +8,29 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import RunConflict
 from shiftproof.core.files import read_regular, without_links, write_atomically
 from shiftproof.core.json_lines import json_lines
+from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 
 Record = dict[str, Any]
+
+# What a record measures on each set, by the kind of task; the first is shown first, and more of it
+# is better.
+MEASURES: dict[Kind, tuple[str, ...]] = {
+    CLASSIFICATION: ("accuracy",),
+    REGRESSION: ("r2", "mae", "rmse"),
+}
+
+
+def shown_measure(record: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
+    """Return the first of what a record measures, with its values by set; more is better."""
+    name = next((m[0] for m in MEASURES.values() if m[0] in record), MEASURES[CLASSIFICATION][0])
+    return name, record.get(name, {})
 
 
 class Records:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from shiftproof.core.standardize import AUTO
+from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.preparation import FittedPreparation
@@ -44,12 +45,24 @@ def _pooled(dataset: DomainDataset, fitted: FittedColumns) -> DomainDataset:
     )
 
 
+def in_standard_units(dataset: DomainDataset, task: Task) -> DomainDataset:
+    """Return the dataset with labels as a task's batches have them: classes stay as they are."""
+    if task.kind == CLASSIFICATION:
+        return dataset
+
+    def standardize(domain: Domain) -> Domain:
+        return replace(domain, y=(domain.y - task.center) / task.scale)
+
+    return replace(dataset.with_domains(standardize), identity=dataset.fingerprint)
+
+
 def samples_of(
     dataset: DomainDataset,
     domains: Sequence[Domain],
     trained_on: Sequence[np.ndarray],
     *,
     private: bool = False,
+    loss: str = CROSS_ENTROPY,
 ) -> Samples:
     """Return the samples of some domains that a run trains on, one row each.
 
@@ -77,4 +90,5 @@ def samples_of(
         columns if named else (),
         private,
         within,
+        loss,
     )

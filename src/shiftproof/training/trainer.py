@@ -32,9 +32,9 @@ from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_ev
 from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.load_run import fitted_preparation
 from shiftproof.training.looks import held_out_sets
-from shiftproof.training.outputs import Outputs, outputs_of
-from shiftproof.training.records import Record
-from shiftproof.training.rows import ready_for, samples_of
+from shiftproof.training.outputs import AnyOutputs, outputs_of
+from shiftproof.training.records import MEASURES, Record
+from shiftproof.training.rows import in_standard_units, ready_for, samples_of
 
 TEST_PARTS = ("test-in", "test-out")
 
@@ -54,7 +54,7 @@ class Trainer:
     step: int = 0
     seconds: float = 0.0
     pending: dict[str, DeviceSeries] = field(default_factory=dict)
-    outputs: dict[str, Outputs] = field(default_factory=dict)
+    outputs: dict[str, AnyOutputs] = field(default_factory=dict)
     saved: InitVar[State | None] = None
 
     def __post_init__(self, saved: State | None) -> None:
@@ -64,12 +64,15 @@ class Trainer:
         self.preparation = fitted_preparation(config, self.dataset, saved)
         self.dataset = ready_for(config.algorithm, self.dataset, self.preparation).in_memory()
         self.algorithm = build_algorithm(config, config.task(self.dataset))
+        self.dataset = in_standard_units(self.dataset, self.algorithm.task)
         self.average = AVERAGES[config.average](self.algorithm)
         dataset = self.dataset.to(torch.device(config.device))
         domains = [domain for domain in dataset.domains if domain.name in splits]
         trained_on = [split.in_ for split in splits.values()]
         if isinstance(self.algorithm, Exact):
-            self.samples = samples_of(self.dataset, domains, trained_on, private=config.private)
+            self.samples = samples_of(
+                self.dataset, domains, trained_on, private=config.private, loss=config.loss
+            )
         else:
             size = self.algorithm.hparams.batch_size
             seed = stream_seed(config.seed, "sampler")
@@ -153,7 +156,12 @@ class Trainer:
             scores = self._scores(self.evaluation)
         if self.step == self.config.steps:
             self.outputs = self._outputs_on_test_domains(scores)
-        record["accuracy"] = {name: score.accuracy for name, score in scores.items()}
+        for measure in MEASURES[self.algorithm.task.kind]:
+            record[measure] = {
+                name: score.measured[measure]
+                for name, score in scores.items()
+                if measure in score.measured
+            }
         record["risk"] = {name: score.risk for name, score in scores.items()}
         if INVARIANCE in self.config.evaluate:
             outputs = {name: score.outputs for name, score in scores.items() if score.outputs}
@@ -207,7 +215,7 @@ class Trainer:
         with self._autocast():
             return {subset.name: self._score(subset) for subset in subsets}
 
-    def _outputs_on_test_domains(self, scores: dict[str, Score]) -> dict[str, Outputs]:
+    def _outputs_on_test_domains(self, scores: dict[str, Score]) -> dict[str, AnyOutputs]:
         """Return the outputs on all samples of each test domain that were evaluated."""
         found = {}
         for domain in self.config.test_domains:
@@ -217,7 +225,7 @@ class Trainer:
             if pairs:
                 logits, labels, rows = zip(*pairs, strict=True)
                 found[domain] = outputs_of(
-                    torch.cat(logits), torch.cat(labels), np.concatenate(rows)
+                    self.algorithm.task, torch.cat(logits), torch.cat(labels), np.concatenate(rows)
                 )
         return found
 

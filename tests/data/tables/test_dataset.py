@@ -222,8 +222,8 @@ def test_labels_and_domains_must_be_such():
     frame["label"], frame["domain"] = ["a", "b"] * 30, ["x"] * 30 + ["y"] * 30
     frame["lists"] = [[1]] * 60
     with pytest.raises(DataError, match="'q' of t has 60 distinct values in 60 rows, too many for"):
-        table_dataset(frame, "t", label="q")
-    with pytest.raises(DataError, match="the domain column 'i' of t has 60 distinct values"):
+        table_dataset(frame, "t", label="q", task="classification")
+    with pytest.raises(DataError, match="the domain column 'i' of t has 60 distinct numbers"):
         table_dataset(frame, "t", domain="i")
     with pytest.raises(DataError, match="holds neither numbers nor text"):
         table_dataset(frame, "t", label="lists")
@@ -241,7 +241,7 @@ def test_labels_and_domains_must_be_such():
         {"label": np.arange(4000) // 2, "domain": [0, 1] * 2000, "age": [1, 2] * 2000}
     )
     with pytest.raises(DataError, match="has 2000 distinct values in 4000 rows"):
-        table_dataset(many, "t")
+        table_dataset(many, "t", task="classification")
 
 
 # Features.
@@ -383,9 +383,9 @@ REFUSED = {
         "column 'age' of .* has 1 infinite value, the first in row 5",
     ),
     "out of range": (SMALL + "1e999,a,x\n-Infinity,a,x\n", "2 infinite values"),
-    "quantity for a label": (
-        "age,label,domain\n" + "".join(f"{i % 3},{i / 7},{i % 2}\n" for i in range(50)),
-        "50 distinct values in 50 rows",
+    "classes or amounts": (
+        "age,label,domain\n" + "".join(f"{i % 3},{i % 7 / 2},{i % 2}\n" for i in range(50)),
+        "7 distinct numbers, some with fractions, in 50 rows, which may be classes or amounts",
     ),
     "newlines in the header": ('"a\nb","c\nd","e"\n1,2,3\n', "one of 'a b', 'c d', 'e'"),
     "not a table": ("Dear reader,\nthis is a letter, not a table.\n", "no column named 'label'"),
@@ -503,5 +503,8 @@ def test_domains_spelt_almost_alike_are_named(write):
 
 def test_a_label_of_many_numbers_is_doubted(write):
     rows = "".join(f"{n % 7},{'ab'[n % 2]},{n % 25}\n" for n in range(100))
-    dataset = load_table(write("a,domain,label\n" + rows))
+    path = write("a,domain,label\n" + rows)
+    with pytest.raises(DataError, match="25 distinct whole numbers in 100 rows, which may be"):
+        load_table(path)
+    dataset = table_dataset(read_frame(path), "t", task="classification")
     assert any("the label has 25 distinct numbers" in note for note in dataset.notes)

@@ -14,15 +14,15 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.inference.adaptation.adapt import NO_RECORD, adapted, checked_adapt
 from shiftproof.inference.adaptation.held_out import HeldOut
 from shiftproof.inference.adaptation.matching_shares import with_shares
-from shiftproof.inference.adaptation.when import (
+from shiftproof.inference.adaptation.sites import (
+    LEVEL,
     NONE,
     PAIRS,
-    TOLERANCE,
-    Record,
     Site,
+    label_shift_p,
     learnt,
-    record_of,
 )
+from shiftproof.inference.adaptation.when import TOLERANCE, Record, record_of
 
 SHARES = [0.2, 0.3, 0.5, 0.6, 0.7, 0.4]
 ALIKE = [0.5] * 6
@@ -107,14 +107,51 @@ def test_learnt_factors_are_those_that_were_best_and_go_to_none_for_few_domains(
     """A site whose mean prediction is its true share, and EM stays at training: none is best."""
     p, y = new_site(0.5, np.array([0.5, 0.5]), 400, 9)
     training = np.array([0.9, 0.1])
-    site = Site(p, y, training, training, 0.0, True, None)
+    site = Site(p, y, training, training, np.eye(2) * 1e-9, True, None)
     losses = site.losses()
     assert abs(PAIRS[losses.argmin()][0] - 1) <= 0.25
     best = np.zeros(len(PAIRS)) + 1
     best[[tuple(pair) == (0.0, 1.0) for pair in PAIRS]] = 0
     factors, noise = learnt([site], best[None])
     np.testing.assert_allclose(factors, NONE + (np.array([0.0, 1.0]) - NONE) / 2)
-    assert noise == pytest.approx(2 * (y.mean() - 0.1) ** 2)
+    assert noise == pytest.approx(2 * (y.mean() - 0.1) ** 2, rel=1e-5)
+
+
+def drawn_sites(classes: int, spread: float, rng: np.random.Generator) -> list[Site]:
+    """Six sites whose EM estimate errs by chance, and by ``spread`` times as much."""
+    centring = np.eye(classes) - 1 / classes
+    covariance = 1e-3 * centring @ np.diag(np.linspace(1, 3, classes)) @ centring
+    y = np.arange(10 * classes) % classes
+    errors = spread * rng.multivariate_normal(np.zeros(classes), covariance, size=6)
+    equal = np.full(classes, 1 / classes)
+    return [Site(np.empty((len(y), classes)), y, equal, equal + e, covariance, True, None)
+            for e in errors]  # fmt: skip
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_label_shift_is_contradicted_at_its_level(classes: int) -> None:
+    """400 times six sites: errors of chance are called too large in 5%, thrice those nearly always.
+
+    The standard error of the first is 1.1 points.
+    """
+    rng = np.random.default_rng(3)
+    chance, more = (
+        np.mean([label_shift_p(drawn_sites(classes, spread, rng)) < LEVEL for _ in range(400)])
+        for spread in (1.0, 3.0)
+    )
+    assert abs(chance - LEVEL) < 0.035
+    assert more > 0.9
+
+
+def test_factors_are_learnt_only_where_held_out_domains_contradict_label_shift() -> None:
+    rng, losses = np.random.default_rng(4), np.ones((6, len(PAIRS)))
+    losses[:, 0] = 0
+    factors, noise = learnt(drawn_sites(3, 0.5, rng), losses)
+    assert factors.tolist() == NONE.tolist()
+    assert noise == 0
+    factors, noise = learnt(drawn_sites(3, 9.0, rng), losses)
+    np.testing.assert_allclose(factors, NONE + 6 / 7 * (PAIRS[0] - NONE))
+    assert noise > 0
 
 
 def test_the_correction_is_judged_without_the_domain_itself() -> None:

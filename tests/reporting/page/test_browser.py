@@ -2,10 +2,12 @@
 
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from shiftproof.reporting.page import Source, results_page
+from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
@@ -97,6 +99,31 @@ def close(made, tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def answer(made, tmp_path_factory):
+    """One model on six wards, one with a long name, with all that a study collects."""
+    wards = dict.fromkeys(("east", "a ward with a name that goes on and on", *"abcd"), 1.5)
+    known = replace(made.held_out(wards), columns={"domain": "ward"})
+    names = list(wards)
+    evidence = Evidence(
+        "ward", "state", 480, 3, 9.0, dict.fromkeys(names, 0.25),
+        [ConfidentError(name, 7, "a", "b", 0.9, [("x" * 40, "1")] * 20) for name in names],
+        [
+            ColumnByDomain(
+                "pressure",
+                dict.fromkeys(names, (1.5, 2e3, 3e3, 4e3, 5e4)),
+                dict.fromkeys(names, 0.5),
+            )
+        ]
+        * 2,
+    )  # fmt: skip
+    outcomes = made.grid({"erm": [0.5, 0.6, 0.7]}, standalone=True)
+    source = Source(held_out=[known], evidence=evidence, baselines={"Forest": known.expected})
+    path = tmp_path_factory.mktemp("answer") / "page.html"
+    path.write_text(results_page(outcomes, made.chosen(outcomes), "erm", source))
+    return path
+
+
 @pytest.fixture
 def visit(browser, file):
     """Open the page; whatever it says or asks for is collected."""
@@ -149,6 +176,53 @@ def test_nothing_sticks_out_is_cut_or_overlaps(visit, width):
 def test_long_numbers_on_an_axis_do_not_overlap_either(visit, close, width):
     page = visit(width, path=close)
     assert page.evaluate(OVERLAPS) == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_of_one_model_fits_every_screen(visit, answer, width):
+    page = visit(width, unfold=True, path=answer)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(OVERLAPS) == []
+    assert page.said == []
+    assert page.asked == [answer.as_uri()]
+
+
+def test_tips_do_not_cover_what_they_explain(visit, answer):
+    page = visit(path=answer)
+    tip = page.locator("#tip")
+    for where in ("#expect td[data-t]", "#shift td[data-t]", "#reliability .target"):
+        target = page.locator(where).first
+        target.hover()
+        tip.wait_for(state="visible")
+        own, said = target.bounding_box(), tip.bounding_box()
+        apart = said["y"] + said["height"] <= own["y"] or said["y"] >= own["y"] + own["height"]
+        assert apart, where
+
+
+def test_outlines_are_inside_boxes_that_would_cut_them(visit, answer):
+    page = visit(path=answer)
+    page.locator("#card").evaluate("e => { e.tabIndex = -1; e.focus() }")
+    page.keyboard.press("Tab")
+    inside = page.evaluate(
+        """() => {
+          const own = document.activeElement.getBoundingClientRect();
+          const box = document.activeElement.closest(".box").getBoundingClientRect();
+          const style = getComputedStyle(document.activeElement);
+          const reach = parseFloat(style.outlineOffset) + parseFloat(style.outlineWidth);
+          return own.left - reach >= box.left && own.top - reach >= box.top;
+        }"""
+    )
+    assert inside
+
+
+def test_on_a_phone_the_average_stays_visible(visit):
+    page = visit(360)
+    table = page.locator("#accuracy table").first
+    last = table.locator("tbody tr").first.locator("td").last
+    box = last.bounding_box()
+    assert box["x"] + box["width"] <= 360
+    assert last.inner_text() == table.locator("tbody tr td:last-child").first.inner_text()
 
 
 def column(table, index):
@@ -224,7 +298,7 @@ def test_pictures_say_what_they_show(visit):
     tip = page.locator("#tip")
     page.locator("#expect td[data-t]").first.hover()
     tip.wait_for(state="visible")
-    assert re.fullmatch(r"east: 0\.\d+ \(0\.\d+ to [01]\.\d+\)\n80 samples", tip.inner_text())
+    assert re.fullmatch(r"east: \d+\.\d \(\d+\.\d–\d+\.\d\)\n80 rows", tip.inner_text())
     page.mouse.move(1, 1)
     tip.wait_for(state="hidden")
     page.locator("#expect .point .target").nth(2).hover()

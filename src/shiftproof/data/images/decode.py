@@ -16,11 +16,6 @@ from shiftproof.core.text import reason_of
 MOST_PIXELS = 89_000_000
 # The formats that Pillow may decode.  It knows more, and EPS would run a program.
 FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "BMP", "GIF", "TIFF", "PPM")
-# A file of an image folder with one of these suffixes is an image.
-SUFFIXES = (
-    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".avif", ".bmp", ".gif"),
-    *(".tif", ".tiff", ".ppm", ".pgm", ".pnm"),
-)
 
 
 def decode(data: bytes, where: Path | str) -> Image.Image:

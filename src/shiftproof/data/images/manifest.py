@@ -6,6 +6,7 @@ from pathlib import Path
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.tables.cell_types import text_of
@@ -34,6 +35,7 @@ def load_manifest(
         frame[column_of(frame, manifest.name, "label", label)],
         frame[column_of(frame, manifest.name, "domain", domain)],
         manifest.name,
+        CLASSIFICATION,  # classes of images are the names of folders elsewhere
     )
     notes = list(groups.notes)
     samples, nameless = [], []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.images.decode import SUFFIXES
+from shiftproof.data.images.suffixes import SUFFIXES
 
 _HIDDEN = (".", "__MACOSX")
 

@@ -18,7 +18,7 @@ from shiftproof.core.files import locked, write_json
 from shiftproof.core.text import counted
 from shiftproof.data.base import DATASETS, DatasetCard, Progress, silent
 from shiftproof.data.cache_dir import cache_dir
-from shiftproof.data.images.decode import SUFFIXES
+from shiftproof.data.images.suffixes import SUFFIXES
 from shiftproof.data.library.base import (
     RECORD,
     Found,

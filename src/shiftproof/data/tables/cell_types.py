@@ -11,6 +11,7 @@ import numpy as np
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, printable, quoted
+from shiftproof.data.tables.column_names import one_line
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -23,6 +24,8 @@ NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 INFINITE = r"[+-]?(?i:inf|infinity)"
 # 007 is an identifier, not the number seven.
 ZERO_PADDED = r"[+-]?0[0-9].*"
+# NUMBER without these.
+NOT_PADDED = r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 FLAGS = {"false": 0.0, "true": 1.0}
 
 _NUMBER = re.compile(f"{NUMBER}|{INFINITE}")
@@ -153,8 +156,7 @@ def _holds_numbers(dtype: Any) -> bool:
 
 def named(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     """Return the frame with a distinct one-line name for each column."""
-    names = [printable(" ".join(str(name).split())) for name in frame.columns]
-    names = [name or f"unnamed {position}" for position, name in enumerate(names, 1)]
+    names = one_line(list(frame.columns))
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"{table} has two columns named {quoted(twice[0])}; rename one")

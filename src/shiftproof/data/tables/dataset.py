@@ -6,14 +6,18 @@ Nothing is guessed silently: every row or column left out is named in the datase
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.core.text import listed, quoted
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.text import quoted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.tables.cell_types import named
+from shiftproof.data.tables.column_names import column_name, domain_columns
+from shiftproof.data.tables.domain_column import domain_series, is_plain, require_domains
 from shiftproof.data.tables.feature_columns import copies_of_label_or_domain, feature_columns
 from shiftproof.data.tables.groups import grouped
+from shiftproof.data.tables.label_kind import AUTO
 from shiftproof.data.tables.preprocessing import Columns
 
 if TYPE_CHECKING:
@@ -28,7 +32,10 @@ def table_dataset(
     *,
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    by: str | None = None,
+    pool_below: int = 0,
     missing_indicators: bool = False,
+    task: str = AUTO,
 ) -> DomainDataset:
     """Return a table as a dataset: each row a sample, in the order of the table.
 
@@ -37,23 +44,35 @@ def table_dataset(
     pandas' categoricals are categories; dates, row numbers, and texts that are mostly distinct
     (identifiers, remarks) are left out with a note, as are rows without a label or domain.
     `categorical` names columns whose numbers are codes.
-    `missing_indicators` is explained at `Columns`.
+    `by` and `pool_below` are explained at `domain_column`, `missing_indicators` at `Columns`.
+    `task` is `classification` or `regression`; `auto` decides by the label column (`label_kind`).
     """
     frame = named(frame, name)
     label = column_of(frame, name, "label", label)
-    domain = column_of(frame, name, "domain", domain)
+    domains = domain_columns(list(frame.columns), name, domain)
     drop = [column_of(frame, name, "drop", column) for column in drop]
-    if label == domain:
+    if label in domains:
         raise InvalidValue(f"`label` and `domain` name the same column, {quoted(label)}")
-    for column in (label, domain):
+    for column in (label, *domains):
         if column in drop:
             raise InvalidValue(f"`drop` names {quoted(column)}, which is the label or domain")
-    features = frame.drop(columns=[label, domain, *drop])
+    features = frame.drop(columns=[label, *domains, *drop])
     for column in [column_of(features, name, "categorical", column) for column in categorical]:
         features[column] = features[column].astype("category")
-    return frame_dataset(
-        features, frame[label], frame[domain], name, missing_indicators=missing_indicators
+    own, notes = frame[domains[-1]], list[str]()
+    if by is None and len(domains) == 1:
+        require_domains(own, name)
+    if not is_plain(domains, by, pool_below):
+        own, notes = domain_series(frame, name, domains, by, pool_below)
+    dataset = frame_dataset(
+        features,
+        frame[label],
+        own,
+        name,
+        missing_indicators=missing_indicators,
+        task=task,
     )
+    return replace(dataset, notes=(*notes, *dataset.notes))
 
 
 def frame_dataset(
@@ -63,10 +82,11 @@ def frame_dataset(
     name: str,
     *,
     missing_indicators: bool = False,
+    task: str = AUTO,
 ) -> DomainDataset:
     """Return features, labels and domains, row by row, as a dataset."""
     features = named(features, name)
-    groups = grouped(label, domain, name)
+    groups = grouped(label, domain, name, task)
     columns, notes = feature_columns(features, name)
     preparation = Columns(columns, missing_indicators)
     x = preparation.encode(features, name)
@@ -76,13 +96,4 @@ def frame_dataset(
 
 def column_of(frame: pd.DataFrame, table: str, parameter: str, given: str | None) -> str:
     """Return the name of a column: the one given, or by default the one named as the parameter."""
-    columns = list(frame.columns)
-    name = parameter if given is None else " ".join(given.split())
-    if name in columns:
-        return name
-    if given is None:
-        raise DataError(
-            f"{table} has no column named {parameter!r}; set `{parameter}` to one of"
-            f" {listed(columns)}"
-        )
-    raise UnknownName(f"column of {table}", given, columns)
+    return column_name(list(frame.columns), table, parameter, given)

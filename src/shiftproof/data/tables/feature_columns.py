@@ -9,7 +9,8 @@ import numpy as np
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed, quoted
 from shiftproof.data.tables.cell_types import kind_of, texts
-from shiftproof.data.tables.groups import FEW, Groups, is_number, one_to_one
+from shiftproof.data.tables.groups import Groups, is_number, one_to_one
+from shiftproof.data.tables.label_kind import FEW
 from shiftproof.data.tables.preprocessing import Column
 
 if TYPE_CHECKING:
@@ -57,17 +58,33 @@ def feature_columns(features: pd.DataFrame, table: str) -> tuple[tuple[Column, .
 def copies_of_label_or_domain(
     columns: tuple[Column, ...], x: np.ndarray, groups: Groups
 ) -> list[str]:
-    """Return notes on columns that determine the label or the domain."""
+    """Return notes on columns that determine the label or the domain.
+
+    A column of numbers determines a label that is a number if one is a linear function of the
+    other: two columns of distinct numbers always determine each other in some way.
+    """
     kept = groups.domain >= 0
+    same_label = _proportional if groups.target else one_to_one
     notes = []
     for position, column in enumerate(columns):
-        for what, codes in (("label", groups.label), ("domain", groups.domain)):
-            if one_to_one(x[kept, position], codes[kept]):
+        for what, codes, same in (
+            ("label", groups.label, same_label),
+            ("domain", groups.domain, one_to_one),
+        ):
+            if same(x[kept, position], codes[kept]):
                 notes.append(
                     f"column {quoted(column.name)} determines the {what} exactly; if it is a copy,"
                     f" drop it: `drop={[column.name]!r}`"
                 )
     return notes
+
+
+def _proportional(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether one column is a linear function of the other, up to rounding."""
+    known = ~np.isnan(one)
+    if known.sum() < 3 or np.ptp(one[known]) == 0 or np.ptp(other[known]) == 0:
+        return False
+    return bool(abs(np.corrcoef(one[known], other[known])[0, 1]) > 1 - 1e-12)
 
 
 def _stray_words(series: pd.Series, codes: np.ndarray, found: list[str], name: str) -> list[str]:

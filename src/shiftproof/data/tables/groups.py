@@ -1,5 +1,7 @@
 """Labels and domains of a table's rows: which classes and domains there are, which row has which.
 
+A label is one of several classes, or a number (`tables.label_kind`).
+
 Nothing is guessed silently: every row left out is named in the notes.
 """
 
@@ -15,28 +17,27 @@ from torch import Tensor
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, quoted
+from shiftproof.core.types import REGRESSION
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain
 from shiftproof.data.similar_names import similar_names
-from shiftproof.data.tables.cell_types import NUMBER, kind_of, texts
+from shiftproof.data.tables.cell_types import NUMBER, kind_of, texts, values
+from shiftproof.data.tables.label_kind import AUTO, FEW, MOST_CLASSES, label_kind
 from shiftproof.data.tables.preprocessing import Columns
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 EVAL_EVERY = 100
-# More distinct labels than this are not classes.
-MOST_CLASSES = 1000
-# Up to this many distinct values count as few, even in a small table.
-FEW = 20
 _LONGEST_NAME = 200
 
 
 class Groups(NamedTuple):
     """Which rows belong to which domain, and their labels.
 
-    `label` and `domain` [rows] are positions in `classes` and `names`; both are −1 where
-    the row is left out.
+    `label` and `domain` [rows] are positions in `classes` and `names`; `domain` is −1 where the row
+    is left out.  Where numbers are predicted, `target` names them, `label` holds them as float64,
+    and there are no classes.
     """
 
     classes: tuple[str, ...]
@@ -44,13 +45,15 @@ class Groups(NamedTuple):
     label: np.ndarray
     domain: np.ndarray
     notes: tuple[str, ...]
+    target: str = ""
 
     def domains_of(self, x: Tensor) -> tuple[Domain, ...]:
         """Split the inputs [rows, …] into domains; within a domain they keep their order."""
         domains = []
         for code, name in enumerate(self.names):
-            rows = torch.from_numpy(np.flatnonzero(self.domain == code))
-            domains.append(Domain(name, x[rows], torch.from_numpy(self.label)[rows]))
+            rows = np.flatnonzero(self.domain == code)
+            labels = torch.from_numpy(self.label[rows])
+            domains.append(Domain(name, x[torch.from_numpy(rows)], labels))
         return tuple(domains)
 
     def table(
@@ -66,40 +69,28 @@ class Groups(NamedTuple):
             eval_every=EVAL_EVERY,
             preparation=preparation,
             notes=(*self.notes, *notes),
+            target=self.target,
         )
 
 
-def grouped(label: pd.Series, domain: pd.Series, table: str) -> Groups:
-    """Sort classes and domains, as numbers if all are numbers, and find the rows of each.
+def grouped(label: pd.Series, domain: pd.Series, table: str, task: str = AUTO) -> Groups:
+    """Read labels and domains, and find the rows of each domain.
 
-    Rows without a label or domain are left out, with a note.
+    Classes and domains are sorted, as numbers if all are numbers.  Rows without a label or domain
+    are left out, with a note.  `task` says whether labels are classes or numbers; `auto` decides by
+    the column (`label_kind`).
     """
-    labels, classes = _names(label, "label", table)
+    kind, why = label_kind(label, table, task)
     codes, names = _names(domain, "domain", table)
-    notes = []
-    if (unlabelled := (labels < 0) & (codes >= 0)).any():
-        there, lost = (
-            np.bincount(codes[rows], minlength=len(names)) for rows in (codes >= 0, unlabelled)
-        )
-        of = [
-            f"{quoted(name)} {'all ' if lost[i] == there[i] else ''}{lost[i]}"
-            for i, name in enumerate(names)
-            if lost[i]
-        ]
-        notes.append(f"left out {counted(int(lost.sum()), 'row')} without a label: {', '.join(of)}")
-    if without_domain := int((codes < 0).sum()):
-        notes.append(f"left out {counted(without_domain, 'row')} without a domain")
+    if kind == REGRESSION:
+        return _with_numbers(label, codes, names, table, why)
+    labels, classes = _names(label, "label", table)
+    notes = [*why, *_left_out(labels < 0, codes, names)]
     kept = (labels >= 0) & (codes >= 0)
     labels, classes = _renumbered(np.where(kept, labels, -1), classes)
     codes, names = _renumbered(np.where(kept, codes, -1), names)
     for what, found in (("class", classes), ("domain", names)):
-        if not found:
-            raise DataError(f"{table} has no row with both a label and a domain")
-        if len(found) == 1:
-            raise DataError(
-                f"{table} has one {what} only, {quoted(found[0])}, in"
-                f" {counted(int(kept.sum()), 'row')}; at least two are needed"
-            )
+        _require_two(what, found, kept, table)
     if one_to_one(labels[kept], codes[kept]):
         notes.append(
             "each domain has one class of its own, so the domain determines the label exactly;"
@@ -112,6 +103,55 @@ def grouped(label: pd.Series, domain: pd.Series, table: str) -> Groups:
             " the label column"
         )
     return Groups(tuple(classes), tuple(names), labels, codes, tuple(notes))
+
+
+def _with_numbers(
+    label: pd.Series, codes: np.ndarray, names: list[str], table: str, why: tuple[str, ...]
+) -> Groups:
+    """Return the rows of each domain with numbers as labels."""
+    target = " ".join(str(label.name).split())
+    column = f"the label column {quoted(target)} of {table}"
+    numbers = values(label, column)
+    missing = np.isnan(numbers)
+    notes = [*why, *_left_out(missing, codes, names)]
+    kept = ~missing & (codes >= 0)
+    codes, names = _renumbered(np.where(kept, codes, -1), names)
+    _require_two("domain", names, kept, table)
+    if len(np.unique(numbers[kept])) < 2:
+        raise DataError(
+            f"{column} has one value only, {numbers[kept][0]:g}, in"
+            f" {counted(int(kept.sum()), 'row')}; at least two are needed"
+        )
+    notes += similar_names(names, "domains")
+    return Groups((), tuple(names), numbers, codes, tuple(notes), target)
+
+
+def _left_out(unlabelled: np.ndarray, codes: np.ndarray, names: list[str]) -> list[str]:
+    """Return notes on rows without a label or a domain."""
+    notes = []
+    if (unlabelled := unlabelled & (codes >= 0)).any():
+        there, lost = (
+            np.bincount(codes[rows], minlength=len(names)) for rows in (codes >= 0, unlabelled)
+        )
+        of = [
+            f"{quoted(name)} {'all ' if lost[i] == there[i] else ''}{lost[i]}"
+            for i, name in enumerate(names)
+            if lost[i]
+        ]
+        notes.append(f"left out {counted(int(lost.sum()), 'row')} without a label: {', '.join(of)}")
+    if without_domain := int((codes < 0).sum()):
+        notes.append(f"left out {counted(without_domain, 'row')} without a domain")
+    return notes
+
+
+def _require_two(what: str, found: list[str], kept: np.ndarray, table: str) -> None:
+    if not found:
+        raise DataError(f"{table} has no row with both a label and a domain")
+    if len(found) == 1:
+        raise DataError(
+            f"{table} has one {what} only, {quoted(found[0])}, in"
+            f" {counted(int(kept.sum()), 'row')}; at least two are needed"
+        )
 
 
 def _names(series: pd.Series, what: str, table: str) -> tuple[np.ndarray, list[str]]:

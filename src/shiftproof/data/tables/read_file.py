@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import itertools
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from shiftproof.core.errors import DataError
 from shiftproof.core.gzip_lines import gzip_lines
-from shiftproof.core.text import counted, reason_of
-from shiftproof.data.tables.cell_types import (
-    INFINITE,
-    MISSING,
-    MISSING_AMONG_NUMBERS,
-    NUMBER,
-    ZERO_PADDED,
-    named,
-)
+from shiftproof.core.text import reason_of
+from shiftproof.data.tables.cell_types import named
+from shiftproof.data.tables.column_pieces import Piece, joined, piece_of
+from shiftproof.data.tables.csv_records import csv_records
+from shiftproof.data.tables.plain_csv import LINES_AT_ONCE, NotPlain, plain_pieces
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
-
-_ROWS_AT_ONCE = 50_000
-_FIRST_BYTES = {
-    b"PK": "is a zip archive or an Excel workbook; save the sheet as CSV",
-    b"\xff\xfe": "is in UTF-16 or UTF-32; save it as CSV UTF-8",
-    b"\xfe\xff": "is in UTF-16 or UTF-32; save it as CSV UTF-8",
-}
 
 
 def read_frame(path: Path) -> pd.DataFrame:
@@ -49,10 +35,9 @@ def read_frame(path: Path) -> pd.DataFrame:
         if start == b"PAR1":
             frame = _read_parquet(path)
         elif start.startswith(b"\x1f\x8b"):
-            frame = _read_csv(gzip_lines(path), path.name)
+            frame = _read_csv(lambda: gzip_lines(path), path.name)
         else:
-            with open(path, "rb") as file:
-                frame = _read_csv(file, path.name)
+            frame = _read_csv(lambda: _lines(path), path.name)
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except IsADirectoryError as error:
@@ -64,6 +49,11 @@ def read_frame(path: Path) -> pd.DataFrame:
     if frame.empty:
         raise DataError(f"{path.name} has a header but no rows")
     return frame
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        yield from file
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -84,119 +74,36 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return named(frame, path.name)
 
 
-def _read_csv(file: Iterable[bytes], name: str) -> pd.DataFrame:
+def _read_csv(lines: Callable[[], Iterable[bytes]], name: str) -> pd.DataFrame:
+    """Read a CSV file whose lines a call gives, from its beginning."""
     import pandas as pd
-    import pyarrow as pa
 
-    lines = _decoded(file, name)
-    head = list(itertools.islice(lines, 100))
-    delimiter = _delimiter(head)
-    records = _records(itertools.chain(head, lines), delimiter, name)
-    header = next(records, None)
-    if header is None:
-        raise DataError(f"{name} is empty")
-    pieces: list[list[Any]] = [[] for _ in header]
-    while rows := list(itertools.islice(records, _ROWS_AT_ONCE)):
-        for piece, cells in zip(pieces, zip(*rows, strict=True), strict=True):
-            piece.append(pa.array(cells, pa.large_string()))
+    try:
+        delimiter, header, blocks = plain_pieces(lines(), name)
+        pieces: list[list[Piece]] = [[] for _ in header]
+        for block in blocks:
+            for piece, text in zip(pieces, block, strict=True):
+                piece.append(piece_of(text, delimiter))
+        columns = [joined(each) if each else pd.Series(dtype=object) for each in pieces]
+    except NotPlain:
+        columns = [None]
+    if any(column is None for column in columns):
+        header, columns = _read_records(lines(), name)
     names = named(pd.DataFrame(columns=header), name).columns
-    columns = [_typed(pa.chunked_array(piece, pa.large_string()), delimiter) for piece in pieces]
     return pd.DataFrame(dict(zip(names, columns, strict=True)))
 
 
-def _decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield the lines of a file; an error names the first line that is not text in UTF-8."""
-    for number, line in enumerate(file, 1):
-        if number == 1:
-            for first, what in _FIRST_BYTES.items():
-                if line.startswith(first):
-                    raise DataError(f"{name} {what}")
-        if b"\0" in line:
-            raise DataError(f"{name} is not text: there is a zero byte in line {number}")
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name} is not in UTF-8: byte 0x{line[error.start]:02x} in line {number}; if it is"
-                " in Latin-1 or Windows-1252, save it as UTF-8"
-            ) from error
-
-
-def _delimiter(head: list[str]) -> str:
-    """Return the delimiter that splits the first two rows into equally many, and most, fields."""
-
-    def fields(delimiter: str) -> tuple[bool, int]:
-        rows = csv.reader(head, delimiter=delimiter, skipinitialspace=True)
-        try:
-            counts = [len(row) for row in itertools.islice(filter(None, rows), 2)]
-        except csv.Error:
-            return False, 0
-        return len(set(counts)) == 1 and counts[0] > 1, max(counts, default=0)
-
-    return max(",;\t", key=fields)  # the first of equals
-
-
-def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[str]]:
-    """Yield the header and the rows, all with as many fields; blank lines are skipped."""
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
-    width = 0
-    while True:
-        start = reader.line_num + 1
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(f"{name}, line {start}: {_reason(str(error))}") from error
-        if not row:
-            continue
-        width = width or len(row)
-        if len(row) != width:
-            raise DataError(
-                f"{name}, line {start}: {counted(len(row), 'field')} where the header has {width};"
-                " correct the line (a value that contains the separator must be in quotes)"
-            )
-        yield row
-
-
-def _reason(error: str) -> str:
-    if "end of data" in error:
-        return "a quote is never closed"
-    if "new-line character" in error:
-        return "a bare carriage return; save the file with LF or CRLF line endings"
-    if "field limit" in error:
-        return f"a field of more than {csv.field_size_limit()} characters; a quote may be open"
-    return error
-
-
-def _typed(text: Any, delimiter: str) -> pd.Series:
-    """Return a column of text as numbers if all its values are, else as text; both with NaN."""
-    import pandas as pd
+def _read_records(lines: Iterable[bytes], name: str) -> tuple[list[str], list[pd.Series]]:
+    """Read a CSV file with Python's reader: slower, and exact about what is wrong where."""
     import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-    def matches(pattern: str) -> np.ndarray:
-        return np.asarray(pc.match_substring_regex(text, f"^(?:{pattern})$"), dtype=bool)
-
-    def among(words: Iterable[str]) -> np.ndarray:
-        return np.asarray(pc.is_in(lower, pa.array(sorted(words), lower.type)), dtype=bool)
-
-    spelled = text = pc.utf8_trim_whitespace(text)
-    lower = pc.utf8_lower(text)
-    missing = among(MISSING)
-    if delimiter == ";":
-        text = pc.replace_substring_regex(text, r"^([+-]?[0-9]*),([0-9]+)$", r"\1.\2")
-    number = matches(f"{NUMBER}|{INFINITE}") & ~matches(f"(?s:{ZERO_PADDED})")
-    if number.any() and (number | missing | among(MISSING_AMONG_NUMBERS)).all():
-        cells = np.where(number, np.asarray(text, dtype=object), "0")
-        if not matches("[+-]?[0-9]+")[number].all():
-            return pd.Series(np.where(number, cells.astype(np.float64), np.nan))
-        try:
-            whole = cells.astype(np.int64)
-        except (OverflowError, ValueError):  # also of more digits than Python converts
-            missing = ~number
-        else:
-            return pd.Series(whole if number.all() else pd.arrays.IntegerArray(whole, ~number))
-    words = np.array(spelled, dtype=object)
-    words[missing] = None
-    return pd.Series(words)
+    delimiter, records = csv_records(lines, name)
+    header = next(records, None)
+    if header is None:
+        raise DataError(f"{name} is empty")
+    blocks: list[list[Any]] = [[] for _ in header]
+    while rows := list(itertools.islice(records, LINES_AT_ONCE)):
+        for block, cells in zip(blocks, zip(*rows, strict=True), strict=True):
+            block.append(pa.array(cells, pa.large_string()))
+    whole = [pa.chunked_array(each, pa.large_string()).combine_chunks() for each in blocks]
+    return header, [joined([piece_of(text, delimiter)]) for text in whole]

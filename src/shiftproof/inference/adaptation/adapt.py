@@ -11,7 +11,8 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.inference.adaptation.label_shift import bbse_shares, em_shares, weighted
 from shiftproof.inference.adaptation.label_shift_test import FEWEST, p_value
 from shiftproof.inference.adaptation.matching_shares import with_shares
-from shiftproof.inference.adaptation.when import LEVEL, Record
+from shiftproof.inference.adaptation.sites import LEVEL
+from shiftproof.inference.adaptation.when import Record
 
 Adapt = Literal["auto", "labels", "none"]
 NO_RECORD = (
@@ -78,9 +79,16 @@ def checked_adapt(adapt: str) -> Adapt:
 
 
 def adapted(
-    record: Record | None, probabilities: np.ndarray, adapt: Adapt = "auto", seed: int = 0
+    record: Record | None,
+    probabilities: np.ndarray,
+    adapt: Adapt = "auto",
+    seed: int = 0,
+    *,
+    typicality: np.ndarray | None = None,
 ) -> Adapted:
     """Return the probabilities [n, c] of one new site, corrected for its class shares.
+
+    ``typicality`` [n] is that of its rows, where the model can tell.
 
     `auto` corrects only where the three conditions of `when` hold.  `labels` takes label shift for
     granted: the shares are those of EM, and nothing is checked.
@@ -114,6 +122,14 @@ def adapted(
             f" (p = {found:.2g})"
         )
         return Adapted(probabilities, adapt, False, reason, shares, found)
+    if record.inputs is not None and typicality is not None:
+        typical = record.inputs.p_value(typicality, shares.em)
+        if typical < LEVEL:
+            reason = (
+                "the new rows are less like those of the training domains than those of held-out"
+                f" training domains were (p = {typical:.2g})"
+            )
+            return Adapted(probabilities, adapt, False, reason, shares, found)
     if np.abs(shares.value - probabilities.mean(axis=0)).max() < SMALLEST_CHANGE:
         reason = "the class shares of the predictions agree with those estimated"
         return Adapted(probabilities, adapt, False, reason, shares, found)

@@ -96,7 +96,7 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
         shifts,
         new_values,
         None if model.adaptation is None else expected_accuracy(model.adaptation, probabilities),
-        adapted(model.adaptation, probabilities, "auto"),
+        adapted(model.adaptation, probabilities, "auto", typicality=predictions.typicality.numpy()),
     )
 
 

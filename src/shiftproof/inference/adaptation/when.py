@@ -1,30 +1,13 @@
-"""When and how far class shares are corrected without labels, judged on held-out training domains.
+"""When class shares are corrected without labels, judged on held-out training domains.
 
-The probabilities of a new site are shifted until each class has its estimated share on average
-(`matching_shares`).  There are three views of that share: that of training π₀, the mean m of the
-model's own probabilities, and the estimate π̂ by EM (`label_shift`), which is right under label
-shift.  The estimate used is
-
-    π = π₀ + α (m − π₀) + β (π̂ − π₀).
-
-α = 1 and β = 0 is no correction.  α and β are learnt: each training domain plays the new site, with
-its calibration from the other training domains and its shares from its rows without their labels.
-Those with the lowest log loss, mean over domains, are taken, and with K domains K / (K + 1) of the
-way to them is gone, as if one more domain had needed no correction.
-
-A new site may differ more than any training domain did.  With τ² the mean squared error of π̂ on
-training domains (as far as resampling their rows does not explain it) plus the sampling variance at
-the new site, a distance e² = |π̂ − π|² that is too large to be an error of π̂, by an F test of
-e² / τ² at 5%, moves π to π̂ by 1 − τ² / e² of the way (James and Stein, 1961).  The degrees of
-freedom of τ² are those of Satterthwaite (1946): K for the first part, and many for the second.
-
-`auto` corrects only if three conditions hold.  (a) *Calibration*: with calibration from the others
-and its known shares, the mean calibration slope of held-out domains may be in ½ to 2.  (b)
-*Correction*: on held-out domains it did not surely raise log loss or lower accuracy on average (by
-a thousandth or more: none may have needed it), and in no domain did it surely cost more than
-`TOLERANCE` of accuracy; each domain is corrected with α and β from the others.  (c) *Label shift*:
-the new rows look like the training classes in other shares, as far as training domains do
-(`label_shift_test`).
+How the shares of a new site are estimated is learnt on the training domains, each of which plays
+the new site (`sites`).  `auto` corrects only if three conditions hold.  (a) *Calibration*: with
+calibration from the others and its known shares, the mean calibration slope of held-out domains may
+be in ½ to 2.  (b) *Correction*: on held-out domains it did not surely raise log loss or lower
+accuracy on average (by a thousandth or more: none may have needed it), and in no domain did it
+surely cost more than `TOLERANCE` of accuracy; each domain is corrected with what the others teach.
+(c) *Label shift*: the new rows look like the training classes in other shares, as far as training
+domains do: their scores (`label_shift_test`) and their inputs (`typical_inputs`).
 """
 
 from __future__ import annotations
@@ -34,72 +17,32 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
 from shiftproof.inference.adaptation.held_out import HeldOut, class_shares
-from shiftproof.inference.adaptation.label_shift import SMALLEST, Calibration, em_shares, weighted
-from shiftproof.inference.adaptation.label_shift_test import FEWEST, ScoreBins, p_value, score_bins
+from shiftproof.inference.adaptation.label_shift import Calibration, weighted
+from shiftproof.inference.adaptation.label_shift_test import FEWEST, ScoreBins, score_bins
 from shiftproof.inference.adaptation.matching_shares import with_shares
+from shiftproof.inference.adaptation.sites import (
+    Site,
+    learnt,
+    log_losses,
+    moved_to_em,
+    site_of,
+    target_shares,
+)
+from shiftproof.inference.adaptation.typical_inputs import TypicalInputs
 from shiftproof.inference.meta_analysis import random_effects
-from shiftproof.learners.calibration_scores import fitted_slope
 
 # Accuracy that the correction may cost a held-out training domain, beyond sampling error.
 TOLERANCE = 0.05
 # Slopes of calibration outside this range make log odds wrong by a factor of two.
 SLOPES = (0.5, 2.0)
-# Level of the tests, and the normal quantile of one-sided bounds at it.
-LEVEL, BOUND = 0.05, 1.645
+# The normal quantile of one-sided bounds at the level of the tests.
+BOUND = 1.645
 # Mean losses of log loss and accuracy are shown to three digits; less than one of the last is none.
 NEGLIGIBLE = 0.001
-# The α and β that are tried, and what is no correction.
-ALPHAS, BETAS = np.linspace(0, 2, 9), np.linspace(0, 1, 6)
-NONE = np.array([1.0, 0.0])
 # With two training domains, each would be calibrated by a single other one.
 FEWEST_DOMAINS = 3
-# Rows of a domain that judge α and β, at most; draws of its rows for the sampling variance.
-MOST_ROWS, DRAWS = 1000, 20
-
-
-def target_shares(
-    training: np.ndarray, mean: np.ndarray, em: np.ndarray, factors: np.ndarray
-) -> np.ndarray:
-    """Return π₀ + α (m − π₀) + β (π̂ − π₀), within the simplex.
-
-    >>> third = np.array([0.5, 0.5]), np.array([0.6, 0.4]), np.array([0.9, 0.1])
-    >>> target_shares(*third, np.array([1.0, 0.5])).round(2).tolist()
-    [0.8, 0.2]
-    """
-    alpha, beta = factors
-    found = np.maximum(training + alpha * (mean - training) + beta * (em - training), 0)
-    shares: np.ndarray = found / found.sum()
-    return shares
-
-
-def moved_to_em(
-    usual: np.ndarray, em: np.ndarray, noise: float, variance: float, domains: int
-) -> np.ndarray:
-    """Return shares moved from the usual estimate to that of EM, if errors cannot explain it.
-
-    τ² is ``noise``, the mean over so many domains, plus the sampling ``variance``.
-
-    >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.9, 0.1]), 0.0, 0.0032, 5).round(3).tolist()
-    [0.896, 0.104]
-    >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.6, 0.4]), 0.01, 0.0, 5).tolist()
-    [0.5, 0.5]
-    """
-    tau2, distance = noise + variance, float(((em - usual) ** 2).sum())
-    freedom = domains * (tau2 / noise) ** 2 if noise > 0 else np.inf
-    if distance <= float(fisher.isf(LEVEL, 1, min(freedom, 1e6))) * tau2:
-        return usual
-    moved: np.ndarray = usual + (1 - tau2 / distance) * (em - usual)
-    return moved
-
-
-def sampling_variance(log_likelihood: np.ndarray, seed: int, draws: int = DRAWS) -> float:
-    """Return the variance of the EM estimate over resampled rows, summed over classes."""
-    n, rng = len(log_likelihood), np.random.default_rng(seed)
-    found = [em_shares(log_likelihood[rng.integers(n, size=n)]) for _ in range(draws)]
-    return float(np.var(found, axis=0, ddof=1).sum())
 
 
 def confusion_rates(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -122,7 +65,8 @@ class Record:
     its standard error.  On ``domains`` domains the correction gained ``log_loss`` and ``accuracy``
     on average, with standard errors over rows, and surely cost at most ``worst`` of accuracy in one
     of them.  ``gap`` is accuracy less mean confidence there, without correction, and
-    ``gap_spread`` its standard deviation over domains.
+    ``gap_spread`` its standard deviation over domains.  ``inputs`` is how typical their rows were,
+    where the model can tell.
     """
 
     calibration: Calibration
@@ -142,6 +86,7 @@ class Record:
     worst: float
     gap: float
     gap_spread: float
+    inputs: TypicalInputs | None = None
 
     @property
     def refusal(self) -> str:
@@ -182,6 +127,7 @@ class Record:
             **{name: getattr(self, name).tolist() for name in _ARRAYS},
             **{name: getattr(self, name) for name in _NUMBERS},
             "domains": self.domains,
+            **({} if self.inputs is None else {"inputs": self.inputs.to_json()}),
         }
 
     @classmethod
@@ -194,6 +140,7 @@ class Record:
             Calibration(float(own["slope"]), np.array(own["bias"]), np.array(own["shares"])),
             bins=ScoreBins.from_json(stored["bins"]),
             domains=int(stored["domains"]),
+            inputs=TypicalInputs.from_json(stored["inputs"]) if "inputs" in stored else None,
             **values,
         )
         found._check()
@@ -212,6 +159,10 @@ class Record:
             "bins.edges": (edges.shape, (c, *edges.shape[1:2])),
             "bins.shares": (self.bins.shares.shape, (c * (np.size(edges[:1]) + 1), c)),
         }
+        if self.inputs is not None:
+            shapes["inputs.means"] = (self.inputs.means.shape, (c,))
+            if self.inputs.domains < 2 or self.inputs.spread < 0:
+                raise ValueError("adaptation.inputs must be of two domains, with a positive spread")
         for name, (found, wanted) in shapes.items():
             if found != wanted:
                 raise ValueError(f"adaptation.{name} has shape {found}, not {wanted}")
@@ -222,77 +173,6 @@ _NUMBERS = (
     *("noise", "slope", "slope_error", "log_loss", "log_loss_error"),
     *("accuracy", "accuracy_error", "worst", "gap", "gap_spread"),
 )
-
-
-@dataclass(frozen=True)
-class Site:
-    """A training domain that plays the new site: all but ``y`` is known without its labels.
-
-    ``predicted`` [n, c] and ``y`` [n] are its rows, ``training`` the shares π₀ of the others,
-    ``em`` the estimate with its sampling ``variance``, and ``label_shift`` whether it looks like
-    label shift.  ``slope`` is its calibration slope and the variance of that.
-    """
-
-    predicted: np.ndarray
-    y: np.ndarray
-    training: np.ndarray
-    em: np.ndarray
-    variance: float
-    label_shift: bool
-    slope: tuple[float, float] | None
-
-    @property
-    def shares(self) -> np.ndarray:
-        """The true class shares."""
-        return class_shares(self.y, self.predicted.shape[1])
-
-    @property
-    def confidence(self) -> float:
-        """The mean probability of the most probable class."""
-        return float(self.predicted.max(axis=1).mean())
-
-    def losses(self) -> np.ndarray:
-        """Return the mean log loss of corrections by each pair of α and β, [pairs]."""
-        mean, y, p = self.predicted.mean(axis=0), self.y[:MOST_ROWS], self.predicted[:MOST_ROWS]
-        targets = [target_shares(self.training, mean, self.em, factors) for factors in PAIRS]
-        return np.array([log_losses(with_shares(p, shares), y).mean() for shares in targets])
-
-
-PAIRS = np.array([(alpha, beta) for alpha in ALPHAS for beta in BETAS])
-
-
-def log_losses(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the log loss of each row."""
-    own = probabilities[np.arange(len(y)), y]
-    found: np.ndarray = -np.log(np.maximum(own, SMALLEST))
-    return found
-
-
-def site_of(held_out: HeldOut, domain: int, seed: int) -> Site:
-    """Let a training domain play the new site."""
-    rows = held_out.domain == domain
-    slope, bias = held_out.calibrated(~rows)
-    log_likelihood = slope * held_out.ratios + bias
-    own, y = log_likelihood[rows], held_out.y[rows]
-    order = np.random.default_rng(seed).permutation(len(y))  # the first are a random sample
-    fitted = fitted_slope(weighted(own, class_shares(y, held_out.classes)), y)
-    return Site(
-        held_out.predicted[rows][order],
-        y[order],
-        held_out.mean_shares(~rows),
-        em_shares(own),
-        sampling_variance(own, seed),
-        p_value(score_bins(held_out, log_likelihood, ~rows), own) >= LEVEL,
-        None if fitted is None else (fitted.value, fitted.variance),
-    )
-
-
-def learnt(sites: Sequence[Site], losses: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return α and β, and the error of π̂ beyond sampling, that sites [k] teach."""
-    best = PAIRS[losses.mean(axis=0).argmin()]
-    factors = NONE + len(sites) / (len(sites) + 1) * (best - NONE)
-    noise = np.mean([((one.em - one.shares) ** 2).sum() - one.variance for one in sites])
-    return factors, max(float(noise), 0.0)
 
 
 def record_of(held_out: HeldOut, seed: int = 0) -> Record | None:

@@ -11,7 +11,6 @@ from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
 from shiftproof.penalties.masks import and_mask, masked_mean
 
 
@@ -49,7 +48,7 @@ class ANDMask(ERM):
         weights = [p for p in optimizer.param_groups[0]["params"] if p.requires_grad]
         risks, gradients = [], []
         for x, y in zip(batch.x, batch.y, strict=True):
-            risk = per_sample_risk(self.predict(x), y).mean()
+            risk = self.sample_loss.risk(self.predict(x), y).mean()
             gradients.append(torch.autograd.grad(risk, weights, materialize_grads=True))
             risks.append(risk.detach())
         for weight, of_domains in zip(weights, zip(*gradients, strict=True), strict=True):

@@ -20,6 +20,7 @@ from shiftproof.core.registry import Registry
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.concept_test import HeldOut
+from shiftproof.models.risk import Loss, loss_named
 
 Family = Literal[
     "baseline", "gradient", "representation", "predictor", "augmentation", "meta", "robust", "exact"
@@ -57,6 +58,8 @@ class Algorithm(nn.Module, ABC):
     full_batches: ClassVar[bool] = False
     # Whether it is fitted to all samples at once, by `Exact.fit`, and not by steps.
     exact: ClassVar[bool] = False
+    # Why it cannot predict numbers, as the end of a sentence; empty if it can.
+    classes_only: ClassVar[str] = ""
     # Whether a prediction depends on its batch, which is treated as one unknown domain.
     predicts_by_batch: ClassVar[bool] = False
 
@@ -130,9 +133,14 @@ class Algorithm(nn.Module, ABC):
         self.optimizers[optimizer].step()
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return the logits of x [batch, …]: [batch, c]."""
+        """Return the outputs for x [batch, …]: logits [batch, c], or numbers [batch, 1]."""
         logits: Tensor = self.head(self.featurizer(x))
         return logits
+
+    @property
+    def sample_loss(self) -> Loss:
+        """The loss of a sample: cross-entropy of classes, or one of numbers."""
+        return loss_named(self.task.loss)
 
     def features(self, batch: Batch) -> Tensor:
         """Return the representations R = φ(x) of all domains, [domains, batch, k], in one pass."""

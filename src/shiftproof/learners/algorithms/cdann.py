@@ -24,6 +24,7 @@ class CDANN(DANN):
     """
 
     paper = "Li et al. (2018)"
+    classes_only = "its discriminator is given the class"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

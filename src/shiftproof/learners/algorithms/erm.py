@@ -8,7 +8,6 @@ from torch import Tensor
 
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Algorithm, Family, Losses
-from shiftproof.models.risk import per_sample_risk
 
 
 class Outputs(NamedTuple):
@@ -39,5 +38,5 @@ class ERM(Algorithm):
         """Pass a batch through the network once."""
         representations = self.features(batch)
         logits = self.head(representations)
-        losses = per_sample_risk(logits, batch.y)
+        losses = self.sample_loss.risk(logits, batch.y)
         return Outputs(representations, logits, batch.y, losses, losses.mean(dim=1))

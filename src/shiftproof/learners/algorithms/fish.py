@@ -11,7 +11,6 @@ from shiftproof.core.space import Choice, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
 
 
 @ALGORITHMS.register("fish")
@@ -45,7 +44,7 @@ class Fish(ERM):
         starts = [weight.detach().clone() for weight in weights]
         risks = []
         for x, y in zip(batch.x, batch.y, strict=True):
-            risk = per_sample_risk(self.predict(x), y).mean()
+            risk = self.sample_loss.risk(self.predict(x), y).mean()
             self.descend(risk)
             risks.append(risk.detach())
         with torch.no_grad():

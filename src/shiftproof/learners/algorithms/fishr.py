@@ -51,7 +51,7 @@ class Fishr(AnnealedPenalty):
     def penalty(self, outputs: Outputs) -> Tensor:
         """Return the spread of the averaged gradient variances, and update the average."""
         gradients = head_gradients(
-            self.head, outputs.representations, outputs.labels, outputs.logits
+            self.head, outputs.representations, outputs.labels, outputs.logits, self.sample_loss
         )
         variances = gradients.var(dim=1, correction=0)  # [domains, P]
         return variance_across_domains(self.average_variance(variances))

@@ -9,14 +9,17 @@ from typing import Any, Literal
 from torch import nn
 
 from shiftproof.core.space import Float, Int, hparam
-from shiftproof.core.types import Batch
+from shiftproof.core.types import REGRESSION, Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
-from shiftproof.learners.algorithms.idm_extensions import ExtensionHparams, Extensions
+from shiftproof.learners.algorithms.idm_extensions import (
+    ExtensionHparams,
+    Extensions,
+    require_no_classes,
+)
 from shiftproof.learners.algorithms.strength_looks import StrengthLooks
 from shiftproof.matching.gradients import gradients_of
 from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
-from shiftproof.models.risk import per_sample_risk
 
 
 @ALGORITHMS.register("idm")
@@ -82,6 +85,8 @@ class IDM(StrengthLooks):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         h = self.hparams
+        if self.task.kind == REGRESSION:
+            require_no_classes(h)
         self.terms: dict[str, MatchingTerm] = {}
         if h.match_gradients:
             self.terms["gradient"] = MatchingTerm(
@@ -114,12 +119,14 @@ class IDM(StrengthLooks):
         """
         representations = self.features(batch)  # line 5
         logits = self.head(representations)
-        risks = per_sample_risk(logits, batch.y)  # line 6
+        risks = self.sample_loss.risk(logits, batch.y)  # line 6
         inputs = MatchInputs(
             representations.flatten(2),
             batch.y,
             self.task.num_classes,
-            partial(gradients_of, self.head, representations, batch.y, logits),  # line 7
+            partial(  # line 7
+                gradients_of, self.head, representations, batch.y, logits, self.sample_loss
+            ),
             risks.unsqueeze(-1),
         )
         total = risks.mean()  # line 9

@@ -20,6 +20,8 @@ class IDMAuto(IDM):
     name for sweeps.
     """
 
+    classes_only = "its test of concept shift compares what classes mean in each domain"
+
     @dataclass(frozen=True)
     class Hparams(IDM.Hparams):
         """Those of IDM with other defaults; only those of the optimiser are searched."""

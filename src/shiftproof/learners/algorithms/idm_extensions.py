@@ -61,6 +61,19 @@ class ExtensionHparams(ERM.Hparams):
     )
 
 
+def require_no_classes(h: IDM.Hparams) -> None:
+    """Refuse settings that compare classes, where numbers are predicted."""
+    if "auto" in (h.gradient_weight, h.representation_weight):
+        raise InvalidValue(
+            "an automatic weight tests what classes mean in each domain, and numbers are predicted:"
+            " set `gradient_weight` and `representation_weight`"
+        )
+    if h.match_within != "all":
+        raise InvalidValue(
+            f'`match_within="{h.match_within}"` compares classes, and numbers are predicted'
+        )
+
+
 class Extensions(nn.Module):
     """The extensions that the hyper-parameters ask for: they change the terms, and record more."""
 

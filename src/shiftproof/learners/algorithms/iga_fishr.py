@@ -57,7 +57,7 @@ class IGAFishr(ERM):
         """Return the mean risk plus both weighted penalties."""
         h = self.hparams
         representations, logits, labels, _, risks = self.outputs(batch)
-        gradients = head_gradients(self.head, representations, labels, logits)
+        gradients = head_gradients(self.head, representations, labels, logits, self.sample_loss)
         variances = gradients.var(dim=1, correction=0)  # [domains, P]
         expectation_penalty = gradient_spread(risks, self.parameters())
         variance_penalty = variance_across_domains(self.average_variance(variances))

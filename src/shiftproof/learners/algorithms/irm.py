@@ -26,4 +26,4 @@ class IRM(AnnealedPenalty):
 
     def penalty(self, outputs: Outputs) -> Tensor:
         """Return the mean over domains of the squared slope."""
-        return irm_penalty(outputs.logits, outputs.labels)
+        return irm_penalty(outputs.logits, outputs.labels, self.sample_loss)

@@ -8,7 +8,6 @@ from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
 from shiftproof.penalties.mixing import beta_weights, mix, ring_pairs
 
 
@@ -48,8 +47,8 @@ class Mixup(ERM):
         mixed = Batch(mix(batch.x[first], batch.x[second], weight), batch.y[first])
         logits = self.head(self.features(mixed))
         risk = mix(
-            per_sample_risk(logits, batch.y[first]),
-            per_sample_risk(logits, batch.y[second]),
+            self.sample_loss.risk(logits, batch.y[first]),
+            self.sample_loss.risk(logits, batch.y[second]),
             weight,
         )
         return Losses(risk.mean(), {})

@@ -15,7 +15,6 @@ from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import weight
-from shiftproof.models.risk import per_sample_risk
 
 
 @ALGORITHMS.register("mldg")
@@ -53,7 +52,7 @@ class MLDG(ERM):
 
         def risk(weights: Mapping[str, Tensor], domain: int) -> Tensor:
             logits = functional_call(network, dict(weights), (batch.x[domain],))
-            return per_sample_risk(logits, batch.y[domain]).mean()
+            return self.sample_loss.risk(logits, batch.y[domain]).mean()
 
         before, after = [], []
         for train, test in self.pairs(len(batch.y)):

@@ -13,7 +13,6 @@ from shiftproof.core.space import Choice, hparam
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
 from shiftproof.penalties.moving_average import MovingAverage
 
 
@@ -67,7 +66,7 @@ class MTL(ERM):
         features = self.features(batch)
         embeddings = self.embeddings(features.mean(dim=1)).unsqueeze(1)
         logits = self.head(self._joined(features, embeddings, self.generator))
-        return Losses(per_sample_risk(logits, batch.y).mean(dim=1).sum(), {})
+        return Losses(self.sample_loss.risk(logits, batch.y).mean(dim=1).sum(), {})
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the logits [batch, c] of x [batch, …], treated as one unknown domain."""

@@ -11,7 +11,6 @@ from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.matching.moving import MovingMatch
-from shiftproof.models.risk import per_sample_risk
 
 
 @ALGORITHMS.register("rdm-pdm")
@@ -51,7 +50,7 @@ class RDMPDM(ERM):
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_E, with the penalty after the warm-up."""
-        risks = per_sample_risk(self.head(self.features(batch)), batch.y)
+        risks = self.sample_loss.risk(self.head(self.features(batch)), batch.y)
         risk = risks.mean()
         penalty = self.match(risks.unsqueeze(-1))
         matched = self.updates >= self.hparams.anneal_steps

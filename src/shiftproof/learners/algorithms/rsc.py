@@ -11,7 +11,6 @@ from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
 from shiftproof.penalties.self_challenge import label_score, spared_features, spared_samples
 
 
@@ -28,6 +27,7 @@ class RSC(ERM):
 
     family = "representation"
     paper = "Huang et al. (2020)"
+    classes_only = "it mutes the features that speak for the class"
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -46,7 +46,7 @@ class RSC(ERM):
         """Return the risk with features muted."""
         representations = self.features(batch)
         mask = self.challenge(representations.detach(), batch.y)
-        risk = per_sample_risk(self.head(representations * mask), batch.y).mean()
+        risk = self.sample_loss.risk(self.head(representations * mask), batch.y).mean()
         return Losses(risk, {})
 
     def challenge(self, representations: Tensor, labels: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class RSC(ERM):
         with torch.no_grad():
             muted = self.head(representations * feature_mask)
             # e^−ℓ is the probability of the label, under softmax and the logistic function alike.
-            kept = torch.exp(-per_sample_risk(logits, labels))
-            changes = kept - torch.exp(-per_sample_risk(muted, labels))
+            kept = torch.exp(-self.sample_loss.risk(logits, labels))
+            changes = kept - torch.exp(-self.sample_loss.risk(muted, labels))
         whole = spared_samples(changes, self.hparams.batch_drop)
         return feature_mask | whole.unsqueeze(-1)

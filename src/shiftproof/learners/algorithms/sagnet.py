@@ -13,7 +13,6 @@ from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
 from shiftproof.penalties.style import mix_style, swap_content, uniform_risk
 
 
@@ -37,6 +36,7 @@ class SagNet(ERM):
 
     family = "augmentation"
     paper = "Nam et al. (2021)"
+    classes_only = "its adversary makes all classes equally likely"
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -62,7 +62,7 @@ class SagNet(ERM):
         features = self.features(batch).flatten(0, 1)
         weight = torch.rand(len(features), generator=self.generator).to(features)
         mixed = mix_style(features, self._partners(features), weight)
-        return Losses(per_sample_risk(self.head(mixed), batch.y.flatten()).mean(), {})
+        return Losses(self.sample_loss.risk(self.head(mixed), batch.y.flatten()).mean(), {})
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """Take the three parts of an update and return what each measured."""
@@ -70,7 +70,7 @@ class SagNet(ERM):
         features = self.features(batch).flatten(0, 1)
 
         stylised = swap_content(features.detach(), self._partners(features))
-        style_risk = per_sample_risk(self.style_head(stylised), batch.y.flatten()).mean()
+        style_risk = self.sample_loss.risk(self.style_head(stylised), batch.y.flatten()).mean()
         self.descend(style_risk, "style")
 
         stylised = swap_content(features, self._partners(features))

@@ -12,7 +12,6 @@ from shiftproof.core.space import hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models.risk import per_sample_risk
 from shiftproof.penalties.mixing import beta_weights
 from shiftproof.penalties.self_contrast import dissimilarity, same_class_partners
 
@@ -38,6 +37,7 @@ class SelfReg(ERM):
 
     family = "representation"
     paper = "Kim et al. (2021)"
+    classes_only = "it pulls samples of one class together"
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -59,7 +59,7 @@ class SelfReg(ERM):
         features = self.features(batch).flatten(0, 1)
         labels = batch.y.flatten()
         logits = self.head(features)
-        risk = per_sample_risk(logits, labels).mean()
+        risk = self.sample_loss.risk(logits, labels).mean()
         penalty = dissimilarity(
             logits,
             features,

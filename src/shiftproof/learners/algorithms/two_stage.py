@@ -109,13 +109,13 @@ class TwoStage(ERM):
 
     def _penalty(self, name: str, outputs: Outputs) -> Tensor:
         if name == "irm":
-            slopes = irm_slopes(outputs.logits, outputs.labels).mean(dim=1)
+            slopes = irm_slopes(outputs.logits, outputs.labels, self.sample_loss).mean(dim=1)
             return slopes.square().mean()
         domains = len(outputs.risks)
         pairs = domains**2  # Σ_{i<k} (xᵢ − xₖ)² = m² · (the variance across m domains)
         if name == "vrex":
             return pairs * variance_across_domains(outputs.risks)
-        of_head = (outputs.representations, outputs.labels, outputs.logits)
+        of_head = (outputs.representations, outputs.labels, outputs.logits, self.sample_loss)
         if name == "idm":
             return pairs * pdm(gradients_of(self.head, *of_head), trim=self.hparams.trim)
         gradients = head_gradients(self.head, *of_head)

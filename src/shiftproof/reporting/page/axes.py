@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from matplotlib.ticker import MaxNLocator
 
 from shiftproof.reporting.page.values import Tick
+from shiftproof.reporting.words import MINUS
 
-MINUS = "\N{MINUS SIGN}"
 # Closer to an end of the axis than this, in percent, a centred label would not fit.
 _NEAR_AN_END = 6.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from shiftproof.reporting.page.comparable import best_first, shown_domains
 from shiftproof.reporting.page.values import Line, Panel, Panels, Tick
 from shiftproof.reporting.page.words import selector_name
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
-from shiftproof.reporting.words import joined
+from shiftproof.reporting.words import capital, joined
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import Evaluation, RunOutcome
@@ -110,11 +111,13 @@ def _panels(
 ) -> Panels:
     values = [v for each in drawn for points in each.curves.values() for _, v in points]
     steps = [step for each in drawn for points in each.curves.values() for step, _ in points]
-    frame = Frame(Axis.over([0, *steps], count=3), Axis.around(values, 4, (0.0, 100.0)))
+    # R² has no lower bound.
+    within = (0.0 if min(values) >= 0 else -math.inf, 100.0)
+    frame = Frame(Axis.over([0, *steps], count=3), Axis.around(values, 4, within))
     shown = list(dict.fromkeys(algorithm_title(each.algorithm) for each in drawn))
     trial = min(dataset.trials)
     notes = [
-        f"Accuracy (%) over steps; {selector_name(results)};"
+        f"{capital(dataset.measure)} (%) over steps; {selector_name(results)};"
         f" {'seed' if dataset.standalone else 'trial'} {trial}."
         " The ring marks the step that the tables report."
     ]
@@ -126,7 +129,7 @@ def _panels(
         [_panel(each, frame) for each in drawn],
         _across(len({each.test_domain for each in drawn}), len(drawn)),
         "Step",
-        "Accuracy (%)",
+        f"{capital(dataset.measure)} (%)",
         [Tick(frame.place(step, frame.y.low)[0], short(step)) for step in frame.x.ticks],
         [Tick(frame.place(frame.x.low, value)[1], short(value)) for value in frame.y.ticks],
         [(_class(kind), _name(kind)) for kind in sorted(kinds, key=_order)],
@@ -192,7 +195,7 @@ def _values(dataset: DatasetResults, drawn: Sequence[_Drawn]) -> Table:
         Column("Test", 1),
         Column("Test at the last step", 1),
     ]
-    title = f"{dataset_title(dataset.dataset)}: the runs drawn, accuracy in %"
+    title = f"{dataset_title(dataset.dataset)}: the runs drawn, {dataset.measure} in %"
     return Table(title, tuple(columns), tuple(rows))
 
 

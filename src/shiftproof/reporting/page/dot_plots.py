@@ -40,9 +40,9 @@ def rank_plot(results: SelectionResults) -> DotPlot | None:
     ranks = ranks_within({name: accuracies[name] for name in whole}, units)
     whole.sort(key=lambda name: fmean(ranks[name]))
     notes = [
-        f"Rank 1 is the highest accuracy as printed, over {counted(len(units), unit)}; equal ones"
-        " share the smallest rank. The line runs from the best to the worst rank: it is no"
-        f" confidence interval. {what_the_numbers_are(results, results.datasets)}"
+        f"Rank 1 is the highest {results.measure} as printed, over {counted(len(units), unit)};"
+        " equal ones share the smallest rank. The line runs from the best to the worst rank: it is"
+        f" no confidence interval. {what_the_numbers_are(results, results.datasets)}"
     ]
     lacking = len(results.algorithms) - len(whole)
     if lacking:

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from shiftproof.core.text import counted
-from shiftproof.inference.estimates import Estimate, estimates
-from shiftproof.inference.expected import Expected, ExpectedScore, confusion, sentences
-from shiftproof.learners.scores import EXPECTED, LOSSES, TARGETS, scores, worst_scores
-from shiftproof.reporting.page.axes import MINUS, Axis
-from shiftproof.reporting.page.reliability import POOLED, pooled, reliability_panels
+from shiftproof.inference.estimates import Estimate
+from shiftproof.inference.expected import (
+    Expected,
+    ExpectedScore,
+    confusion,
+    estimate_of,
+    pooled,
+    sentences,
+)
+from shiftproof.inference.number_intervals import COVERAGE, COVERAGE_LEVEL
+from shiftproof.learners.scores import LOSSES, TARGETS, worst_scores
+from shiftproof.reporting.page.answer.lead import nouns
+from shiftproof.reporting.page.answer.numbers import (
+    interval as interval_text,
+    number,
+    scale_of,
+    title_of,
+)
+from shiftproof.reporting.page.axes import Axis
+from shiftproof.reporting.page.numbers import errors_plot, predicted_panels
+from shiftproof.reporting.page.reliability import POOLED, reliability_panels
 from shiftproof.reporting.page.values import Block, DotPlot, Mark
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
+from shiftproof.training.outputs import AnyOutputs, NumberOutputs, of_classes
 
-MEAN, NEXT = "mean over domains", "next domain"
+NEXT = "next domain"
 
 
 @dataclass(frozen=True)
@@ -24,12 +41,14 @@ class HeldOut:
     """What runs of one algorithm answered on the domains that they held out.
 
     Of several ``seeds`` the first is shown, and ``title`` says which algorithm and data.
+    ``columns`` names the columns of a table that hold the label and the domain.
     """
 
     title: str
     expected: Expected
     seed: int = 0
     seeds: int = 1
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
@@ -38,129 +57,184 @@ def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
     for position, own in enumerate(sorted(held_out, key=_order)):
         heading = own.title if len(held_out) > 1 else ""
         folded = position > 0
-        pictures = [
+        pictures: list[tuple[str, object, str, str]] = [
             ("dots", forest_plot(own), heading, " ".join(_said(own))),
             ("table", card_table(own), _headed(heading, "Report card"), ""),
-            ("panels", reliability_panels(own.expected), _headed(heading, "Reliability"), ""),
         ]
+        if own.expected.numbers:
+            against, errors = predicted_panels(own.expected), errors_plot(own.expected)
+            pictures.append(("panels", against, _headed(heading, against.title), ""))
+            pictures.append(("dots", errors, _headed(heading, "Errors"), ""))
+        else:
+            panels = reliability_panels(own.expected)
+            pictures.append(("panels", panels, _headed(heading, "Reliability"), ""))
         for kind, value, name, words in pictures:
             if value is not None:
                 blocks.append(Block(kind, value, name, folded, words))
+        if own.expected.numbers:
+            continue
         if (table := confusion_table(own.expected)) is not None:
             blocks.append(Block("table", table, _headed(heading, "Confusion matrices"), True))
     return blocks
 
 
-def forest_plot(own: HeldOut) -> DotPlot | None:
+def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
     """Return a row a held-out domain, the mean as a diamond, and the next domain as a bar under it.
 
-    None if the score is defined in fewer than two domains.
+    None if the score is defined in fewer than two domains.  ``noun`` is what a domain is called.
     """
-    score = own.expected.score(own.expected.metric)
+    metric = own.expected.metric
+    score = own.expected.score(metric)
     if score is None:
         return None
     low, high = score.interval
     middle = score.mean_interval
     values = [end for each in score.estimates.values() for end in (each.low, each.high)]
-    axis = Axis.over([low, high, *values], margin=0.02)
+    scale = scale_of(metric)
+    axis = Axis.over([scale * end for end in (low, high, *values)], margin=0.02)
+
+    def place(value: float) -> float:
+        return axis.percent(scale * value)
+
+    def span(ends: tuple[float, float], kind: str = "span") -> Mark:
+        return Mark(kind, *map(place, ends))
+
+    def row(label: str, value: float | None, ends: tuple[float, float], rows: int | None) -> Row:
+        return Row.of(
+            label,
+            NOTHING if value is None else number(metric, value),
+            interval_text(metric, *ends),
+            NOTHING if rows is None else f"{rows}",
+        )
+
     marks, rows, tips = [], [], []
     for domain, each in score.estimates.items():
         samples = len(own.expected.outputs[domain].labels)
         odd = domain in score.outliers
-        marks.append([_span(axis, each.low, each.high), Mark("dot", axis.percent(each.value))])
-        rows.append(
-            _row(f"{domain} *" if odd else domain, each.value, each.low, each.high, samples)
-        )
-        unlike = "\nunlike the other domains" if odd else ""
-        said = f"{each.value:.3f} ({each.low:.3f} to {each.high:.3f})"
-        tips.append(f"{domain}: {said}\n{counted(samples, 'sample')}{unlike}")
+        ends = each.low, each.high
+        marks.append([span(ends), Mark("dot", place(each.value))])
+        rows.append(row(f"{domain} *" if odd else domain, each.value, ends, samples))
+        unlike = f"\nunlike the other {nouns(noun)}" if odd else ""
+        said = f"{number(metric, each.value)} ({interval_text(metric, *ends)})"
+        tips.append(f"{domain}: {said}\n{counted(samples, 'row')}{unlike}")
     total = sum(len(each.labels) for each in own.expected.outputs.values())
-    marks += [
-        [_span(axis, *middle), Mark("diamond", axis.percent(score.mean))],
-        [Mark("bar", axis.percent(low), axis.percent(high))],
-    ]
-    rows += [_row(MEAN, score.mean, *middle, total), _row(NEXT, None, low, high, None)]
-    name = own.expected.metric.replace("_", " ")
+    marks += [[span(middle), Mark("diamond", place(score.mean))], [span((low, high), "bar")]]
+    mean, following = f"mean over {nouns(noun)}", f"next {noun}"
+    rows += [row(mean, score.mean, middle, total), row(following, None, (low, high), None)]
+    percent = " (%)" if scale == 100 else ""
     tips += [
-        f"Mean over domains: {score.mean:.3f} ({middle[0]:.3f} to {middle[1]:.3f})",
-        f"The next domain is between {low:.3f} and {high:.3f} with probability {score.level:.0%}",
+        f"Mean over {nouns(noun)}: {number(metric, score.mean)} ({interval_text(metric, *middle)})",
+        f"The next {noun} is between {number(metric, low)} and {number(metric, high)} with"
+        f" probability {score.level:.0%}",
     ]
     columns = (
-        Column(_title(name), _better(own.expected.metric)),
+        Column(f"{title_of(metric)}{percent}", _better(metric)),
         Column("Interval"),
-        Column("Samples"),
+        Column("Rows"),
     )
     table = Table(
-        f"{_title(name)} on held-out domains, and at the next one",
+        f"{title_of(metric)} on each {noun} held out, and at the next one",
         columns,
         tuple(rows),
-        notes=tuple(_forest_notes(own, score)),
+        notes=tuple(_forest_notes(own, score, noun)),
         heads=("Held out",),
         foot=2,
     )
     key = [
-        ("dot", "held-out domain"),
-        ("span", f"interval of {score.level:.0%}, for the number of samples"),
-        ("diamond", "mean over domains"),
-        ("bar", f"the next domain, with probability {score.level:.0%}"),
+        ("dot", f"{noun} held out"),
+        ("span", f"interval of {score.level:.0%}, for its number of rows"),
+        ("diamond", f"mean over {nouns(noun)}"),
+        ("bar", f"the next {noun}, with probability {score.level:.0%}"),
     ]
-    return DotPlot(table, _title(name), axis.percent_ticks(), marks, key, tips)
+    title = f"{title_of(metric)}{percent}"
+    return DotPlot(table, title, axis.percent_ticks(), marks, key, tips)
 
 
 def card_table(own: HeldOut) -> Table:
     """Return all scores with their intervals: a row a domain, their worst, and all rows pooled."""
     expected = own.expected
-    cards = {
-        domain: estimates(each.probabilities, each.labels, expected.level)
-        for domain, each in expected.outputs.items()
-    }
-    shown = [name for name in EXPECTED if any(card[name] for card in cards.values())]
-    found = [scores(each.probabilities, each.labels) for each in expected.outputs.values()]
-    whole = pooled(expected.outputs.values())
-    all_rows = estimates(whole.probabilities, whole.labels, expected.level)
-    worst = worst_scores(found)
+    found = {name: expected.estimates(name) for name in expected.metrics}
+    shown = [name for name, by_domain in found.items() if any(by_domain.values())]
+    outputs = list(expected.outputs.values())
+    whole = pooled(outputs)
+    worst = worst_scores(
+        [
+            {name: each.value for name in shown if (each := found[name][domain]) is not None}
+            for domain in expected.outputs
+        ]
+    )
     rows = []
-    for (domain, card), each in zip(cards.items(), found, strict=True):
-        commonest = each["commonest_class"] or 0.0
-        size = len(expected.outputs[domain].labels)
-        cells = [Cell(f"{size}"), *(_cell(card[name]) for name in shown), Cell(f"{commonest:.3f}")]
-        rows.append(Row((domain,), tuple(cells)))
-    several = len(cards) > 1
+    for domain, answers in expected.outputs.items():
+        cells = [
+            Cell(f"{len(answers.labels)}"),
+            *(_cell(name, found[name][domain]) for name in shown),
+        ]
+        rows.append(Row((domain,), (*cells, *_plain(answers))))
+    several = len(outputs) > 1
     if several:
-        bad = [Cell() if (v := worst[name]) is None else Cell(_number(v)) for name in shown]
-        rows.append(Row(("worst domain",), (Cell(), *bad, Cell())))
-        commonest = scores(whole.probabilities, whole.labels)["commonest_class"] or 0.0
-        cells = [Cell(f"{len(whole.labels)}"), *(_cell(all_rows[name]) for name in shown)]
-        rows.append(Row((POOLED,), (*cells, Cell(f"{commonest:.3f}"))))
+        bad = [
+            Cell() if (v := worst.get(name)) is None else Cell(number(name, v)) for name in shown
+        ]
+        empty = (Cell(),) * len(_plain(whole))
+        rows.append(Row(("worst domain",), (Cell(), *bad, *empty)))
+        alike = [
+            Cell() if name == COVERAGE else _cell(name, estimate_of(name, whole, expected.level))
+            for name in shown
+        ]
+        rows.append(Row((POOLED,), (Cell(f"{len(whole.labels)}"), *alike, *_plain(whole))))
         ahead = [_range(expected.score(name)) for name in shown]
-        rows.append(Row((f"{NEXT}, {expected.level:.0%}",), (Cell(), *ahead, Cell())))
-    columns = [Column("Samples"), *(Column(_title(name), _better(name)) for name in shown)]
-    notes = [
-        f"Intervals of {expected.level:.0%} below each score are for the number of samples; those"
-        f" of the {NEXT} are for how domains differ. AUROC, F1, average precision and balanced"
-        " accuracy are means over classes. Calibrated probabilities have slope 1, intercept 0 and"
-        " error 0. The commonest class is what always predicting it would score."
-    ]
+        rows.append(Row((f"{NEXT}, {expected.level:.0%}",), (Cell(), *ahead, *empty)))
+    columns = [Column("Samples"), *(Column(title_of(name), _better(name)) for name in shown)]
+    columns += [] if expected.numbers else [Column("Commonest class")]
     return Table(
         "Report card by held-out domain",
-        (*columns, Column("Commonest class")),
+        tuple(columns),
         tuple(rows),
-        notes=tuple(notes),
+        notes=(_card_note(expected),),
         heads=("Held out",),
         foot=3 if several else 0,
     )
 
 
+def _plain(own: AnyOutputs) -> tuple[Cell, ...]:
+    """Return what always predicting the commonest class would score; nothing for numbers."""
+    if isinstance(own, NumberOutputs):
+        return ()
+    return (Cell(f"{100 * (own.scores()['commonest_class'] or 0.0):.1f}"),)
+
+
+def _card_note(expected: Expected) -> str:
+    said = (
+        f"Intervals of {expected.level:.0%} below each score are for the number of samples; those"
+        f" of the {NEXT} are for how domains differ. "
+    )
+    if expected.numbers:
+        return said + (
+            "R² is taken within a domain: 0 is its own mean, below 0 worse than that. MAE, RMSE and"
+            " intercept have the unit of the label. Calibrated predictions have slope 1 and"
+            " intercept 0 (the mean of label less prediction). Interval coverage is the share of"
+            f" labels inside intervals of {COVERAGE_LEVEL:.0%} that come from the errors on all"
+            " other held-out domains."
+        )
+    return said + (
+        "AUROC, F1, average precision and balanced"
+        " accuracy are means over classes. Accuracies and the calibration error are in percent."
+        " Calibrated probabilities have slope 1, intercept 0 and"
+        " error 0. The commonest class is what always predicting it would score."
+    )
+
+
 def confusion_table(expected: Expected) -> Table | None:
     """Return the counts of predicted classes by domain and class, a row each; few classes only."""
+    outputs = of_classes(expected.outputs, "a confusion matrix")
     classes = expected.classes or tuple(
-        str(code) for code in range(next(iter(expected.outputs.values())).probabilities.shape[1])
+        str(code) for code in range(next(iter(outputs.values())).probabilities.shape[1])
     )
     if len(classes) > 20:
         return None
     rows = [
         Row((domain,), (Cell(name), *(Cell(f"{count}") for count in counts)))
-        for domain, own in expected.outputs.items()
+        for domain, own in outputs.items()
         for name, counts in zip(classes, confusion(own), strict=True)
     ]
     columns = (Column("Class", words=True), *(Column(f"as {name}") for name in classes))
@@ -173,15 +247,15 @@ def _said(own: HeldOut) -> list[str]:
     return sentences(own.expected)
 
 
-def _forest_notes(own: HeldOut, score: ExpectedScore) -> Iterable[str]:
+def _forest_notes(own: HeldOut, score: ExpectedScore, noun: str) -> Iterable[str]:
     yield (
-        "Each domain was held out of the training of the model that is scored there. The interval"
-        " of the next domain is the prediction interval of a random-effects meta-analysis."
+        f"Each {noun} was held out of the training of the model that is scored there. The interval"
+        f" of the next {noun} is the prediction interval of a random-effects meta-analysis."
     )
     if undefined := len(own.expected.outputs) - len(score.estimates):
         yield f"{counted(undefined, 'domain')} where the score is undefined: not shown."
     if score.outliers:
-        yield "*: unlike the other domains (p < 0.05, corrected for their number)."
+        yield f"*: unlike the other {nouns(noun)} (p < 0.05, corrected for their number)."
     if own.seeds > 1:
         yield f"Seed {own.seed}, of {own.seeds}."
 
@@ -197,44 +271,17 @@ def _order(own: HeldOut) -> tuple[bool, float, str]:
     return bool(own.expected.adaptation), value, own.title
 
 
-def _row(label: str, value: float | None, low: float, high: float, samples: int | None) -> Row:
-    return Row.of(
-        label,
-        NOTHING if value is None else _number(value),
-        interval_text(low, high),
-        NOTHING if samples is None else f"{samples}",
-    )
-
-
-def _span(axis: Axis, low: float, high: float) -> Mark:
-    return Mark("span", axis.percent(low), axis.percent(high))
-
-
-def _cell(own: Estimate | None) -> Cell:
+def _cell(metric: str, own: Estimate | None) -> Cell:
     if own is None:
         return Cell()
-    return Cell(_number(own.value), interval=interval_text(own.low, own.high))
+    return Cell(number(metric, own.value), interval=interval_text(metric, own.low, own.high))
 
 
 def _range(score: ExpectedScore | None) -> Cell:
     if score is None:
         return Cell()
-    low, high = score.interval
-    return Cell(_number(score.mean), interval=interval_text(low, high))
-
-
-def interval_text(low: float, high: float) -> str:
-    """Return an interval; a dash beside a minus sign would be hard to read.
-
-    >>> interval_text(0.25, 0.75), interval_text(-1, 0.5)
-    ('0.250–0.750', '−1.000 to 0.500')
-    """
-    between = " to " if low < 0 or high < 0 else "–"
-    return f"{_number(low)}{between}{_number(high)}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}".replace("-", MINUS)
+    metric = score.metric
+    return Cell(number(metric, score.mean), interval=interval_text(metric, *score.interval))
 
 
 def _better(metric: str) -> int:
@@ -243,8 +290,3 @@ def _better(metric: str) -> int:
 
 def _headed(title: str, name: str) -> str:
     return f"{title}: {name.lower()}" if title else name
-
-
-def _title(name: str) -> str:
-    text = name.replace("_", " ")
-    return {"auroc": "AUROC", "f1": "F1"}.get(text, text[0].upper() + text[1:])

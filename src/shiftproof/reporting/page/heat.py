@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from shiftproof.reporting.page.axes import MINUS, signed
+from shiftproof.reporting.page.axes import signed
 from shiftproof.reporting.page.comparable import best_first, shown_domains
 from shiftproof.reporting.page.tables import runs_of
 from shiftproof.reporting.page.values import HeatCell, HeatMap
 from shiftproof.reporting.page.words import what_the_numbers_are
 from shiftproof.reporting.table import NOTHING
+from shiftproof.reporting.words import MINUS
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 
@@ -66,10 +67,11 @@ def heat_map(results: SelectionResults, baseline: str | None) -> HeatMap | None:
     notes = [what_the_numbers_are(results, results.datasets)]
     if baseline:
         against = algorithm_title(baseline)
-        notes.insert(0, f"The row of {against} has its accuracies (%), the others their distance.")
+        what = "accuracies" if results.measure == "accuracy" else results.measure
+        notes.insert(0, f"The row of {against} has its {what} (%), the others their distance.")
     else:
         against = "the mean of all algorithms"
-    title = f"Difference to {against} in points of accuracy"
+    title = f"Difference to {against} in points of {results.measure}"
     return HeatMap(title, groups, rows, notes, _legend(), bool(baseline))
 
 

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import numpy as np
+from collections.abc import Sequence
 
 from shiftproof.core.text import counted
-from shiftproof.inference.expected import Expected
+from shiftproof.inference.expected import Expected, pooled
 from shiftproof.inference.reliability import Bin, reliability
 from shiftproof.reporting.page.axes import short
 from shiftproof.reporting.page.curves import LEFT, RIGHT, TOP
 from shiftproof.reporting.page.values import Line, Panel, Panels, Point, Tick
 from shiftproof.reporting.table import Column, Row, Table
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import of_classes
 
 POOLED = "all domains"
 # As high as wide: the diagonal is at 45°.
 BOTTOM = TOP + RIGHT - LEFT
 TICKS = (0.0, 0.5, 1.0)
-ACROSS = 4
 
 
-def reliability_panels(expected: Expected) -> Panels:
-    """Return a diagram of all rows together, if domains are several, and one of each domain."""
-    outputs = dict(expected.outputs)
+def reliability_panels(
+    expected: Expected, only: Sequence[str] | None = None, whole: str = POOLED
+) -> Panels:
+    """Return a diagram of all rows together, if domains are several, and one of each domain.
+
+    With ``only``, just these domains have one of their own; ``whole`` is the title of the first.
+    """
+    outputs = of_classes(expected.outputs, "a reliability diagram")
     if len(outputs) > 1:
-        outputs = {POOLED: pooled(outputs.values()), **outputs}
+        shown = {domain: own for domain, own in outputs.items() if only is None or domain in only}
+        outputs = {whole: pooled(list(outputs.values())), **shown}
     found = {domain: reliability(own, expected.level) for domain, own in outputs.items()}
     x_title, y_title = _titles(expected)
     rows = [
@@ -44,7 +47,7 @@ def reliability_panels(expected: Expected) -> Panels:
     return Panels(
         "Reliability",
         [_panel(domain, bins, expected.level) for domain, bins in found.items()],
-        min(len(found), ACROSS),
+        across(len(found)),
         x_title,
         y_title,
         [Tick(_x(value), short(value)) for value in TICKS],
@@ -60,17 +63,22 @@ def reliability_panels(expected: Expected) -> Panels:
     )
 
 
-def pooled(parts: Iterable[Outputs]) -> Outputs:
-    """Return the rows of several domains as one."""
-    kept = list(parts)
-    p, y = (np.concatenate([own[place] for own in kept]) for place in (0, 1))
-    return Outputs(p, y, np.arange(len(y)))
+def across(panels: int) -> int:
+    """Return how many panels a row has, so that rows are full and of at most five.
+
+    >>> [across(n) for n in (2, 5, 6, 7, 10, 11)]
+    [2, 5, 3, 4, 5, 4]
+    """
+    if panels <= 5:
+        return panels
+    return min((5, 4, 3), key=lambda wide: (-panels % wide, -wide))
 
 
 def _titles(expected: Expected) -> tuple[str, str]:
     """Return what the axes are: of two classes the second, of more the predicted one."""
     classes = expected.classes
-    two = next(iter(expected.outputs.values())).probabilities.shape[1] == 2
+    first = next(iter(of_classes(expected.outputs, "a reliability diagram").values()))
+    two = first.probabilities.shape[1] == 2
     if not two:
         return "Probability of the predicted class", "Share right"
     name = f"class {classes[1]}" if len(classes) == 2 and len(classes[1]) < 12 else "second class"

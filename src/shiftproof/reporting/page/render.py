@@ -6,13 +6,18 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from shiftproof.inference.expected import Expected
+from shiftproof.reporting.page.answer.evidence import Evidence
+from shiftproof.reporting.page.answer.lead import lead
+from shiftproof.reporting.page.answer.provenance import provenance_facts
+from shiftproof.reporting.page.answer.sections import answer_sections, figures_of, remarks_of
 from shiftproof.reporting.page.curves import learning_curves
 from shiftproof.reporting.page.dot_plots import baseline_plot, cost_plot, rank_plot
 from shiftproof.reporting.page.expectation import HeldOut, expectation_blocks
@@ -21,9 +26,11 @@ from shiftproof.reporting.page.provenance import facts, hparams_table, settings_
 from shiftproof.reporting.page.shifts import diagnosis_blocks, output_shift_table
 from shiftproof.reporting.page.summary import figures, other_selections, sentence, title
 from shiftproof.reporting.page.tables import averages_table, dataset_table
+from shiftproof.reporting.page.training_domains import training_plot, training_sentence
 from shiftproof.reporting.page.values import Block, Page, Section
 from shiftproof.reporting.page.words import selector_explained, selector_name
 from shiftproof.reporting.table import Table
+from shiftproof.reporting.words import capital
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome
@@ -36,6 +43,9 @@ class Source:
     ``paths`` is where they were read, ``command`` what made the page, ``sweeps`` the settings of
     sweeps, ``diagnoses`` what `ShiftReport.save` wrote, ``remark`` a sentence to put below the
     first, ``notes`` those of `run_notes`, and ``held_out`` the answers on held-out domains.
+    ``baselines`` are other models on the same domains, by their titles, and ``evidence`` is what
+    `study` collected from the data.  ``training`` is the accuracy of a model on its training
+    domains, with a note, and ``first`` are sections to put before the others.
     """
 
     paths: Sequence[str] = ()
@@ -45,6 +55,23 @@ class Source:
     remark: str = ""
     notes: Sequence[str] = ()
     held_out: Sequence[HeldOut] = ()
+    baselines: Mapping[str, Expected] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
+    training: tuple[Mapping[str, float], str] | None = None
+    first: Sequence[Section] = ()
+
+    @property
+    def model(self) -> HeldOut | None:
+        """The model that the page is about; None if it compares several, or has one domain.
+
+        Numbers have no page of this kind yet: probabilities and classes are most of it.
+        """
+        if len(self.held_out) != 1 or len(self.held_out[0].expected.outputs) < 2:
+            return None
+        own = self.held_out[0]
+        if own.expected.numbers:
+            return None
+        return None if own.expected.score(own.expected.metric) is None else own
 
 
 def results_page(
@@ -66,9 +93,13 @@ def page_values(
     """Return everything that the page says.  A section without values is left out."""
     found = [results for results in all_results if results.has_numbers]
     main = found[0] if found else None
+    if source.model is not None and len({outcome.algorithm for outcome in outcomes}) == 1:
+        return _answer(source.model, outcomes, found, source)
     sections = [
+        *source.first,
+        *_training(source.training),
         Section("expect", "What to expect", expectation_blocks(source.held_out)),
-        Section("accuracy", "Accuracy", _accuracy(found)),
+        Section("accuracy", capital(main.measure) if main else "", _accuracy(found)),
         Section("domains", "By test domain", _by_selector(found, "heat", heat_map, baseline)),
         Section(
             "baseline",
@@ -83,11 +114,41 @@ def page_values(
     ]
     return Page(
         title(main, outcomes),
-        sentence(main, baseline),
+        training_sentence(*source.training) if source.training else sentence(main, baseline),
         [*([source.remark] if source.remark else []), *other_selections(found)],
         figures(main, outcomes),
         [section for section in sections if section.blocks],
     )
+
+
+def _answer(
+    own: HeldOut,
+    outcomes: Sequence[RunOutcome],
+    found: Sequence[SelectionResults],
+    source: Source,
+) -> Page:
+    """Return the page of one model: what to expect of it at the next domain."""
+    evidence, expected = source.evidence, own.expected
+    curves = _curves(found[0] if found else None, None)
+    origin = provenance_facts(outcomes, evidence, source.paths, source.command, source.notes)
+    sections = [
+        *answer_sections(own, source.baselines, evidence, source.diagnoses),
+        Section("curves", "Learning curves", curves),
+        Section("provenance", "Cost and provenance", [Block("facts", origin)]),
+    ]
+    data = dataset_title(outcomes[0].dataset)
+    return Page(
+        f"{data}: what to expect at the next {evidence.noun}",
+        lead(expected, evidence.noun, evidence.label),
+        [*([source.remark] if source.remark else []), *remarks_of(own, evidence)],
+        figures_of(expected, evidence),
+        [section for section in sections if section.blocks],
+    )
+
+
+def _training(found: tuple[Mapping[str, float], str] | None) -> list[Section]:
+    blocks = [] if found is None else [Block("dots", training_plot(*found))]
+    return [Section("training", "Training domains", blocks)]
 
 
 def _against(main: SelectionResults | None, baseline: str | None) -> str:

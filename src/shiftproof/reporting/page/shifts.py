@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.reporting.diagnosis import KINDS, read_diagnosis
-from shiftproof.reporting.diagnosis_tables import drops_table
+from shiftproof.reporting.diagnosis import KINDS, NUMBER_KINDS, read_diagnosis
+from shiftproof.reporting.diagnosis_tables import drops_table, numbers_table
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.comparable import best_first, shown_domains
 from shiftproof.reporting.page.values import Block, DotPlot, Fact, Mark
 from shiftproof.reporting.page.words import selector_name
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
-from shiftproof.shift.interpretation import nats
+from shiftproof.shift.judging import nats
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import OutputShift
@@ -27,17 +27,47 @@ MOST_ROWS = 12
 def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
     """Return a diagnosis: amounts, in words, where it shifts, and what to do."""
     advice = diagnosis["advice"]
-    words = [Fact(KINDS[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]]
+    titles = _titles(diagnosis)
+    words = [Fact(titles[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]]
+    labels = Block("table", _classes(diagnosis), "Which classes move", folded=True)
+    if diagnosis.get("numbers"):
+        labels = Block("table", numbers_table(diagnosis), "What the labels are", folded=True)
     blocks = [
         Block("dots", _amounts(diagnosis)),
         Block("facts", words, "In words"),
         Block("facts", _what_to_do(advice), "What to do"),
-        *[Block("table", lost, "Lost if held out") for lost in [drops_table(diagnosis)] if lost],
+        *[Block("table", lost) for lost in [drops_table(diagnosis)] if lost],
         Block("table", _pairs(diagnosis), "Which domains differ", folded=True),
         Block("table", _features(diagnosis), "Which features move", folded=True),
-        Block("table", _classes(diagnosis), "Which classes move", folded=True),
+        labels,
     ]
     return blocks
+
+
+def _titles(diagnosis: Mapping[str, Any]) -> Mapping[str, str]:
+    return NUMBER_KINDS if diagnosis.get("numbers") else KINDS
+
+
+def study_diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
+    """Return a diagnosis beside a trained model: words first, and no advice on what to train."""
+    advice = diagnosis["advice"]
+    titles = _titles(diagnosis)
+    words = [Fact(titles[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]]
+    if advice["remarks"]:
+        words.append(Fact("What to do", [_plain(text) for text in advice["remarks"]]))
+    lost = drops_table(diagnosis)
+    return [
+        Block("facts", words),
+        *([Block("table", lost)] if lost else []),
+        Block("dots", _amounts(diagnosis), "How much shifts", folded=True),
+        Block("table", _pairs(diagnosis), "Which domains differ", folded=True),
+        Block("table", _features(diagnosis), "Which features move", folded=True),
+    ]
+
+
+def _plain(text: str) -> str:
+    """Return a remark without backticks, which a page does not show as code."""
+    return text.replace("`", "")
 
 
 def page_diagnosis(path: Path) -> dict[str, Any]:
@@ -111,7 +141,7 @@ def _amounts(diagnosis: Mapping[str, Any]) -> DotPlot:
     amounts = [
         (f"{title}, {source}" if len(sources) > 1 else title, shift[kind])
         for source, shift in sources
-        for kind, title in KINDS.items()
+        for kind, title in _titles(diagnosis).items()
     ]
     ends = [end for _, each in amounts for end in (*each["interval"], each["value"])]
     axis = Axis.over([0.0, 1.02 * max(ends)])
@@ -158,6 +188,7 @@ def _what_to_do(advice: Mapping[str, Any]) -> list[Fact]:
 
 
 def _pairs(diagnosis: Mapping[str, Any]) -> Table:
+    numbers = bool(diagnosis.get("numbers"))
     ordered = sorted(diagnosis["pairs"], key=lambda pair: -float(pair["told_apart_with_label"]))
     rows = [
         Row.of(
@@ -165,7 +196,7 @@ def _pairs(diagnosis: Mapping[str, Any]) -> Table:
             f"{100 * pair['told_apart']:.0f}",
             f"{100 * pair['told_apart_with_label']:.0f}",
             f"{pair['w1']:.2f}",
-            f"{100 * pair['labels']:.0f}",
+            f"{pair['labels']:.2f}" if numbers else f"{100 * pair['labels']:.0f}",
         )
         for pair in ordered[:MOST_ROWS]
     ]
@@ -173,7 +204,7 @@ def _pairs(diagnosis: Mapping[str, Any]) -> Table:
         Column("By inputs (%)"),
         Column("By inputs and label (%)"),
         Column("Features apart (sd)"),
-        Column("Labels apart (%)"),
+        Column("Labels apart (sd)" if numbers else "Labels apart (%)"),
     )
     notes = ("Told apart by a network: 50% is guessing.", *_more(len(ordered), "pairs"))
     return Table("Pairs of domains", columns, tuple(rows), notes=notes, heads=("Domains",))

@@ -129,7 +129,7 @@ def _of_one(results: SelectionResults) -> str:
     ranked = [name for name in best_first(results) if overall(results, name) is not None]
     if not ranked:
         return (
-            f"No algorithm has an accuracy on every test domain ({_units(results)}) yet, so there"
+            f"No algorithm has a number on every test domain ({_units(results)}) yet, so there"
             " is nothing to compare."
         )
     name = ranked[0]
@@ -139,9 +139,12 @@ def _of_one(results: SelectionResults) -> str:
         for at in shown_domains(d)
         if (each := d.cells[name, at].estimate)
     ]
+    numbers = results.measure != "accuracy"
+    does = "explains" if numbers else "is right on"
+    of = "variance of the label in" if numbers else "samples of"
     text = (
-        f"{_by(results)}, {algorithm_title(name)} is right on {overall(results, name):.1f}% of the"
-        f" samples of a domain that it was not trained on"
+        f"{_by(results)}, {algorithm_title(name)} {does} {overall(results, name):.1f}% of the"
+        f" {of} a domain that it was not trained on"
     )
     if len(means) == 1:
         return f"{text} ({means[0][1]})."

@@ -25,6 +25,7 @@ from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, do
 
 FEW = "(n/m): n of m trials; the others lack runs, which are named under Provenance."
 STAR = "*: over the runs there are; those that are missing are named under Provenance."
+AVERAGE = "Avg"
 MARKS = "Bold: the best of a column. Underlined: the second."
 # The title of each column, and its cell by algorithm.
 Columns = list[tuple[str, Callable[[str], Cell]]]
@@ -42,7 +43,7 @@ def averages_table(results: SelectionResults) -> Table:
         what_the_numbers_are(results, results.datasets),
         "Averages are taken over test domains within a trial, then over trials.",
     ]
-    return _table("Averages by dataset", results, [*columns, ("Avg", mean)], notes)
+    return _table("Averages by dataset", results, [*columns, (AVERAGE, mean)], notes)
 
 
 def dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
@@ -56,7 +57,7 @@ def dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
 
     columns: Columns = [(titles[at], _accuracies(dataset, at)) for at in shown]
     if len(shown) > 1:
-        columns.append(("Avg", mean))
+        columns.append((AVERAGE, mean))
     title = f"{dataset_title(dataset.dataset)}, by test domain"
     return _table(title, results, columns, [what_the_numbers_are(results, [dataset])])
 
@@ -78,7 +79,9 @@ def _table(title: str, results: SelectionResults, columns: Columns, notes: Seque
     if len(results.algorithms) > 1:
         rows = [row for row in rows if any(cell.value is not None for cell in row.cells)]
     rows.sort(key=lambda row: 1.0 if (last := row.cells[-1].value) is None else -last)
-    table = Table(title, tuple(Column(name, 1) for name, _ in columns), tuple(rows)).marked()
+    table = Table(
+        title, tuple(Column(name, 1, stays=name == AVERAGE) for name, _ in columns), tuple(rows)
+    ).marked()
     cells = [cell for row in table.rows for cell in row.cells]
     explained = {
         MARKS: any(cell.mark for cell in cells),

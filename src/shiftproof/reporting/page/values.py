@@ -66,6 +66,43 @@ class HeatMap:
     notes: Sequence[str]
     legend: Sequence[tuple[int, str]]
     against_first: bool
+    head: str = "Algorithm"
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Images of the page itself (`data:` addresses), each with its words, under a title."""
+
+    title: str
+    images: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class StripRow:
+    """One domain of a strip chart: five places in percent of the axis, or none; and words."""
+
+    label: str
+    places: Sequence[float]
+    note: str
+    tip: str
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A small chart of one column: a row a domain, over an axis of its own."""
+
+    title: str
+    ticks: Sequence[Tick]
+    rows: Sequence[StripRow]
+
+
+@dataclass(frozen=True)
+class Strips:
+    """Small charts side by side."""
+
+    strips: Sequence[Strip]
+    key: Sequence[tuple[str, str]]
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shiftproof.reporting.words import ERROR_BAR, sizes_of
+from shiftproof.reporting.words import ERROR_BAR, capital, sizes_of
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
 from shiftproof.sweeps.standalone_runs import ADAPTED
 
@@ -57,7 +57,7 @@ def selector_name(results: SelectionResults) -> str:
 def selector_explained(results: SelectionResults) -> str:
     """Say how runs and steps were selected; nothing of a plugin's selector."""
     known = _SELECTORS.get(results.selector.name)
-    return known[1] if known else ""
+    return known[1].replace("accuracy", results.measure) if known else ""
 
 
 def error_bars(datasets: Sequence[DatasetResults]) -> str:
@@ -70,6 +70,7 @@ def error_bars(datasets: Sequence[DatasetResults]) -> str:
 def what_the_numbers_are(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
     """Say split, selector, seeds, trials, draws and error bars."""
     return (
-        "Accuracy (%) on the in part of the test domain (test-in, by default 80% of it);"
+        f"{capital(results.measure)} (%) on the part of the test domain that is set aside for"
+        " testing (by default 80% of it);"
         f" {selector_name(results)}; {sizes_of(datasets)}; {error_bars(datasets)}."
     )

@@ -17,6 +17,7 @@ from shiftproof.training.config import RunConfig
 from shiftproof.training.interrupt import stopping_signals
 from shiftproof.training.loop import RunResult
 from shiftproof.training.observers import Observer
+from shiftproof.training.records import shown_measure
 
 # How often a run reports its step, and the driver looks at the clock.
 POLL_SECONDS = 1.0
@@ -32,7 +33,7 @@ def outcome(job: Job, work: Callable[[], RunResult]) -> Event:
         return Event("failed", job, status="died", reason=str(error))
     except Exception as error:
         return failure(job, error)
-    accuracy = result.records[-1].get("accuracy", {}) if result.records else {}
+    accuracy = shown_measure(result.records[-1])[1] if result.records else {}
     return Event("ended", job, result.step, result.status, result.seconds, dict(accuracy))
 
 

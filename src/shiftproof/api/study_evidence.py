@@ -1,0 +1,180 @@
+"""What a study's page needs of the data: far inputs, confident errors, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftproof.api.diagnose import ShiftReport
+from shiftproof.api.train import TrainedRun
+from shiftproof.api.train_each import LeaveOneOut
+from shiftproof.data import DomainDataset
+from shiftproof.data.domain import Domain, as_numbers
+from shiftproof.data.input_forms import TableForm
+from shiftproof.data.tables.preprocessing import Column, Columns
+from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
+from shiftproof.reporting.page.answer.lead import noun_of
+from shiftproof.reporting.page.image_address import image_address
+from shiftproof.training.outputs import Outputs
+
+MOST_ERRORS = 8
+MOST_COLUMNS = 4
+# A bar of all rows is not sharper than one of so many, and networks take their time.
+MOST_ROWS = 1000
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+IMAGES_A_DOMAIN = 8
+
+
+def evidence(
+    dataset: DomainDataset,
+    raw: DomainDataset,
+    held_out: LeaveOneOut,
+    diagnosis: ShiftReport,
+    seconds: float,
+    *,
+    private: bool = False,
+) -> Evidence:
+    """Return what the page shows of the data itself.
+
+    `raw` is the data before a frozen network computed features of it: its images are shown.  With
+    `private`, nothing of single samples is, and confident errors are those of classifiers.
+    """
+    domains = {domain.name: domain for domain in dataset.domains}
+    columns = _columns(dataset)
+    features = [feature.name for feature in diagnosis.measured.features]
+    ordered = _by_shift(columns, features)
+    numbers = [at for at in ordered if columns[at].kind == "number"][:MOST_COLUMNS]
+    found = Evidence(
+        noun_of(dataset.columns),
+        dataset.columns.get("label", ""),
+        sum(map(len, dataset.domains)),
+        len(columns),
+        round(seconds, 1),
+        {run.config.test_domains[0]: far_share(run, domains) for run in held_out.runs},
+    )
+    if private or not dataset.classes:
+        return found
+    return replace(
+        found,
+        errors=confident_errors(raw, held_out.expected.of_classes, ordered),
+        shifted=[_by_domain(columns[at], at, dataset) for at in numbers],
+        images={d.name: _some_images(d) for d in raw.domains if _is_image(d)},
+    )
+
+
+def far_share(run: TrainedRun, domains: Mapping[str, Domain]) -> float | None:
+    """Return the share of the held-out domain that is unlike the training domains."""
+    domain, model = domains[run.config.test_domains[0]], run.model
+    # Features of a frozen network are not what its model takes: images.
+    if model.typicality is None or model.config.frozen:
+        return None
+    index = np.arange(len(domain))
+    if len(index) > MOST_ROWS:
+        index = np.sort(np.random.default_rng(0).choice(index, MOST_ROWS, replace=False))
+    x = domain.stored(index)
+    if not isinstance(model.form, TableForm):
+        return float(model.predict(x).far.double().mean())
+    _, ready = model.ready(model.form.read(x), [domain.name] * len(index))
+    seen = model.form.features(torch.as_tensor(ready)).float()
+    return float(model.typicality.is_far(model.typicality.p_value(seen)).double().mean())
+
+
+def confident_errors(
+    dataset: DomainDataset, outputs: Mapping[str, Outputs], ordered: Sequence[int] = ()
+) -> list[ConfidentError]:
+    """Return the errors with the highest probability, the surest first."""
+    found = []
+    for name, own in outputs.items():
+        predicted = own.probabilities.argmax(axis=1)
+        sure = own.probabilities.max(axis=1)
+        found += [
+            (float(sure[i]), name, int(own.rows[i]), int(own.labels[i]), int(predicted[i]))
+            for i in np.flatnonzero(predicted != own.labels)
+        ]
+    found.sort(key=lambda error: (-error[0], error[1], error[2]))
+    columns, errors = _columns(dataset), []
+    for probability, name, row, label, predicted in found[:MOST_ERRORS]:
+        domain = dataset.domains[dataset.index_of(name)]
+        cells = domain.stored(np.array([row]))
+        errors.append(
+            ConfidentError(
+                name,
+                row + 1,
+                dataset.classes[label],
+                dataset.classes[predicted],
+                round(probability, 4),
+                [(columns[at].name, _text(columns[at], float(cells[0, at]))) for at in ordered],
+                _picture(as_numbers(cells)[0]) if _is_image(domain) else "",
+            )
+        )
+    return errors
+
+
+def _columns(dataset: DomainDataset) -> tuple[Column, ...]:
+    kept = dataset.preparation
+    return kept.columns if isinstance(kept, Columns) else ()
+
+
+def _by_shift(columns: Sequence[Column], features: Sequence[str]) -> list[int]:
+    """Return the positions of columns, those that differ most between domains first.
+
+    A feature is a column, or one value of it.
+    """
+    rank = {name: place for place, name in enumerate(features)}
+
+    def place(column: Column) -> int:
+        own = [column.name, *(f"{column.name}={value}" for value in column.values)]
+        return min((rank[name] for name in own if name in rank), default=len(rank))
+
+    return sorted(range(len(columns)), key=lambda at: place(columns[at]))
+
+
+def _by_domain(column: Column, at: int, dataset: DomainDataset) -> ColumnByDomain:
+    quantiles: dict[str, Sequence[float] | None] = {}
+    missing = {}
+    for domain in dataset.domains:
+        cells = domain.stored(np.arange(len(domain)))[:, at].double().numpy()
+        there = cells[~np.isnan(cells)]
+        missing[domain.name] = 1 - len(there) / len(cells)
+        found = np.quantile(there, QUANTILES) if len(there) else None
+        quantiles[domain.name] = None if found is None else [float(value) for value in found]
+    return ColumnByDomain(column.name, quantiles, missing)
+
+
+def _text(column: Column, cell: float) -> str:
+    if np.isnan(cell):
+        return "missing"
+    if column.kind == "category":
+        return column.values[int(cell)] if cell >= 0 else "unknown"
+    return f"{cell:.6g}"
+
+
+def _is_image(domain: Domain) -> bool:
+    return len(domain.x.shape) == 4 and domain.x.shape[1] in (1, 2, 3)
+
+
+def _some_images(domain: Domain) -> list[str]:
+    """Return pictures of a few samples, of all classes in turn."""
+    return [_picture(image) for image in _samples(domain)]
+
+
+def _samples(domain: Domain) -> Iterator[Tensor]:
+    labels = domain.y.numpy()
+    order = np.random.default_rng(0).permutation(len(labels))
+    turns = [order[labels[order] == label] for label in np.unique(labels)]
+    chosen = [own[turn] for turn in range(IMAGES_A_DOMAIN) for own in turns if turn < len(own)]
+    yield from domain.inputs(np.array(chosen[:IMAGES_A_DOMAIN]))
+
+
+def _picture(image: Tensor) -> str:
+    """Return an image [channels, height, width] in [0, 1] as a `data:` address.
+
+    Two channels are red and green, as in Colored MNIST.
+    """
+    if len(image) == 2:
+        image = torch.cat([image, torch.zeros_like(image[:1])])
+    return image_address(image.permute(1, 2, 0).numpy())

@@ -1,0 +1,45 @@
+"""How a model that was trained on all domains does on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from shiftproof.inference.adaptation.held_out import HeldOut
+from shiftproof.inference.model import MODEL, stored_header
+from shiftproof.reporting.page.training_domains import HELD_OUT_WITHIN, SET_ASIDE
+from shiftproof.sweeps.results import RunOutcome
+from shiftproof.training.load_run import read_checkpoint
+from shiftproof.training.records import Records
+
+
+def training_results(runs: Sequence[RunOutcome]) -> tuple[Mapping[str, float], str] | None:
+    """Return the accuracy on each training domain and what it is of; None if a domain was held out.
+
+    What is fitted at once held out each domain while its settings were chosen; other runs set rows
+    aside.
+    """
+    if len(runs) != 1 or runs[0].test_domains or runs[0].folder is None:
+        return None
+    folder = runs[0].folder
+    if runs[0].status != "finished" or not (folder / MODEL).is_file():
+        return None
+    if found := _held_out_within(folder):
+        return found, HELD_OUT_WITHIN
+    records = Records(folder / "records.jsonl").read()
+    accuracy = records[-1].get("accuracy", {}) if records else {}
+    aside = {
+        name.removesuffix("/out"): value
+        for name, value in accuracy.items()
+        if name.endswith("/out")
+    }
+    return (aside, SET_ASIDE) if aside else None
+
+
+def _held_out_within(folder: Path) -> dict[str, float]:
+    held_out = HeldOut.from_state(read_checkpoint(folder)["algorithm"]["modules"])
+    if held_out is None:
+        return {}
+    names = stored_header(folder)["domains"]
+    right = held_out.predicted.argmax(axis=1) == held_out.y
+    return {names[code]: float(right[held_out.domain == code].mean()) for code in held_out.domains}

@@ -1,0 +1,126 @@
+"""Progress of a whole study, on one line: "hospital 2 of 4, 3 min left"."""
+
+from __future__ import annotations
+
+import time
+
+from torch import Tensor
+
+from shiftproof.api.held_out_runs import BASELINES
+from shiftproof.api.side_by_side import DONE
+from shiftproof.cli.progress import LoadingBar
+from shiftproof.data import DomainDataset
+from shiftproof.reporting.page.answer.lead import noun_of
+from shiftproof.reporting.terminal import dataset_summary
+from shiftproof.training.config import RunConfig
+from shiftproof.training.observers import Observer
+from shiftproof.training.records import Record
+
+# Seconds between lines where there is no terminal.
+LINE_SECONDS = 10.0
+
+
+class StudyProgress(LoadingBar, Observer):
+    """Says which domain is held out, and how long it will take; it is the observer of a study.
+
+    The time left is that of the runs so far, for those that are left and the last one on all
+    domains.  Before the first run ends it is the time that `best` may take.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
+        self._noun, self._domains = "domain", 0
+        self._done = 0
+        self._started: float | None = None
+        self._budget = 0.0
+        self._said_at = 0.0
+        self._said: set[str] = set()
+        self._last = False
+
+    def loaded(self, dataset: DomainDataset) -> None:
+        """Say what the data is."""
+        self._clear()
+        self._noun = noun_of(dataset.columns)
+        self._domains = len(dataset.domains)
+        self._once(f"{dataset.name}: {dataset_summary(dataset)}")
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show the stage, or count the domains that were held out."""
+        if what == DONE:
+            self._done = done
+            if not self._last:
+                self._show(force=True)
+        elif self._started is None or what == BASELINES:
+            self(what, done, total)
+        else:
+            self._show()
+
+    def begin(self, config: RunConfig, step: int) -> None:
+        """Show which run it is."""
+        if self._started is None:
+            self._started = time.monotonic()
+        self._budget = float(config.hparams.get("budget", 0.0) or 0.0)
+        self._last = not config.test_domains
+        self._show(force=True)
+
+    def step(self, step: int, measured: dict[str, Tensor]) -> None:
+        """Show how long it still takes."""
+        self._show()
+
+    def record(self, record: Record) -> None:
+        """Show how long it still takes."""
+        self._show()
+
+    def note(self, text: str) -> None:
+        """Print a note once."""
+        from shiftproof.cli.messages import in_options
+
+        self._once(f"note: {in_options(text)}")
+
+    def line(self) -> str:
+        """Return where the study is."""
+        if self._last:
+            return f"model on all {self._domains}" + self._left(0)
+        at = min(self._done + 1, self._domains)
+        return f"{self._noun} {at} of {self._domains}" + self._left(self._domains - self._done)
+
+    def _left(self, runs: int) -> str:
+        """Return the time left, with that of the last run."""
+        return f", {time_left(self._seconds(runs))} left" if self._seconds(runs) else ""
+
+    def _seconds(self, runs: int) -> float:
+        if self._started is None:
+            return 0.0
+        each = self._budget
+        if self._done:
+            each = (time.monotonic() - self._started) / self._done
+        return each * (runs + 1)
+
+    def _show(self, *, force: bool = False) -> None:
+        now = time.monotonic()
+        if not self._domains or (not force and now - self._said_at < 1.0):
+            return
+        if not self._prints_lines:
+            self._said_at = now
+            self._bars.note = self.line()
+        elif now - self._said_at >= LINE_SECONDS or (force and self.line() not in self._said):
+            self._said_at = now
+            self._once(self.line())
+
+    def _once(self, text: str) -> None:
+        if not self._quiet and text not in self._said:
+            self._said.add(text)
+            self._print(text)
+
+
+def time_left(seconds: float) -> str:
+    """Return a time in words, rounded up.
+
+    >>> time_left(4), time_left(42), time_left(130), time_left(7300)
+    ('5 s', '45 s', '3 min', '2.1 h')
+    """
+    if seconds <= 55:
+        return f"{max(5, 5 * -(-int(seconds) // 5))} s"
+    if seconds <= 5400:
+        return f"{-(-int(seconds) // 60)} min"
+    return f"{-(-int(seconds) // 360) / 10:.1f} h"

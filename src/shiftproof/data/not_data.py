@@ -1,0 +1,36 @@
+"""What is no data: addresses on the web, and images where a table or folder is meant."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from shiftproof.core.errors import DataError
+from shiftproof.data.images.suffixes import SUFFIXES
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+
+
+def refuse_address(data: str) -> None:
+    """Raise if it is an address on the web."""
+    if _ADDRESS.match(data):
+        raise DataError(f"{data} is an address; download the file, and give its path")
+
+
+def require_data(data: str, image: str | None = None) -> Path:
+    """Return the path of data, or raise with what to do for what is none.
+
+    >>> require_data("https://example.org/patients.csv")
+    Traceback (most recent call last):
+    shiftproof.core.errors.DataError: https://example.org/patients.csv is an address; download ...
+    """
+    refuse_address(data)
+    path = Path(data).expanduser()
+    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        raise DataError(
+            f"{data} is a single image; give a folder DIR/domain/class/*{path.suffix}, or a table"
+            " with a column of paths (`image`)"
+        )
+    if not path.exists() and (len(path.parts) > 1 or path.suffix):
+        raise DataError(f"no such file or folder: {data}")
+    return path

@@ -1,0 +1,59 @@
+"""The names of a table's columns, found without reading its rows, pandas or torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from shiftproof.core.errors import DataError, UnknownName
+from shiftproof.core.gzip_lines import gzip_lines
+from shiftproof.core.text import listed, printable
+from shiftproof.data.tables.csv_records import csv_records
+
+
+def one_line(names: Sequence[object]) -> list[str]:
+    """Return names on one line each; a column without a name gets its number."""
+    found = [printable(" ".join(str(name).split())) for name in names]
+    return [name or f"unnamed {position}" for position, name in enumerate(found, 1)]
+
+
+def column_name(columns: Sequence[str], table: str, parameter: str, given: str | None) -> str:
+    """Return the name of a column: the one given, or by default the one named as the parameter."""
+    name = parameter if given is None else " ".join(given.split())
+    if name in columns:
+        return name
+    if given is None:
+        raise DataError(
+            f"{table} has no column named {parameter!r}; set `{parameter}` to one of"
+            f" {listed(columns)}"
+        )
+    raise UnknownName(f"column of {table}", given, columns)
+
+
+def domain_columns(columns: Sequence[str], table: str, given: str | None) -> list[str]:
+    """Return the columns that tell the domain: one, or several separated by commas.
+
+    >>> domain_columns(["site", "year", "a,b"], "t.csv", "site, year")
+    ['site', 'year']
+    >>> domain_columns(["site", "year", "a,b"], "t.csv", "a,b")
+    ['a,b']
+    """
+    if given is None or " ".join(given.split()) in columns or "," not in given:
+        return [column_name(columns, table, "domain", given)]
+    return [column_name(columns, table, "domain", part) for part in given.split(",")]
+
+
+def header_of(path: Path) -> list[str] | None:
+    """Return the names of the columns of a CSV file; None of any other file."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4)
+            if start == b"PAR1":
+                return None
+            file.seek(0)
+            lines = gzip_lines(path) if start.startswith(b"\x1f\x8b") else file
+            _, records = csv_records(lines, path.name)
+            header = next(records, None)
+    except (OSError, EOFError):
+        return None  # whoever reads the table says what is wrong
+    return None if header is None else one_line(header)

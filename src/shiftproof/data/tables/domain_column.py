@@ -1,0 +1,162 @@
+"""Domains from what a table has: a column, several joined, dates by period, numbers by bins.
+
+`by` says how the values of the domain column (of several, the last) become domains:
+
+    year, quarter, month    dates, by calendar: 2021, 2021-Q3, 2021-07
+    a whole number k        numbers, in k bins of about as many rows each
+    value                   as they are, even if they are many numbers
+
+Without it, values are domains as they are.  Numbers that are many, and some of them rare, are more
+likely a measurement: that is an error, which asks.
+
+With `pool_below`, domains of fewer rows than that are put together as one.  If these are too few
+even together, the smallest of the others joins them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shiftproof.core.errors import DataError, InvalidValue, nearest
+from shiftproof.core.text import counted, quoted
+from shiftproof.data.tables.cell_types import kind_of, text_of, values
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+PERIODS = ("year", "quarter", "month")
+VALUE = "value"
+POOLED = "other"
+JOINT = " · "
+# More distinct numbers than this, of which a quarter have fewer rows than that, need a `by`.
+MANY, RARE = 20, 10
+
+
+def domain_series(
+    frame: pd.DataFrame,
+    table: str,
+    columns: Sequence[str],
+    by: str | None = None,
+    pool_below: int = 0,
+) -> tuple[pd.Series, list[str]]:
+    """Return the domain of each row, None if it has none, and notes on what was put together."""
+    import pandas as pd
+
+    *others, last = columns
+    found = _by(frame[last], last, table, by)
+    for column in reversed(others):
+        found = [
+            None if (text := text_of(value)) is None or name is None else f"{text}{JOINT}{name}"
+            for value, name in zip(frame[column], found, strict=True)
+        ]
+    found, notes = _pooled(found, pool_below)
+    return pd.Series(found, name=",".join(columns), dtype=object, index=frame.index), notes
+
+
+def is_plain(columns: Sequence[str], by: str | None, pool_below: int) -> bool:
+    """Whether the domains are just the values of one column."""
+    return len(columns) == 1 and by in (None, VALUE) and pool_below == 0
+
+
+def require_domains(series: pd.Series, table: str) -> None:
+    """Ask about numbers that look like a measurement."""
+    if kind_of(series) != "number":
+        return
+    counts = Counter(text for value in series if (text := text_of(value)) is not None)
+    rare = sum(count < RARE for count in counts.values())
+    if len(counts) > MANY and 4 * rare >= len(counts):
+        ordered = sorted(counts, key=float)
+        raise DataError(
+            f"the domain column {quoted(str(series.name))} of {table} has {len(counts)} distinct"
+            f" numbers, {ordered[0]} to {ordered[-1]}, {rare} of them in fewer than {RARE} rows: is"
+            ' it what says where a row is from? If so, set `by="value"`; `by=5` makes 5 bins'
+        )
+
+
+def _by(series: pd.Series, column: str, table: str, by: str | None) -> list[str | None]:
+    where = f"the domain column {quoted(column)} of {table}"
+    if by is None or by == VALUE:
+        return [text_of(value) for value in series]
+    if by in PERIODS:
+        return _periods(series, where, by)
+    if not str(by).isdigit():
+        raise InvalidValue(
+            f"`by` {by!r} is unknown; {nearest(str(by), (*PERIODS, VALUE))} or give a number of"
+            " bins"
+        )
+    return _bins(series, where, int(by))
+
+
+def _periods(series: pd.Series, where: str, by: str) -> list[str | None]:
+    """Return the period of each date; days come first in 13.1.2020, as in most of the world."""
+    import pandas as pd
+
+    day_first = series.dropna().astype(str).str.match(r"\d{1,2}\.\d{1,2}\.\d{4}").any()
+    dates = pd.to_datetime(series, errors="coerce", dayfirst=bool(day_first), format="mixed")
+    wrong = dates.isna() & series.notna()
+    if kind_of(series) == "number" or wrong.any():
+        row = 0 if kind_of(series) == "number" else int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"{where} holds {quoted(str(series.iloc[row]))} in row {row + 1}, not a date;"
+            f" `by={by!r}` is for dates"
+        )
+    if getattr(dates.dt, "tz", None) is not None:
+        dates = dates.dt.tz_localize(None)
+    period = dates.dt.to_period({"year": "Y", "quarter": "Q", "month": "M"}[by])
+    return [None if text in ("NaT", "nan") else _spelled(text) for text in map(str, period)]
+
+
+def _spelled(period: str) -> str:
+    """Return a period as people write it.
+
+    >>> _spelled("2021Q3"), _spelled("2021-07")
+    ('2021-Q3', '2021-07')
+    """
+    return f"{period[:4]}-{period[4:]}" if "Q" in period else period
+
+
+def _bins(series: pd.Series, where: str, count: int) -> list[str | None]:
+    """Return the bin of each number: edges are quantiles, so bins have about as many rows."""
+    if count < 2:
+        raise InvalidValue(f"`by` must be at least 2 bins, not {count}")
+    if kind_of(series) != "number":
+        raise DataError(f"{where} holds no numbers; `by={count}` is for numbers")
+    numbers = values(series, where)
+    there = numbers[~np.isnan(numbers)]
+    edges = np.unique(np.quantile(there, np.linspace(0, 1, count + 1)))
+    if len(edges) < 3:
+        raise DataError(f"{where} has too few distinct numbers for {count} bins")
+    place = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
+    found: list[str | None] = []
+    for number, at in zip(numbers, place, strict=True):
+        last = at == len(edges) - 2
+        name = f"{edges[at]:g} to {'' if last else 'below '}{edges[at + 1]:g}"
+        found.append(None if np.isnan(number) else name)
+    return found
+
+
+def _pooled(names: Sequence[str | None], pool_below: int) -> tuple[list[str | None], list[str]]:
+    if pool_below < 0:
+        raise InvalidValue(f"`pool_below` must be at least 0, not {pool_below}")
+    counts = Counter(name for name in names if name is not None)
+    order = sorted(counts, key=lambda name: (counts[name], name))
+    small = [name for name in order if counts[name] < pool_below]
+    if not small or len(order) < 3:
+        return list(names), []
+    larger = [name for name in order if name not in small]
+    while sum(counts[name] for name in small) < pool_below and larger:
+        small.append(larger.pop(0))
+    if len(small) < 2 or not larger:
+        return list(names), []
+    pooled = f"{POOLED} ({len(small)})"
+    rows = sum(counts[name] for name in small)
+    note = (
+        f"put together as {pooled!r}, {counted(rows, 'row')}: the {counted(len(small), 'domain')}"
+        f" of fewer than {pool_below} rows"
+    )
+    kept = set(small)
+    return [pooled if name in kept else name for name in names], [note]

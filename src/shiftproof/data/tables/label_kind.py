@@ -1,0 +1,72 @@
+"""Whether a label column holds classes or numbers to predict.
+
+Text is always classes, and so are two numbers.  More are classes if they are few and whole, and
+amounts if they are many or mostly distinct.  Where both are plausible (24 ages, 65 codes of
+classes) nothing is guessed: the user is asked.
+"""
+
+from __future__ import annotations
+
+import typing
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from shiftproof.core.errors import DataError, UnknownName
+from shiftproof.core.text import counted, quoted
+from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
+from shiftproof.data.tables.cell_types import kind_of, values
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# What `task` may be.
+TaskName = Literal["auto", "classification", "regression"]
+AUTO = "auto"
+# Up to this many distinct values count as few, even in a small table.
+FEW = 20
+# More distinct labels than this are not classes.
+MOST_CLASSES = 1000
+# More distinct whole numbers than this are amounts, unless they count 0, 1, 2, … as codes do.
+MANY = 100
+
+
+def checked_task(task: str) -> TaskName:
+    """Return what `task` names, or raise."""
+    known = typing.get_args(TaskName)
+    if task not in known:
+        raise UnknownName("task", str(task), known)
+    return typing.cast(TaskName, task)
+
+
+def label_kind(label: pd.Series, table: str, task: str = AUTO) -> tuple[Kind, tuple[str, ...]]:
+    """Return the kind of task that a label column calls for, and a note that says why.
+
+    `task` overrides; there is no note where text leaves no choice or the user has made it.
+    """
+    if (asked := checked_task(task)) != "auto":
+        return asked, ()
+    if kind_of(label) != "number" or label.dtype == bool:
+        return CLASSIFICATION, ()
+    column = f"the label column {quoted(str(label.name))} of {table}"
+    numbers = values(label, column)
+    numbers = numbers[~np.isnan(numbers)]
+    distinct = np.unique(numbers)
+    rows, k = len(numbers), len(distinct)
+    whole = bool((distinct == np.floor(distinct)).all())
+    mostly_distinct = 2 * k > rows
+    if k <= 2 or (whole and k <= FEW):
+        return CLASSIFICATION, ()
+    codes = whole and distinct[0] in (0, 1) and distinct[-1] - distinct[0] == k - 1
+    amounts = mostly_distinct or (k > FEW if not whole else k > MOST_CLASSES)
+    if amounts or (k > MANY and not codes):
+        sort = "whole numbers" if whole else "numbers"
+        return REGRESSION, (
+            f"regression: the label {quoted(str(label.name))} has {k:,} distinct {sort} in"
+            f" {counted(rows, 'row')}; if they are classes, set `task='classification'`",
+        )
+    sort = "whole numbers" if whole else "numbers, some with fractions,"
+    raise DataError(
+        f"{column} has {k} distinct {sort} in {counted(rows, 'row')}, which may be classes or"
+        " amounts: set `task='classification'` or `task='regression'`"
+    )

@@ -1,0 +1,188 @@
+"""How far class shares are corrected: each training domain plays the new site.
+
+The probabilities of a new site are shifted until each class has its estimated share on average
+(`matching_shares`).  EM (`label_shift`) gives an estimate π̂ that is right under label shift.
+Whether it is, training domains tell: each plays the new site, with its calibration from the others
+and π̂ from its rows without their labels.
+
+**Label shift is not contradicted** if the errors of π̂ on training domains are no larger than those
+of resampled rows.  With V_s the covariance of π̂ over resampled rows of site s of K sites, and e_s
+its error, the mean of |e_s|² / tr V_s has the expectation 1 and about the distribution of χ²_f / f,
+f = K² / Σ_s tr V_s² / (tr V_s)² (Satterthwaite, 1946).  Unless that is rejected at 5%, the shares
+are those of the model's own probabilities, their mean m, moved to π̂ by 1 − τ² / |π̂ − m|² of the
+way, if that is positive (James and Stein, 1961), with τ² the sampling variance of π̂ at the new
+site.
+
+**Otherwise** there are three views of the shares: those of training π₀, m, and π̂:
+
+    π = π₀ + α (m − π₀) + β (π̂ − π₀).
+
+α = 1 and β = 0 is no correction.  Those with the lowest log loss, mean over training domains, are
+taken, and with K domains K / (K + 1) of the way to them is gone, as if one more domain had needed
+no correction.  A new site may differ more than any training domain did.  With τ² larger by the mean
+squared error of π̂ on training domains (as far as resampling their rows does not explain it), a
+distance |π̂ − π|² that is too large to be an error of π̂, by an F test of its ratio to τ² at 5%,
+moves π to π̂ in the same way.  The degrees of freedom of τ² are again those of Satterthwaite: K for
+the second part, and many for the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2, f as fisher  # type: ignore[import-untyped]
+
+from shiftproof.inference.adaptation.held_out import HeldOut, class_shares
+from shiftproof.inference.adaptation.label_shift import SMALLEST, em_shares, weighted
+from shiftproof.inference.adaptation.label_shift_test import p_value, score_bins
+from shiftproof.inference.adaptation.matching_shares import with_shares
+from shiftproof.learners.calibration_scores import fitted_slope
+
+# Level of the tests.
+LEVEL = 0.05
+# The α and β that are tried, and what is no correction.
+ALPHAS, BETAS = np.linspace(0, 2, 9), np.linspace(0, 1, 6)
+NONE = np.array([1.0, 0.0])
+# Rows of a domain that judge α and β, at most; draws of its rows for the sampling variance.
+MOST_ROWS, DRAWS = 1000, 20
+
+
+def target_shares(
+    training: np.ndarray, mean: np.ndarray, em: np.ndarray, factors: np.ndarray
+) -> np.ndarray:
+    """Return π₀ + α (m − π₀) + β (π̂ − π₀), within the simplex.
+
+    >>> third = np.array([0.5, 0.5]), np.array([0.6, 0.4]), np.array([0.9, 0.1])
+    >>> target_shares(*third, np.array([1.0, 0.5])).round(2).tolist()
+    [0.8, 0.2]
+    """
+    alpha, beta = factors
+    found = np.maximum(training + alpha * (mean - training) + beta * (em - training), 0)
+    shares: np.ndarray = found / found.sum()
+    return shares
+
+
+def moved_to_em(
+    usual: np.ndarray, em: np.ndarray, noise: float, variance: float, domains: int
+) -> np.ndarray:
+    """Return shares moved from the usual estimate to that of EM, as far as it cannot be an error.
+
+    τ² is ``noise``, the mean over so many domains, plus the sampling ``variance``.  With noise, the
+    estimates must differ by more than errors explain.
+
+    >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.9, 0.1]), 0.0, 0.0032, 5).round(3).tolist()
+    [0.896, 0.104]
+    >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.6, 0.4]), 0.01, 0.0, 5).tolist()
+    [0.5, 0.5]
+    """
+    tau2, distance = noise + variance, float(((em - usual) ** 2).sum())
+    if noise > 0:
+        freedom = domains * (tau2 / noise) ** 2
+        if distance <= float(fisher.isf(LEVEL, 1, min(freedom, 1e6))) * tau2:
+            return usual
+    share = 1 - tau2 / distance if distance > tau2 else 0.0
+    moved: np.ndarray = usual + share * (em - usual)
+    return moved
+
+
+def sampling_covariance(log_likelihood: np.ndarray, seed: int, draws: int = DRAWS) -> np.ndarray:
+    """Return the covariance [c, c] of the EM estimate over resampled rows.
+
+    Its diagonal is at least that of one row more or less: fewer rows tell no share better.
+    """
+    n, rng = len(log_likelihood), np.random.default_rng(seed)
+    found = [em_shares(log_likelihood[rng.integers(n, size=n)]) for _ in range(draws)]
+    return np.atleast_2d(np.cov(found, rowvar=False)) + np.eye(log_likelihood.shape[1]) / n**2
+
+
+@dataclass(frozen=True)
+class Site:
+    """A training domain that plays the new site: all but ``y`` is known without its labels.
+
+    ``predicted`` [n, c] and ``y`` [n] are its rows, ``training`` the shares π₀ of the others,
+    ``em`` the estimate with its sampling ``covariance``, and ``label_shift`` whether it looks like
+    label shift.  ``slope`` is its calibration slope and the variance of that.
+    """
+
+    predicted: np.ndarray
+    y: np.ndarray
+    training: np.ndarray
+    em: np.ndarray
+    covariance: np.ndarray
+    label_shift: bool
+    slope: tuple[float, float] | None
+
+    @property
+    def shares(self) -> np.ndarray:
+        """The true class shares."""
+        return class_shares(self.y, self.predicted.shape[1])
+
+    @property
+    def variance(self) -> float:
+        """The sampling variance of the estimate, summed over classes."""
+        return float(np.trace(self.covariance))
+
+    @property
+    def squared_error(self) -> float:
+        """The squared error of the estimate, summed over classes."""
+        return float(((self.em - self.shares) ** 2).sum())
+
+    @property
+    def confidence(self) -> float:
+        """The mean probability of the most probable class."""
+        return float(self.predicted.max(axis=1).mean())
+
+    def losses(self) -> np.ndarray:
+        """Return the mean log loss of corrections by each pair of α and β, [pairs]."""
+        mean, y, p = self.predicted.mean(axis=0), self.y[:MOST_ROWS], self.predicted[:MOST_ROWS]
+        targets = [target_shares(self.training, mean, self.em, factors) for factors in PAIRS]
+        return np.array([log_losses(with_shares(p, shares), y).mean() for shares in targets])
+
+
+PAIRS = np.array([(alpha, beta) for alpha in ALPHAS for beta in BETAS])
+
+
+def log_losses(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the log loss of each row."""
+    own = probabilities[np.arange(len(y)), y]
+    found: np.ndarray = -np.log(np.maximum(own, SMALLEST))
+    return found
+
+
+def site_of(held_out: HeldOut, domain: int, seed: int) -> Site:
+    """Let a training domain play the new site."""
+    rows = held_out.domain == domain
+    slope, bias = held_out.calibrated(~rows)
+    log_likelihood = slope * held_out.ratios + bias
+    own, y = log_likelihood[rows], held_out.y[rows]
+    order = np.random.default_rng(seed).permutation(len(y))  # the first are a random sample
+    fitted = fitted_slope(weighted(own, class_shares(y, held_out.classes)), y)
+    return Site(
+        held_out.predicted[rows][order],
+        y[order],
+        held_out.mean_shares(~rows),
+        em_shares(own),
+        sampling_covariance(own, seed),
+        p_value(score_bins(held_out, log_likelihood, ~rows), own) >= LEVEL,
+        None if fitted is None else (fitted.value, fitted.variance),
+    )
+
+
+def label_shift_p(sites: Sequence[Site]) -> float:
+    """Return the p-value of errors of π̂ that resampled rows explain; see the module."""
+    shares = [float((site.covariance**2).sum()) / site.variance**2 for site in sites]
+    freedom = len(sites) ** 2 / sum(shares)
+    mean = np.mean([site.squared_error / site.variance for site in sites])
+    return float(chi2.sf(freedom * mean, freedom))
+
+
+def learnt(sites: Sequence[Site], losses: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return α and β, and the error of π̂ beyond sampling, that sites [k] teach."""
+    if label_shift_p(sites) >= LEVEL:
+        return NONE, 0.0
+    best = PAIRS[losses.mean(axis=0).argmin()]
+    factors = NONE + len(sites) / (len(sites) + 1) * (best - NONE)
+    noise = np.mean([site.squared_error - site.variance for site in sites])
+    return factors, max(float(noise), 0.0)

@@ -1,0 +1,58 @@
+"""What labels are where numbers were predicted, in bins: no single row is shown."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shiftproof.training.outputs import NumberOutputs
+
+BINS, FEWEST = 10, 10
+# The range of most labels of a bin, and of most errors of a domain.
+RANGE = (0.1, 0.9)
+
+
+class NumberBin(NamedTuple):
+    """Rows with similar predictions: their means, and the range of most of the labels."""
+
+    predicted: float
+    label: float
+    low: float
+    high: float
+    samples: int
+
+
+class Errors(NamedTuple):
+    """Label less prediction in one domain: mean, median, quartiles and the range of most."""
+
+    mean: float
+    median: float
+    quartiles: tuple[float, float]
+    range: tuple[float, float]
+    samples: int
+
+
+def number_bins(own: NumberOutputs) -> list[NumberBin]:
+    """Return up to `BINS` bins of equally many rows, in the order of their predictions.
+
+    >>> own = NumberOutputs(np.arange(40.0), np.arange(40.0) + 1, np.arange(40))
+    >>> [(each.predicted, each.label, each.samples) for each in number_bins(own)]
+    [(4.5, 5.5, 10), (14.5, 15.5, 10), (24.5, 25.5, 10), (34.5, 35.5, 10)]
+    """
+    count = max(1, min(BINS, len(own.labels) // FEWEST))
+    order = np.argsort(own.predicted, kind="stable")
+    found = []
+    for rows in np.array_split(order, count):
+        low, high = (float(q) for q in np.quantile(own.labels[rows], RANGE))
+        predicted, label = float(own.predicted[rows].mean()), float(own.labels[rows].mean())
+        found.append(NumberBin(predicted, label, low, high, len(rows)))
+    return found
+
+
+def errors_of(own: NumberOutputs) -> Errors:
+    """Return how labels differ from predictions."""
+    errors = own.labels - own.predicted
+    points = (RANGE[0], 0.25, 0.5, 0.75, RANGE[1])
+    low, first, median, third, high = (float(q) for q in np.quantile(errors, points))
+    return Errors(float(errors.mean()), median, (first, third), (low, high), len(errors))

@@ -1,0 +1,95 @@
+"""Scores of predicted numbers on one domain as estimates, as `estimates` has those of classes.
+
+| score | additive scale | sampling variance there |
+|---|---|---|
+| MAE | logarithm | var(abs(e)) / (n MAE²) |
+| RMSE | logarithm | var(e²) / (4 n MSE²) |
+| R² | −log(1 − R²) | var(e²/MSE − (y − ȳ)²/V) / n, with V the variance of the labels |
+| calibration slope | plain | the sandwich (`learners.number_calibration`) |
+| calibration intercept | plain | var(e) / n |
+| interval coverage | log odds | that of a share |
+
+R² has no lower bound, and 1 − R² = MSE/V is a ratio: its logarithm has nearly normal errors.  The
+variances are those of the delta method.  A score of perfect predictions has no logarithm: None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import ndtri  # type: ignore[import-untyped]
+
+from shiftproof.inference.estimates import LEVEL, Estimate, scale_of
+from shiftproof.learners.number_calibration import fitted_number_intercept, fitted_number_slope
+from shiftproof.learners.number_scores import NUMBER_CARD
+
+# The additive value of a score and its variance, from predicted numbers [n] and labels [n].
+Additive = Callable[[np.ndarray, np.ndarray], tuple[float, float] | None]
+
+
+def number_estimate(
+    name: str, predicted: np.ndarray, labels: np.ndarray, level: float = LEVEL
+) -> Estimate | None:
+    """Return a score with its interval; None where it is undefined, or has no sampling error.
+
+    >>> found = number_estimate("mae", np.zeros(4), np.array([1.0, -1.0, 3.0, -3.0]))
+    >>> round(found.low, 2), found.value, round(found.high, 2)
+    (1.14, 2.0, 3.52)
+    """
+    value = NUMBER_CARD[name](predicted, labels)
+    found = _ADDITIVE[name](predicted, labels) if len(labels) > 2 else None
+    if value is None or found is None:
+        return None
+    additive, variance = found
+    reach = float(ndtri((1 + level) / 2)) * variance**0.5
+    low, high = (scale_of(name).back(additive + sign * reach) for sign in (-1, 1))
+    return Estimate(value, low, high, additive, variance)
+
+
+def _mae(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None:
+    return _logarithm(np.abs(predicted - labels))
+
+
+def _rmse(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None:
+    if (found := _logarithm(np.square(predicted - labels))) is None:
+        return None
+    return found[0] / 2, found[1] / 4
+
+
+def _r2(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None:
+    squares, around = np.square(predicted - labels), np.square(labels - labels.mean())
+    mse, spread = float(squares.mean()), float(around.mean())
+    if not (mse > 0 and spread > 0):
+        return None
+    influence = squares / mse - around / spread
+    variance = float(influence.var(ddof=1)) / len(labels)
+    return (float(np.log(spread / mse)), variance) if variance > 0 else None
+
+
+def _logarithm(losses: np.ndarray) -> tuple[float, float] | None:
+    """Return the logarithm of a mean loss, and its variance; that of n equal losses is 1/n."""
+    n, mean = len(losses), float(losses.mean())
+    if not mean > 0:
+        return None
+    variance = float(losses.var(ddof=1)) / n / mean**2
+    return float(np.log(mean)), variance if variance > 0 else 1 / n
+
+
+def _slope(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None:
+    found = fitted_number_slope(predicted, labels)
+    return None if found is None or not found.variance > 0 else (found.value, found.variance)
+
+
+def _intercept(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None:
+    found = fitted_number_intercept(predicted, labels)
+    return None if found is None or not found.variance > 0 else (found.value, found.variance)
+
+
+_ADDITIVE: dict[str, Additive] = {
+    "r2": _r2,
+    "mae": _mae,
+    "rmse": _rmse,
+    "calibration_slope": _slope,
+    "calibration_intercept": _intercept,
+}

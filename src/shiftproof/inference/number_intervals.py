@@ -1,0 +1,149 @@
+"""Intervals that hold a number at a domain never seen, as `conformal` has sets of classes.
+
+Row i of held-out domain d has the score |yᵢ − ŷᵢ|, by a model that was not trained on d.  With q
+their quantile over domains and rows (`conformal.domain_quantile`), ŷ ± q holds the label of a row
+of a new domain with probability 1 − α, over domains and rows, if the domains are at least
+1 / α − 1; with fewer no finite interval can promise that.
+
+A model file keeps `HalfWidths` in place of the errors.  Each is the mean of `FEWEST_IN_A_MEAN`
+errors from the quantile upwards, to three digits: a little wider than q, and no single row's error.
+Where q is among the very largest errors the file does not keep it: there the width is that of the
+domains alone, and promises nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.inference.conformal import domain_quantile, weighted_quantile
+from shiftproof.inference.estimates import LEVEL, Estimate, share_estimate
+from shiftproof.inference.typicality import FEWEST_IN_A_MEAN
+from shiftproof.learners.scores import TARGETS
+from shiftproof.training.outputs import NumberOutputs
+
+# The score of a report card, and the level of its intervals.
+COVERAGE = "interval_coverage"
+COVERAGE_LEVEL = TARGETS[COVERAGE]
+# Levels that a model file has a width of.
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+class Width(NamedTuple):
+    """Half the width of intervals, and whether the domains suffice for the guarantee."""
+
+    half: float
+    promised: bool
+
+
+def half_width(held_out: Sequence[NumberOutputs], level: float) -> Width:
+    """Return q for intervals ŷ ± q, and whether the domains suffice for the guarantee."""
+    checked_interval(level)
+    if not held_out:
+        raise DataError("intervals need runs with held-out domains; there are none")
+    return Width(*domain_quantile([np.abs(own.labels - own.predicted) for own in held_out], level))
+
+
+def checked_interval(level: float) -> float:
+    """Return the level of intervals, or raise."""
+    if not 0 < level < 1:
+        raise InvalidValue(f"`interval` must be between 0 and 1, not {level:g}")
+    return level
+
+
+def coverage_estimates(
+    outputs: Mapping[str, NumberOutputs], level: float = LEVEL
+) -> dict[str, Estimate | None]:
+    """Return the share of each domain inside intervals of `COVERAGE_LEVEL` from all others.
+
+    `level` is that of the interval of the share.  One domain has no others: None.
+    """
+    found: dict[str, Estimate | None] = {}
+    for domain, own in outputs.items():
+        others = [each for name, each in outputs.items() if name != domain]
+        if not others or not len(own.labels):
+            found[domain] = None
+            continue
+        q, _ = half_width(others, COVERAGE_LEVEL)
+        found[domain] = share_estimate(np.abs(own.labels - own.predicted) <= q, level)
+    return found
+
+
+@dataclass(frozen=True)
+class HalfWidths:
+    """Half the width of intervals at each of `LEVELS`."""
+
+    widths: tuple[Width, ...]
+
+    @classmethod
+    def of(cls, errors: Sequence[np.ndarray]) -> HalfWidths | None:
+        """Return the widths from absolute errors of each domain; None if rows are too few."""
+        values = np.sort(np.concatenate(errors))
+        if len(values) < FEWEST_IN_A_MEAN:
+            return None
+        last = len(values) - FEWEST_IN_A_MEAN
+        found = []
+        for level in LEVELS:
+            q, promised = domain_quantile(errors, level)
+            if promised and np.searchsorted(values, q) > last:
+                q, promised = weighted_quantile(errors, level, len(errors)), False
+            first = min(int(np.searchsorted(values, q)), last)
+            mean = float(values[first : first + FEWEST_IN_A_MEAN].mean())
+            found.append(Width(_rounded_up(mean), promised))
+        return cls(tuple(found))
+
+    @classmethod
+    def from_state(cls, modules: Mapping[str, Tensor], scale: float) -> HalfWidths | None:
+        """Return those of a checkpoint with predictions of held-out training domains, if any.
+
+        They are in standard units (`learners.exact.HeldOutPredictions`); `scale` is that of the
+        label.  A domain whose rows were not held out together shows nothing of a new one.
+        """
+        if "held_out.predicted" not in modules:
+            return None
+        predicted, y, domain, fold = (
+            modules[f"held_out.{name}"].cpu().numpy().reshape(-1)
+            for name in ("predicted", "y", "domain", "fold")
+        )
+        rows = [domain == own for own in np.unique(domain)]
+        if any(len(np.unique(fold[own])) > 1 for own in rows):
+            return None
+        errors = scale * np.abs(y - predicted.astype(float))
+        return cls.of([errors[own] for own in rows])
+
+    def half_width(self, level: float) -> Width:
+        """Return the width at the lowest of `LEVELS` that is not below `level`."""
+        checked_interval(level)
+        if level > LEVELS[-1]:
+            raise InvalidValue(f"`interval` must be at most {LEVELS[-1]:g}, not {level:g}")
+        return self.widths[int(np.searchsorted(LEVELS, level - 1e-9))]
+
+    def to_json(self) -> list[list[float | bool]]:
+        """Return JSON values: half a width and its promise at each level."""
+        return [[own.half, own.promised] for own in self.widths]
+
+    @classmethod
+    def from_json(cls, value: Sequence[Sequence[Any]]) -> HalfWidths:
+        """Rebuild what `to_json` returned; other values are a `ValueError`."""
+        widths = tuple(Width(float(half), bool(promised)) for half, promised in value)
+        if len(widths) != len(LEVELS) or not all(0 <= own.half < math.inf for own in widths):
+            raise ValueError("the widths of the intervals are damaged")
+        return cls(widths)
+
+
+def _rounded_up(value: float) -> float:
+    """Return a number of three digits that is no less.
+
+    >>> _rounded_up(1.2341), _rounded_up(0.5)
+    (1.24, 0.5)
+    """
+    if value <= 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / unit - 1e-9) * unit:.3g}")

@@ -1,0 +1,102 @@
+"""Metrics of a trained model of numbers on labelled samples, by domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.text import counted, listed, quoted
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.samples import Samples
+from shiftproof.inference.model import TrainedModel
+from shiftproof.training.outputs import NumberOutputs
+
+
+@dataclass(frozen=True)
+class NumberMetrics:
+    """The metrics on one domain.
+
+    `standard_error` is that of the `mae` in `scores`, `far` the share of samples unlike the
+    training domains (None for a private model), and `outputs` what the scores are computed from.
+    """
+
+    domain: str
+    trained_on: bool
+    samples: int
+    scores: dict[str, float | None]
+    standard_error: float
+    far: float | None
+    outputs: NumberOutputs = field(repr=False, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values by name."""
+        return {own.name: getattr(self, own.name) for own in fields(self) if own.name != "outputs"}
+
+
+def number_metrics(
+    model: TrainedModel,
+    parts: Sequence[Samples],
+    *,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> tuple[list[NumberMetrics], list[str]]:
+    """Return the metrics on each domain, and notes on what was left out."""
+    notes = [note for part in parts for note in part.notes]
+    found = []
+    for part in parts:
+        for domain, samples in part.by_domain().items():
+            if samples.labels is None:
+                raise DataError("there are no labels to compare the predictions with")
+            labelled = [i for i, label in enumerate(samples.labels) if label is not None]
+            if missing := len(samples) - len(labelled):
+                notes.append(
+                    f"domain {domain!r}: left out {counted(missing, 'sample')} without a label"
+                )
+            if labelled:
+                samples = samples.take(np.array(labelled))
+                found.append(_metrics(model, domain, samples, workers, progress))
+    if not found:
+        raise DataError("no sample has a label")
+    if seen := [each.domain for each in found if each.trained_on]:
+        notes.append(
+            f"the model was trained on domains with these names: {listed(seen)}; if they hold the"
+            " same samples, the errors there are too small"
+        )
+    return found, notes
+
+
+def _metrics(
+    model: TrainedModel, domain: str, samples: Samples, workers: int | None, progress: Progress
+) -> NumberMetrics:
+    labels = np.array([_number(label, model.target) for label in samples.labels or ()])
+    predictions = model.predict_numbers(
+        samples.inputs, sites=samples.domains, workers=workers, progress=progress
+    )
+    outputs = NumberOutputs(predictions.values.numpy(), labels, np.arange(len(labels)))
+    errors = np.abs(outputs.predicted - labels)
+    spread = float(errors.std(ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else 0.0
+    return NumberMetrics(
+        domain,
+        domain in model.domains,
+        len(labels),
+        outputs.scores(),
+        spread,
+        None if model.typicality is None else float(predictions.far.double().mean()),
+        outputs,
+    )
+
+
+def _number(label: str | None, target: str) -> float:
+    try:
+        value = float(label or "")
+    except ValueError:
+        value = float("nan")
+    if not np.isfinite(value):
+        raise DataError(
+            f"the model predicts a number, {target}, and a label is {quoted(str(label))}"
+        )
+    return value

@@ -1,0 +1,142 @@
+"""How predictions for held-out domains are calibrated, judged and weighed: for classes and numbers.
+
+Everything that learners fitted at once do with predictions of held-out domains (choose settings,
+stack members) asks the criterion of their samples, and none asks whether they are classes.
+Predictions are [n, k]: probabilities of k classes, or one number, in standard units.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.types import CROSS_ENTROPY, SQUARED
+from shiftproof.learners.calibration import calibrated_risk, fit_temperature, tempered
+from shiftproof.learners.number_scores import r2
+from shiftproof.learners.number_stacking import number_weights
+from shiftproof.learners.samples import Samples
+from shiftproof.learners.stacking import Weights, stacking_weights
+
+ABSOLUTE = "absolute"
+
+
+class Criterion(ABC):
+    """The rules of one loss."""
+
+    # What the score of a member beside its risk is called.
+    score: str
+
+    @abstractmethod
+    def temperature(self, predicted: np.ndarray, samples: Samples) -> float:
+        """Return the temperature that calibrates predictions [n, k] of held-out domains."""
+
+    @abstractmethod
+    def calibrated(self, predicted: np.ndarray, temperature: float) -> np.ndarray:
+        """Return predictions [n, k] at a temperature."""
+
+    @abstractmethod
+    def losses(self, predicted: np.ndarray, samples: Samples) -> np.ndarray:
+        """Return the loss of each row, [n]."""
+
+    @abstractmethod
+    def scores(self, predicted: np.ndarray, samples: Samples) -> list[float]:
+        """Return the score of each domain; NaN where it is undefined."""
+
+    @abstractmethod
+    def weights(
+        self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
+    ) -> Weights:
+        """Return the weights of members by their predictions [m, n, k] of held-out domains."""
+
+    @abstractmethod
+    def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
+        """Return the mean loss at the best temperature, every domain counted alike."""
+
+
+class LogLoss(Criterion):
+    """The criterion of classes."""
+
+    score = "accuracy"
+
+    def temperature(self, predicted: np.ndarray, samples: Samples) -> float:
+        """Return the temperature of least log loss."""
+        return fit_temperature(predicted, samples.y, samples.balanced())
+
+    def calibrated(self, predicted: np.ndarray, temperature: float) -> np.ndarray:
+        """Return p^(1/T), normalised."""
+        return tempered(predicted, temperature)
+
+    def losses(self, predicted: np.ndarray, samples: Samples) -> np.ndarray:
+        """Return −log p(label)."""
+        chances: np.ndarray = -np.log(predicted[np.arange(len(samples)), samples.y])
+        return chances
+
+    def scores(self, predicted: np.ndarray, samples: Samples) -> list[float]:
+        """Return the accuracies."""
+        right = predicted.argmax(axis=1) == samples.y
+        return [float(right[rows].mean()) for rows in samples.rows_by_domain()]
+
+    def weights(
+        self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
+    ) -> Weights:
+        """Return the weights of least log loss."""
+        own = predicted[:, np.arange(len(samples)), samples.y]
+        return stacking_weights(own, samples.domain, seed, draws)
+
+    def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
+        """Return the log loss at the best temperature."""
+        return calibrated_risk(predicted, samples.y, samples.balanced())
+
+
+class NumberLoss(Criterion):
+    """The criterion of numbers: half the squared error, or the absolute error.
+
+    Numbers have no temperature.
+    """
+
+    score = "r2"
+
+    def __init__(self, loss: str) -> None:
+        if loss not in (SQUARED, ABSOLUTE):
+            raise InvalidValue(
+                f"`loss={loss!r}` is for networks; models that are fitted at once take {SQUARED} or"
+                f" {ABSOLUTE}"
+            )
+        self.absolute = loss == ABSOLUTE
+
+    def temperature(self, predicted: np.ndarray, samples: Samples) -> float:
+        """Return 1."""
+        return 1.0
+
+    def calibrated(self, predicted: np.ndarray, temperature: float) -> np.ndarray:
+        """Return the predictions."""
+        return predicted
+
+    def losses(self, predicted: np.ndarray, samples: Samples) -> np.ndarray:
+        """Return e² / 2, or |e|."""
+        error = predicted[:, 0] - samples.y
+        losses: np.ndarray = np.abs(error) if self.absolute else np.square(error) / 2
+        return losses
+
+    def scores(self, predicted: np.ndarray, samples: Samples) -> list[float]:
+        """Return R²."""
+        found = [r2(predicted[rows, 0], samples.y[rows]) for rows in samples.rows_by_domain()]
+        return [np.nan if value is None else value for value in found]
+
+    def weights(
+        self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
+    ) -> Weights:
+        """Return the weights of least loss."""
+        errors = predicted[:, :, 0] - samples.y
+        return number_weights(errors, samples.domain, seed, draws, absolute=self.absolute)
+
+    def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
+        """Return the mean loss."""
+        return float(samples.balanced() @ self.losses(predicted, samples))
+
+
+def criterion_of(samples: Samples) -> Criterion:
+    """Return the criterion of samples."""
+    return LogLoss() if samples.loss == CROSS_ENTROPY else NumberLoss(samples.loss)

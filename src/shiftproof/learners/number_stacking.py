@@ -1,0 +1,88 @@
+"""Weights of an ensemble of numbers, fitted to predictions for domains that were held out.
+
+With eⱼ(x) = fⱼ(x) − y the error of member j on a row whose domain it was not trained on, the
+ensemble Σⱼ wⱼ fⱼ with weights that sum to 1 has the error Σⱼ wⱼ eⱼ.  The weights minimise
+
+    L(w; v) = Σ_d v_d · mean over the rows of domain d of ℓ(Σⱼ wⱼ eⱼ)
+
+over the simplex, for shares v of the domains and ℓ the square or the size of the error.  As in
+`learners.stacking`, v is drawn from Dirichlet(1, …, 1) many times, and the minima are averaged.
+Members have no share beforehand, as they have there: a mean of probabilities is ruled by those who
+are sure of the label, but in a mean of numbers the error of a poor member counts by its share.
+That few domains may not decide the weights is left to `learners.weighting`, which judges them
+against equal ones.
+
+The squared loss is wᵀ R w, with R = Σ_d v_d E_d[e eᵀ].  It is homogeneous in w, so the minimum over
+the simplex has the direction of the minimum over w ≥ 0 of wᵀ R w + (Σⱼ wⱼ − 1)², a problem of
+non-negative least squares: along a direction u of the simplex with q = uᵀ R u, the least value is
+q / (1 + q), which rises with q.  The absolute loss is a sequence of such problems with rows
+reweighted by 1 / |error| (Schlossmacher, 1973).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import nnls  # type: ignore[import-untyped]
+
+from shiftproof.learners.stacking import Weights
+
+# Reweighting ends when the loss falls by less than this share, or after so many rounds.
+CONVERGED, MOST_ROUNDS = 1e-5, 50
+# An error counts as at least this many standard units: a row that fits must not decide alone.
+SMALLEST_ERROR = 1e-6
+
+
+def number_weights(
+    errors: np.ndarray,
+    domain: np.ndarray,
+    seed: int,
+    draws: int = 100,
+    *,
+    absolute: bool = False,
+) -> Weights:
+    """Return w [members], not negative and summing to 1, and how sure they are.
+
+    Args:
+        errors: [members, n], of predictions by members not trained on the row's domain.
+        domain: [n], the row's domain.
+        seed: of the draws of the domains' shares.
+        draws: how many.
+        absolute: minimise the size of the errors, not their square.
+
+    >>> errors = np.array([[1.0, -1.0, 1.0, -1.0], [-1.0, 1.0, -1.0, 1.0], [9.0, 9.0, 9.0, 9.0]])
+    >>> number_weights(errors, np.array([0, 0, 1, 1]), seed=0).mean.round(1).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    names, place, counts = np.unique(domain, return_inverse=True, return_counts=True)
+    shares = np.random.default_rng(seed).dirichlet(np.ones(len(names)), draws)
+    if absolute:
+        found = [least_absolute(errors, (share / counts)[place]) for share in shares]
+    else:
+        parts = [errors[:, place == each] for each in range(len(names))]
+        moments = np.stack([own @ own.T / own.shape[1] for own in parts])
+        found = [least_squares(np.tensordot(share, moments, 1)) for share in shares]
+    return Weights(np.mean(found, axis=0), np.std(found, axis=0))
+
+
+def least_squares(moments: np.ndarray) -> np.ndarray:
+    """Return the w on the simplex that minimises wᵀ R w, for R [members, members]."""
+    size = np.trace(moments) or 1.0
+    values, vectors = np.linalg.eigh(moments / size)
+    root = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
+    found, _ = nnls(np.vstack([root, np.ones(len(root))]), np.append(np.zeros(len(root)), 1.0))
+    weights: np.ndarray = found / found.sum()
+    return weights
+
+
+def least_absolute(errors: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return the w on the simplex that minimises Σ weight |w · errors|, errors [members, n]."""
+    w = least_squares((errors * weight) @ errors.T)
+    loss = float(weight @ np.abs(w @ errors))
+    for _ in range(MOST_ROUNDS):
+        by_size = weight / np.maximum(np.abs(w @ errors), SMALLEST_ERROR)
+        following = least_squares((errors * by_size) @ errors.T)
+        reached = float(weight @ np.abs(following @ errors))
+        if reached > loss * (1 - CONVERGED):
+            return following if reached < loss else w
+        w, loss = following, reached
+    return w

@@ -1,0 +1,135 @@
+"""Ridge regression solved exactly: a whole path of penalties, for every held-out fold.
+
+With rows xᵢ [d], labels yᵢ and sample weights ωᵢ ≥ 0 that sum to 1, the coefficients w [d] and the
+intercept b minimise
+
+    F(w, b) = ½ Σᵢ ωᵢ (w·xᵢ + b − yᵢ)² + (α/2) ‖w‖².
+
+scikit-learn's `Ridge` has the same minimum for its penalty α n.  With x̄ and ȳ the weighted means,
+C = Σ ωᵢ (xᵢ − x̄)(xᵢ − x̄)ᵀ = V S Vᵀ and c = Σ ωᵢ (yᵢ − ȳ)(xᵢ − x̄),
+
+    w = V (S + α)⁻¹ Vᵀ c,   b = ȳ − w·x̄,
+
+so one decomposition serves all penalties.  C and c are sums over rows.  The sums of each fold are
+computed once, and those without a fold are the total less its own: all folds together take one pass
+over the data.  With more columns than rows the decomposition is that of the rows instead
+(`logistic.rotate`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.learners.logistic import RANK_TOLERANCE, rotate
+
+
+class RidgePath(NamedTuple):
+    """Coefficients [penalties, d] and intercepts [penalties]."""
+
+    coefficients: np.ndarray
+    intercepts: np.ndarray
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Return predictions [penalties, n] of x [n, d]."""
+        predicted: np.ndarray = self.coefficients @ x.T + self.intercepts[:, None]
+        return predicted
+
+
+def ridge_path(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, penalties: Sequence[float]
+) -> RidgePath:
+    """Solve for every penalty α > 0: x [n, d], y [n] and weights [n], scaled to sum to 1.
+
+    >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0])
+    >>> path = ridge_path(x, y, np.ones(3), [1e-9, 2 / 3])
+    >>> path.coefficients.round(6).tolist(), path.intercepts.round(6).tolist()
+    ([[2.0], [1.0]], [1.0, 2.0])
+    """
+    return ridge_paths(x, y, weights, np.zeros(len(y), dtype=int), penalties)[None]
+
+
+def ridge_paths(
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray,
+    folds: np.ndarray,
+    penalties: Sequence[float],
+) -> dict[int | None, RidgePath]:
+    """Return the path of all rows, under None, and that of the rows outside each fold [n]."""
+    alphas = np.asarray(penalties, dtype=np.float64)
+    if (alphas <= 0).any():
+        raise InvalidValue(f"a penalty must be above 0, not {alphas.min():g}")
+    if (weights < 0).any() or not weights.any():
+        raise InvalidValue("sample weights must not be negative, nor all 0")
+    names = np.unique(folds)
+    left_out = [None, *(int(name) for name in names)] if len(names) > 1 else [None]
+    if x.shape[1] > len(x):
+        return {
+            name: _by_rows(x, y, np.where(folds == name, 0.0, weights), alphas) for name in left_out
+        }
+    # Centred once by all rows, so that sums of squares lose no digits to a large mean.
+    shares = weights / weights.sum()
+    origin, height = shares @ x, float(shares @ y)
+    rows, labels = x - origin, y - height
+    sums = {int(name): _Sums.of(rows, labels, shares, folds == name) for name in names}
+    total = functools.reduce(_Sums.plus, sums.values())
+    found: dict[int | None, RidgePath] = {}
+    for name in left_out:
+        own = total if name is None else total.plus(sums[name], -1)
+        coefficients, intercepts = own.solve(alphas)
+        found[name] = RidgePath(coefficients, intercepts + height - coefficients @ origin)
+    return found
+
+
+class _Sums(NamedTuple):
+    """Σ ω, Σ ω x [d], Σ ω y, Σ ω x xᵀ [d, d] and Σ ω y x [d]."""
+
+    weight: float
+    x: np.ndarray
+    y: float
+    xx: np.ndarray
+    xy: np.ndarray
+
+    @classmethod
+    def of(cls, x: np.ndarray, y: np.ndarray, weights: np.ndarray, rows: np.ndarray) -> _Sums:
+        x, y, weights = x[rows], y[rows], weights[rows]
+        weighted = weights[:, None] * x
+        return cls(
+            float(weights.sum()), weighted.sum(axis=0), float(weights @ y), weighted.T @ x,
+            y @ weighted,
+        )  # fmt: skip
+
+    def plus(self, other: _Sums, sign: int = 1) -> _Sums:
+        return _Sums(
+            self.weight + sign * other.weight,
+            self.x + sign * other.x,
+            self.y + sign * other.y,
+            self.xx + sign * other.xx,
+            self.xy + sign * other.xy,
+        )
+
+    def solve(self, alphas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return coefficients [penalties, d] and intercepts [penalties]."""
+        x, y = self.x / self.weight, self.y / self.weight
+        variance, basis = np.linalg.eigh(self.xx / self.weight - np.outer(x, x))
+        projected = basis.T @ (self.xy / self.weight - y * x)
+        # Below this, variances are rounding errors, and may be negative.
+        kept = variance > RANK_TOLERANCE * max(float(variance[-1]), np.finfo(float).tiny)
+        coefficients = (projected[kept] / (variance[kept] + alphas[:, None])) @ basis[:, kept].T
+        return coefficients, y - coefficients @ x
+
+
+def _by_rows(x: np.ndarray, y: np.ndarray, weights: np.ndarray, alphas: np.ndarray) -> RidgePath:
+    """Return the path where there are more columns than rows."""
+    used = weights > 0
+    x, y, shares = x[used], y[used], weights[used] / weights[used].sum()
+    centre, height = shares @ x, float(shares @ y)
+    rows, basis, variance = rotate(x - centre, shares)
+    projected = (shares * (y - height)) @ rows
+    coefficients = (projected / (variance + alphas[:, None])) @ basis.T
+    return RidgePath(coefficients, height - coefficients @ centre)

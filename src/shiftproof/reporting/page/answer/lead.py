@@ -1,0 +1,129 @@
+"""The first sentence: what to expect at the next domain, and whether a constant does better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from shiftproof.core.text import plural
+from shiftproof.inference.expected import NUMBER_EXPECTED, Expected
+from shiftproof.learners.scores import EXPECTED
+from shiftproof.reporting.page.answer.numbers import SHARES, interval, name_of, number
+from shiftproof.training.outputs import Outputs
+
+TIMES = ("year", "quarter", "month", "week", "day", "season", "batch", "period")
+
+
+class Beside(NamedTuple):
+    """A domain beside always answering its commonest class: both accuracies, and that class."""
+
+    domain: str
+    accuracy: float
+    commonest: float
+    name: str
+
+
+def beside_constant(expected: Expected) -> list[Beside]:
+    """Return each held-out domain beside the constant that does best there."""
+    found = []
+    for domain, own in expected.of_classes.items():
+        counts = np.bincount(own.labels)
+        code = int(counts.argmax())
+        accuracy = float((own.probabilities.argmax(axis=1) == own.labels).mean())
+        name = class_name(expected.classes, code)
+        found.append(Beside(domain, accuracy, float(counts[code] / len(own.labels)), name))
+    return found
+
+
+def class_name(classes: tuple[str, ...], code: int) -> str:
+    """Return the name of a class; its number where names are unknown."""
+    return classes[code] if classes else str(code)
+
+
+def answer_of(label: str, name: str) -> str:
+    """Return an answer in words; a number alone would not say what it stands for.
+
+    >>> answer_of("disease", "1"), answer_of("disease", "ill"), answer_of("", "1")
+    ('disease = 1', "'ill'", "'1'")
+    """
+    bare = name.replace(".", "", 1).isdigit() or len(name) == 1
+    return f"{label} = {name}" if label and bare else repr(name)
+
+
+def lead(expected: Expected, noun: str = "domain", label: str = "") -> str:
+    """Say what to expect at the next domain, and where a constant is better.
+
+    The constant of a domain is its own commonest class, so the model is worse than *some* constant
+    in just these domains.
+    """
+    score = expected.score(expected.metric)
+    if score is None:
+        return f"One {noun} does not show what to expect at the next."
+    said = rounded(expected.metric, score.mean, *score.interval)
+    place = "In" if noun in TIMES else "At"
+    start = f"{place} {_article(noun)} like these expect {said}"
+    return f"{start}." if expected.numbers else f"{start}; {_compared(expected, label)}."
+
+
+def rounded(metric: str, mean: float, low: float, high: float) -> str:
+    """Return a score with its interval in a sentence.
+
+    >>> rounded("accuracy", 0.774, 0.641, 0.86), rounded("auroc", 0.82, 0.7, 0.9)
+    ('77% accuracy (64–86)', 'AUROC 0.82 (0.70–0.90)')
+    """
+    if metric in SHARES:
+        return f"{100 * mean:.0f}% {name_of(metric)} ({100 * low:.0f}–{100 * high:.0f})"
+    if metric in NUMBER_EXPECTED and metric not in EXPECTED:
+        return f"{name_of(metric)} {number(metric, mean)} ({interval(metric, low, high)})"
+    return f"{name_of(metric)} {mean:.2f} ({low:.2f}–{high:.2f})"
+
+
+def _compared(expected: Expected, label: str) -> str:
+    found = beside_constant(expected)
+    worse = [each for each in found if each.accuracy < each.commonest]
+    whose = "" if expected.metric == "accuracy" else "its accuracy is "
+    if not worse:
+        return f"{whose or 'it is '}nowhere worse than always answering one class"
+    names = {each.name for each in worse}
+    what = answer_of(label, names.pop()) if len(names) == 1 else "the commonest class"
+    return f"{whose}worse than always answering {what} in {len(worse)} of {len(found)}"
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def noun_of(columns: Mapping[str, str]) -> str:
+    """Return what a domain is called, by the columns of a dataset.
+
+    >>> noun_of({"domain": "hospital_id"}), noun_of({"domain": "date", "by": "year"}), noun_of({})
+    ('hospital id', 'year', 'domain')
+    >>> noun_of({"domain": "age", "by": "5"}), noun_of({"domain": "site,year"})
+    ('age group', 'site and year')
+    """
+    name = " and ".join(columns.get("domain", "domain").replace("_", " ").split(","))
+    by = columns.get("by", "")
+    if by.isdigit():
+        return f"{name} group"
+    return by if by in TIMES else name
+
+
+def nouns(noun: str) -> str:
+    """Return what several domains are called.
+
+    >>> nouns("hospital"), nouns("city"), nouns("batch")
+    ('hospitals', 'cities', 'batches')
+    """
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("ch", "sh", "x", "z")) else plural(noun, 2)
+
+
+def shares_of(outputs: Mapping[str, Outputs], classes: int) -> dict[str, np.ndarray]:
+    """Return the share of each class in each domain."""
+    return {
+        domain: np.bincount(own.labels, minlength=classes) / len(own.labels)
+        for domain, own in outputs.items()
+    }

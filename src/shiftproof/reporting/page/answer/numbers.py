@@ -1,0 +1,58 @@
+"""Scores as the page prints them: shares in percent, all else with three digits."""
+
+from __future__ import annotations
+
+from shiftproof.reporting.words import MINUS, score_text
+
+# Shares of samples, which are read in percent.
+SHARES = ("accuracy", "balanced_accuracy", "sensitivity", "specificity", "calibration_error")
+TITLES = {"auroc": "AUROC", "f1": "F1", "r2": "R²", "mae": "MAE", "rmse": "RMSE"}
+
+
+def title_of(metric: str) -> str:
+    """Return what a score is called in a heading.
+
+    >>> title_of("balanced_accuracy"), title_of("auroc")
+    ('Balanced accuracy', 'AUROC')
+    """
+    text = metric.replace("_", " ")
+    return TITLES.get(text, text[0].upper() + text[1:])
+
+
+def name_of(metric: str) -> str:
+    """Return what a score is called in a sentence."""
+    text = metric.replace("_", " ")
+    return TITLES.get(text, text)
+
+
+def scale_of(metric: str) -> float:
+    """Return what a score is multiplied by before it is printed."""
+    return 100.0 if metric in SHARES else 1.0
+
+
+def number(metric: str, value: float) -> str:
+    """Return a score as printed, without a percent sign.
+
+    >>> number("accuracy", 0.79857), number("auroc", 0.884), number("calibration_intercept", -0.5)
+    ('79.9', '0.884', '−0.500')
+    >>> number("mae", 12345.6)
+    '12,300'
+    """
+    if metric in SHARES:
+        return f"{scale_of(metric) * value:.1f}".replace("-", MINUS)
+    return score_text(value)
+
+
+def interval(metric: str, low: float, high: float) -> str:
+    """Return an interval; a dash beside a minus sign would be hard to read.
+
+    >>> interval("accuracy", 0.25, 0.75), interval("calibration_slope", -1, 0.5)
+    ('25.0–75.0', '−1.000 to 0.500')
+    """
+    between = " to " if low < 0 or high < 0 else "–"
+    return f"{number(metric, low)}{between}{number(metric, high)}"
+
+
+def sign(metric: str) -> str:
+    """Return the unit of a score, in sentences."""
+    return "%" if metric in SHARES else ""

@@ -1,0 +1,118 @@
+"""The sections of the page, in the order of a reader's questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shiftproof.inference.expected import Expected
+from shiftproof.reporting.page.answer.card import short_card
+from shiftproof.reporting.page.answer.confusions import confusion_blocks
+from shiftproof.reporting.page.answer.errors import error_blocks
+from shiftproof.reporting.page.answer.evidence import Evidence
+from shiftproof.reporting.page.answer.far import far_plot
+from shiftproof.reporting.page.answer.lead import nouns
+from shiftproof.reporting.page.answer.pictures import picture_blocks
+from shiftproof.reporting.page.answer.thresholds import cut_table, shortfall_plot
+from shiftproof.reporting.page.answer.worst import worst_facts, worst_first
+from shiftproof.reporting.page.expectation import HeldOut, card_table, forest_plot
+from shiftproof.reporting.page.reliability import reliability_panels
+from shiftproof.reporting.page.shifts import study_diagnosis_blocks
+from shiftproof.reporting.page.values import Block, Section
+
+# Of more domains than this, a section shows the worst, and folds the others.
+MANY = 5
+WORST = 3
+
+
+def answer_sections(
+    own: HeldOut,
+    baselines: Mapping[str, Expected],
+    evidence: Evidence,
+    diagnoses: Sequence[Mapping[str, Any]] = (),
+) -> list[Section]:
+    """Return the sections; one without blocks is left out by the page."""
+    expected, noun, label = own.expected, evidence.noun, evidence.label
+    many = nouns(noun)
+    one = noun[:1].upper() + noun[1:]
+    worst = worst_facts(expected, evidence, diagnoses)
+    shifts = [
+        *picture_blocks(expected, evidence),
+        *(block for each in diagnoses for block in study_diagnosis_blocks(each)),
+    ]
+    thresholds = [
+        *_block("dots", shortfall_plot(expected, noun)),
+        *_block("table", cut_table(expected, noun, label)),
+    ]
+    return [
+        Section("expect", f"{one} by {noun}", _block("dots", forest_plot(own, noun))),
+        Section(
+            "card",
+            "Report card",
+            [
+                Block("table", short_card(expected, baselines, noun, label)),
+                Block("table", card_table(own), "All scores", folded=True),
+            ],
+        ),
+        Section("worst", f"Worst {noun}", [Block("facts", worst)] if worst else []),
+        Section("reliability", "Are its probabilities right?", _reliability(own, many)),
+        Section("confusion", "Confusions", confusion_blocks(expected, noun, label)),
+        Section("errors", "Most confident errors", error_blocks(evidence)),
+        Section("shift", f"What differs between {many}", shifts),
+        Section("far", "Inputs it has not seen", _block("dots", far_plot(expected, evidence))),
+        Section("thresholds", "Thresholds", thresholds),
+    ]
+
+
+def figures_of(expected: Expected, evidence: Evidence) -> list[tuple[str, str]]:
+    """Return the size of the study: domains, rows, columns and classes."""
+    classes = next(iter(expected.of_classes.values())).probabilities.shape[1]
+    rows = sum(len(own.labels) for own in expected.outputs.values())
+    found = [(f"{nouns(evidence.noun)} held out in turn", f"{len(expected.outputs)}")]
+    found.append(("rows", f"{rows:,}"))
+    if evidence.columns:
+        found.append(("columns", f"{evidence.columns:,}"))
+    return [*found, ("classes", f"{classes}")]
+
+
+def remarks_of(own: HeldOut, evidence: Evidence) -> list[str]:
+    """Return what the reader must know beside the first sentence."""
+    expected = own.expected
+    score = expected.score(expected.metric)
+    if score is None:
+        return []
+    many = nouns(evidence.noun)
+    said = [
+        f"The model was trained {len(expected.outputs)} times, each time without one"
+        f" {evidence.noun}, and scored there. In brackets: where the next {evidence.noun} lies with"
+        f" probability {score.level:.0%}."
+    ]
+    if expected.adaptation:
+        said.append(
+            f"This is adaptation ({expected.adaptation}): it uses the rows of the new"
+            f" {evidence.noun}, without labels."
+        )
+    if len(score.estimates) < MANY:
+        said.append(
+            f"{len(score.estimates)} {many} hardly show how much {many} differ: more would shorten"
+            " the interval."
+        )
+    if score.outliers:
+        said.append(f"Unlike the other {many}: {', '.join(score.outliers)}.")
+    return said
+
+
+def _reliability(own: HeldOut, many: str) -> list[Block]:
+    """Return diagrams of all rows and of each domain; of many domains, of the worst three."""
+    expected = own.expected
+    score = expected.score(expected.metric)
+    if len(expected.outputs) <= MANY or score is None:
+        return [Block("panels", reliability_panels(expected, whole=f"all {many}"))]
+    few = reliability_panels(expected, worst_first(score)[:WORST], f"all {many}")
+    every = reliability_panels(expected, whole=f"all {many}")
+    name = f"Each of {len(expected.outputs)} {many}"
+    return [Block("panels", few), Block("panels", every, name, folded=True)]
+
+
+def _block(kind: str, value: object) -> list[Block]:
+    return [] if value is None else [Block(kind, value)]

@@ -1,0 +1,137 @@
+"""The worst domain, and those where a constant is better: how far they are, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from shiftproof.core.text import counted
+from shiftproof.inference.expected import Expected, ExpectedScore
+from shiftproof.learners.scores import badness
+from shiftproof.reporting.page.answer.evidence import Evidence
+from shiftproof.reporting.page.answer.lead import (
+    answer_of,
+    beside_constant,
+    class_name,
+    nouns,
+    shares_of,
+)
+from shiftproof.reporting.page.answer.numbers import interval, name_of, number, sign
+from shiftproof.reporting.page.values import Fact
+from shiftproof.reporting.words import MINUS
+
+MOST = 3
+# Parts of a loss smaller than this, in points, are not worth a sentence.
+SMALLEST_PART = 1.0
+# A share of far rows is worth a sentence from here on; of rows like the training rows, 1% is far.
+MUCH = 0.05
+PARTS = {
+    "inputs": "on rows that are rarer elsewhere",
+    "unseen": "on rows unlike those elsewhere",
+    "meaning": "on rows that mean something else there",
+    "label_shares": "by other class shares",
+}
+
+
+def worst_facts(
+    expected: Expected, evidence: Evidence, diagnoses: Sequence[Mapping[str, Any]] = ()
+) -> list[Fact]:
+    """Return a few sentences on the worst domain, and on those that lose to a constant."""
+    score = expected.score(expected.metric)
+    if score is None:
+        return []
+    worst = worst_first(score)[0]
+    behind = [each for each in beside_constant(expected) if each.accuracy < each.commonest]
+    behind.sort(key=lambda each: each.accuracy - each.commonest)
+    chosen = dict.fromkeys([worst, *(each.domain for each in behind)])
+    facts = []
+    for domain in list(chosen)[: MOST + 1]:
+        lines = [
+            _scored(expected, score, domain, domain == worst, evidence.noun),
+            *_constant(expected, domain, evidence),
+            *_classes(expected, domain, evidence),
+            *_far(domain, evidence),
+            *_lost(domain, diagnoses),
+        ]
+        facts.append(Fact(domain, lines))
+    return facts
+
+
+def worst_first(score: ExpectedScore) -> list[str]:
+    """Return the domains, that with the worst value first."""
+    values = score.estimates
+    return sorted(values, key=lambda domain: -badness(score.metric, values[domain].value))
+
+
+def _scored(expected: Expected, score: ExpectedScore, domain: str, worst: bool, noun: str) -> str:
+    own = score.estimates.get(domain)
+    if own is None:
+        return f"{name_of(score.metric)} is undefined here."
+    unit = sign(score.metric)
+    said = f"{number(score.metric, own.value)}{unit} ({interval(score.metric, own.low, own.high)})"
+    rows = counted(len(expected.outputs[domain].labels), "row")
+    title = name_of(score.metric)
+    which = f"The lowest {title} of all {nouns(noun)}" if worst else title[:1].upper() + title[1:]
+    if worst and badness(score.metric, 1.0) > 0:
+        which = f"The worst {title} of all {nouns(noun)}"
+    return f"{which}: {said} on {rows}."
+
+
+def _constant(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
+    own = next(each for each in beside_constant(expected) if each.domain == domain)
+    what = answer_of(evidence.label, own.name)
+    gap = 100 * (own.commonest - own.accuracy)
+    if gap > 0:
+        return [
+            f"Always answering {what} would be right for {own.commonest:.1%}, {gap:.1f} points"
+            " more."
+        ]
+    same = "as often" if round(gap, 1) == 0 else "less often"
+    return [f"Always answering {what} would be right {same} ({own.commonest:.1%})."]
+
+
+def _classes(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
+    """Say which class is most over-represented there, beside the mean of the others."""
+    count = next(iter(expected.of_classes.values())).probabilities.shape[1]
+    shares = shares_of(expected.of_classes, count)
+    others = [own for name, own in shares.items() if name != domain]
+    if not others:
+        return []
+    elsewhere = np.mean(others, axis=0)
+    code = int((shares[domain] - elsewhere).argmax())
+    here, there = shares[domain][code], elsewhere[code]
+    if 100 * (here - there) < 5:
+        return []
+    what = answer_of(evidence.label, class_name(expected.classes, code))
+    return [f"{here:.0%} of its rows are {what}; in the other {nouns(evidence.noun)} {there:.0%}."]
+
+
+def _far(domain: str, evidence: Evidence) -> list[str]:
+    share = evidence.far.get(domain)
+    if share is None or share < MUCH:
+        return []
+    return [f"{share:.0%} of its rows are unlike all rows of the other {nouns(evidence.noun)}."]
+
+
+def _lost(domain: str, diagnoses: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say what training without it costs, by a simple classifier, and where it is lost."""
+    for diagnosis in diagnoses:
+        for drop in diagnosis.get("drops", ()):
+            if drop["domain"] != domain:
+                continue
+            lost = drop["accuracy"]["lost"]
+            low, high = lost["interval"]
+            parts = {name: drop["accuracy"][name]["value"] for name in PARTS}
+            large = sorted(
+                (name for name, value in parts.items() if value >= SMALLEST_PART),
+                key=lambda name: -parts[name],
+            )
+            where = ", ".join(f"{parts[name]:.1f} {PARTS[name]}" for name in large)
+            said = f"{lost['value']:.1f} points there ({low:.1f} to {high:.1f})"
+            return [
+                f"A simple classifier that is not trained on it loses {said.replace('-', MINUS)}"
+                f"{': ' + where if where else ''}."
+            ]
+    return []

@@ -1,0 +1,110 @@
+"""Whether a shift is there, and how much of what there could be.
+
+One rule for all.  A shift is *found* if the lower end of its interval is above zero and the
+estimate is worth minding: at least `WORTH` of what there could be.  Above zero but less than that,
+it is *small*.  If the interval reaches zero, its upper end decides: *none* if more than
+`NEGLIGIBLE` would have shown, else *untold*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from shiftproof.information import Estimate
+
+State = Literal["found", "small", "none", "untold", "overlap"]
+
+# A shift of less than this share of what there could be is not worth minding.
+WORTH = 0.01
+# A shift that cannot be larger than this share of its maximum counts as none.
+NEGLIGIBLE = 0.05
+SIZES = (
+    (0.01, "very little"),
+    (0.05, "a little"),
+    (0.25, "moderately"),
+    (0.8, "strongly"),
+    (np.inf, "almost completely"),
+)
+LONGEST_NAME = 40
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One shift: whether it is there, as a share of what there could be, and in words.
+
+    `at_most` is the share that the interval's upper end stands for.
+    """
+
+    shift: str
+    symbol: str
+    state: State
+    share: float
+    at_most: float
+    text: str
+
+
+def state_of(estimate: Estimate, most: float) -> State:
+    """Say whether a shift is there, if `most` is all there could be."""
+    low, high = estimate.interval
+    if low > 0:
+        return "found" if estimate.value >= WORTH * most else "small"
+    return "none" if high <= NEGLIGIBLE * most else "untold"
+
+
+def judged(estimate: Estimate, most: float) -> tuple[State, float, float]:
+    """Return the state, and value and upper end as shares of what there could be."""
+    most = max(most, 1e-12)
+    share, at_most = (min(each / most, 1.0) for each in (estimate.value, estimate.interval[1]))
+    return state_of(estimate, most), share, at_most
+
+
+def not_found(what: str, state: State, estimate: Estimate, share: float, at_most: float) -> str:
+    """Return the words for a shift that was not found, or is small."""
+    if state == "small":
+        return (
+            f"A sign {what}, too small to mind: {nats(estimate.value)} nats, {percent(share)} of"
+            f" what there could be (less than {percent(WORTH)})."
+        )
+    if state == "none":
+        return (
+            f"No sign {what}: more than {nats(estimate.interval[1])} nats, {percent(at_most)} of"
+            " what there could be, would have shown to these classifiers."
+        )
+    return (
+        f"No sign {what}, but too few samples to exclude it: up to {nats(estimate.interval[1])}"
+        f" nats, {percent(at_most)} of what there could be, may be unseen."
+    )
+
+
+def size_of(share: float) -> str:
+    """Return the size of a share in a word or two."""
+    return next(word for limit, word in SIZES if share < limit)
+
+
+def nats(value: float) -> str:
+    """Return an amount with two digits that count.
+
+    >>> [nats(v) for v in (0, 0.00012, 0.0073, 0.123, 1.386)]
+    ['0', '0.00012', '0.0073', '0.12', '1.39']
+    """
+    if value >= 0.1:
+        return f"{value:.2f}"
+    return f"{value:.2g}" if value >= 1e-4 else "0"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent; the smallest and the largest keep what they are.
+
+    >>> [percent(s) for s in (0, 0.004, 0.034, 0.35, 0.997, 1)]
+    ['0%', '0.4%', '3.4%', '35%', '99.7%', '100%']
+    """
+    near_an_end = 0 < share < 0.095 or 0.99 < share < 1
+    return f"{100 * share:.1f}%" if near_an_end else f"{100 * share:.0f}%"
+
+
+def short(name: str) -> str:
+    """Return a name that fits into a sentence."""
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"

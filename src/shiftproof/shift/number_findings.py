@@ -1,0 +1,80 @@
+"""Findings on a label that is a number, in words.
+
+A number has no entropy to take a share of, so all shares are of the domain's: I(Y;D) is at most
+H(D), and I(Y;D|X) at most H(D|X).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from shiftproof.core.text import three_digits
+from shiftproof.information import Estimate
+from shiftproof.shift.diagnosis import Diagnosis, NumberPrediction
+from shiftproof.shift.judging import Finding, judged, nats, not_found, percent, short, size_of
+
+# Less than this more of the variance explained is not worth a remark.
+EXPLAINED_MORE = 0.01
+
+
+def number_label(diagnosis: Diagnosis) -> Finding:
+    """Read the label shift."""
+    estimate = diagnosis.shift.label
+    state, share, at_most = judged(estimate, diagnosis.domain_entropy)
+    if state == "found":
+        mean = _from_to(diagnosis, [own.mean for own in diagnosis.numbers])
+        deviation = _from_to(diagnosis, [own.deviation for own in diagnosis.numbers])
+        text = (
+            f"The labels differ between domains ({size_of(share)}): their mean goes from {mean},"
+            f" their standard deviation from {deviation}. The label alone tells {percent(share)} of"
+            " what there is to know about the domain."
+        )
+    else:
+        what = "that the labels differ between domains"
+        text = not_found(what, state, estimate, share, at_most)
+    return Finding("label", estimate.symbol, state, share, at_most, text)
+
+
+def _from_to(diagnosis: Diagnosis, values: Sequence[float]) -> str:
+    """Return the lowest and the highest value, with their domains."""
+    low, high = int(np.argmin(values)), int(np.argmax(values))
+    return (
+        f"{three_digits(values[low])} in {short(diagnosis.domains[low])} to"
+        f" {three_digits(values[high])} in {short(diagnosis.domains[high])}"
+    )
+
+
+def number_concept(estimate: Estimate, share: float, prediction: NumberPrediction) -> str:
+    """Return the words for concept shift that was found."""
+    text = (
+        "The same input means another label in another domain: the label takes"
+        f" {percent(share)} off the uncertainty of the domain that the input leaves"
+        f" ({nats(estimate.value)} nats)."
+    )
+    r2, known = prediction.r2, prediction.r2_knowing_domain
+    if known - r2 > EXPLAINED_MORE:
+        return text + (
+            f" Models explain {percent(max(r2, 0.0))} of the label's variance, and"
+            f" {percent(max(known, 0.0))} if they are told the domain."
+        )
+    return text + (
+        " Predictions hardly change: labels differ in their spread, or in a few places; the next"
+        " domain may differ more."
+    )
+
+
+def number_within_label(diagnosis: Diagnosis) -> Finding:
+    """Read whether inputs differ beyond what the label explains."""
+    estimate = diagnosis.shift.within_label
+    state, share, at_most = judged(estimate, diagnosis.domain_entropy)
+    if state == "found":
+        text = (
+            f"Inputs with the same label differ between domains too ({size_of(share)}): they tell"
+            f" {percent(share)} of the domain beyond what the label tells."
+        )
+    else:
+        what = "that inputs with the same label differ between domains"
+        text = not_found(what, state, estimate, share, at_most)
+    return Finding("within_label", estimate.symbol, state, share, at_most, text)

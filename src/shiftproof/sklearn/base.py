@@ -1,0 +1,327 @@
+"""What the estimators share: parameters, inputs, training, and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
+from sklearn.utils import Tags, get_tags  # type: ignore[import-untyped]
+from sklearn.utils.validation import (  # type: ignore[import-untyped]
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.space import resolve
+from shiftproof.core.types import Kind as TaskKind
+from shiftproof.data.images.files import ImageView
+from shiftproof.data.input_forms import TableForm
+from shiftproof.data.within_domain import within_domains
+from shiftproof.inference.model import NumberPredictions, Predictions, TrainedModel
+from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.learners.estimator import ESTIMATOR, title
+from shiftproof.sklearn.inputs import (
+    KINDS,
+    Kind,
+    as_numpy,
+    dataset_of,
+    kind_of_form,
+    recognised,
+)
+from shiftproof.sklearn.messages import Reporter, value_errors
+from shiftproof.sklearn.names import Names
+from shiftproof.sklearn.run import train_model
+from shiftproof.sklearn.stored import (
+    damaged_estimator,
+    is_run,
+    read_algorithm,
+    read_fitted,
+    stored_algorithm,
+    write_fitted,
+)
+from shiftproof.training.config import default_algorithm
+from shiftproof.training.records import Records
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# The beginning of a parameter that is one hyper-parameter.
+HPARAMS = "hparams__"
+# The name of the single domain if no domains are given.
+ONE_DOMAIN = "all"
+# Algorithms of these families do not compare domains, so they need none.
+WITHOUT_DOMAINS = ("baseline", "exact")
+# The kinds of inputs that are rows of columns.
+TABLES = {"table", "frame"}
+
+
+class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
+    """All but what the labels are.
+
+    A subclass turns `y` into labels and calls `_train`, turns what the model says into its
+    predictions, and says what of its own to store.
+    """
+
+    task: ClassVar[TaskKind]
+    domains_: np.ndarray | None
+    records_: list[dict[str, Any]]
+    model_: TrainedModel
+    _kind: Kind
+
+    def __init__(
+        self,
+        algorithm: str | BaseEstimator | None = None,
+        *,
+        backbone: str | None = None,
+        hparams: Mapping[str, object] | None = None,
+        steps: int = 1000,
+        selection: str = "last",
+        holdout: float | None = None,
+        precision: str = "fp32",
+        standardize: str = "none",
+        image_size: int = 224,
+        augment: bool = True,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.algorithm = algorithm
+        self.backbone = backbone
+        self.hparams = hparams
+        self.steps = steps
+        self.selection = selection
+        self.holdout = holdout
+        self.precision = precision
+        self.standardize = standardize
+        self.image_size = image_size
+        self.augment = augment
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _train(self, X: Any, labels: Any, sample_domain: Any, classes: Sequence[str] = ()) -> None:
+        """Train on samples `X` with labels, texts or numbers, and set all but what they are."""
+        kind, x = self._validated(X, reset=True)
+        check_consistent_length(x, labels)
+        algorithm = self._algorithm(kind)
+        domains, where = _domains(algorithm, sample_domain, len(x))
+        check_consistent_length(x, where)
+        view = {"image_size": self.image_size, "augment": self.augment}
+        name = algorithm if isinstance(algorithm, str) else title(algorithm)
+        reporter = Reporter(name, self.steps, verbose=self.verbose)
+        dataset = dataset_of(
+            kind,
+            x,
+            labels,
+            [domains.texts[code] for code in where],
+            task=self.task,
+            classes=classes,
+            view=resolve(ImageView, "large-image", view, "option"),
+            progress=reporter.loading,
+        )
+        dataset = within_domains(dataset, self.standardize)
+        params = {**self.get_params(deep=False), "algorithm": algorithm}
+        model, history = train_model(params, dataset, reporter)
+        self._kind = kind
+        self.domains_ = None if sample_domain is None else domains.values
+        self.records_ = history
+        self.model_ = model
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """The records of training as a data frame."""
+        import pandas as pd
+
+        check_is_fitted(self, "model_")
+        return pd.json_normalize(self.records_, sep=" ")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep`, also each given hyper-parameter as `hparams__lr`."""
+        found: dict[str, Any] = super().get_params(deep=deep)
+        if deep and isinstance(self.hparams, Mapping):
+            found |= {f"{HPARAMS}{name}": value for name, value in self.hparams.items()}
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `hparams__lr=0.1` sets one hyper-parameter and leaves the others."""
+        single = {name: params.pop(name) for name in list(params) if name.startswith(HPARAMS)}
+        super().set_params(**params)
+        if single:
+            given = {name.removeprefix(HPARAMS): value for name, value in single.items()}
+            self.hparams = {**(self.hparams or {}), **given}
+        return self
+
+    def _inputs(self, given: Any, sample_domain: Any) -> tuple[Any, list[str] | None]:
+        """Return inputs as the model reads them, and their sites, if any are given."""
+        _, x = self._validated(given, reset=False)
+        sites = None
+        if sample_domain is not None:
+            names, where = Names.of(as_numpy(sample_domain), "sample_domain")
+            sites = [names.texts[code] for code in where]
+        return self.model_.form.read(x), sites
+
+    def _stored_classes(self) -> dict[str, Any] | None:
+        """Return the classes as JSON values, if there are any."""
+        return None
+
+    def _restore(self, described: Mapping[str, Any], model: TrainedModel) -> None:
+        """Set what `_stored_classes` returned; `ValueError` if it does not fit the model."""
+
+    def typicality(self, X: Any, sample_domain: Any = None) -> np.ndarray:
+        """Return how typical each sample is of the training domains, [n], from 0 to 1.
+
+        A new sample of the training domains is below α with probability at most α.  A sample below
+        0.01 is unlike the training data, and its prediction is a guess.
+        """
+        return np.asarray(self._predicted(X, sample_domain).typicality)
+
+    def _predicted(self, given: Any, sample_domain: Any) -> Predictions | NumberPredictions:
+        """Return what the model says of inputs."""
+        raise NotImplementedError
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted estimator to a folder, which `shiftproof predict` can also read."""
+        check_is_fitted(self, "model_")
+        with value_errors():
+            seed = self.random_state
+            if isinstance(seed, np.random.RandomState):
+                seed = self.model_.config.seed
+            params = {**self.get_params(deep=False), "random_state": seed}
+            described = {
+                "params": {**params, "algorithm": stored_algorithm(self.algorithm)},
+                "classes": self._stored_classes(),
+                "domains": None if self.domains_ is None else Names(self.domains_, ()).to_json(),
+                "kind": self._kind,
+                "n_features_in": getattr(self, "n_features_in_", None),
+                "feature_names_in": getattr(self, "feature_names_in_", None),
+                "history": self.records_,
+            }
+            write_fitted(Path(folder), self.model_, described)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> Self:
+        """Load what `save` wrote, or a run of the command line; no code in the files is run."""
+        with value_errors():
+            if is_run(Path(folder)):
+                return cls._of_run(Path(folder), device)
+            model, described = read_fitted(Path(folder), device)
+            cls._of_this_kind(model, folder)
+            with damaged_estimator(Path(folder)):
+                params = {**described["params"], "device": device}
+                estimator = cls(**{**params, "algorithm": read_algorithm(params["algorithm"])})
+                estimator._restore(described, model)
+                domains = described["domains"]
+                estimator.domains_ = domains and Names.from_json(domains, "sample_domain").values
+        estimator.model_ = model
+        estimator._kind = described["kind"]
+        estimator.records_ = described["history"]
+        if described["n_features_in"] is not None:
+            estimator.n_features_in_ = described["n_features_in"]
+        if described["feature_names_in"] is not None:
+            estimator.feature_names_in_ = np.array(described["feature_names_in"], dtype=object)
+        return estimator
+
+    @classmethod
+    def _of_run(cls, folder: Path, device: str) -> Self:
+        """Return the estimator of a finished run of `shiftproof train` or `study`."""
+        model = cls._of_this_kind(TrainedModel.load(folder, device), folder)
+        config = model.config
+        own = None if config.algorithm == ESTIMATOR else config.algorithm
+        given = None if own is None else dict(config.hparams)
+        found = cls(
+            own, hparams=given, steps=config.steps, standardize=config.standardize, device=device
+        )
+        found._of_model(model)
+        found.domains_ = np.array(model.domains)
+        found.model_, found.records_ = model, Records(folder / "records.jsonl").read()
+        found._kind = kind_of_form(model.form)
+        if isinstance(model.form, TableForm):
+            names = [column.name for column in model.form.columns.columns.columns]
+            found.n_features_in_ = len(names)
+            found.feature_names_in_ = np.array(names, dtype=object)
+        return found
+
+    @classmethod
+    def _of_this_kind(cls, model: TrainedModel, folder: str | Path) -> TrainedModel:
+        """Return the model, or raise if it solves another kind of task."""
+        if model.task.kind != cls.task:
+            raise DataError(f"{folder} holds a model of {model.task.kind}, not of {cls.task}")
+        return model
+
+    def _of_model(self, model: TrainedModel) -> None:
+        """Set what a model of the command line says of the labels."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        named = self.algorithm is None or isinstance(self.algorithm, str)
+        tags.input_tags.allow_nan = named or get_tags(self.algorithm).input_tags.allow_nan
+        return tags
+
+    def _algorithm(self, kind: Kind) -> str | BaseEstimator:
+        """Return what to train: the parameter, or the default for this kind of inputs."""
+        if self.algorithm is None:
+            return default_algorithm(images=kind not in TABLES, kind=self.task)
+        return self.algorithm
+
+    def _validated(self, given: Any, *, reset: bool) -> tuple[Kind, Any]:
+        """Return the kind of the inputs, and the validated inputs.
+
+        `reset` is for fitting; otherwise they must match those of the fit.
+        """
+        kind, x = recognised(given)
+        fitted = kind if reset else self._kind
+        if kind != fitted and not {kind, fitted} <= TABLES:
+            raise DataError(
+                f"`X` is {KINDS[kind]}, but the estimator was fitted to {KINDS[fitted]}"
+            )
+        if fitted not in TABLES:
+            if reset:
+                for name in {"n_features_in_", "feature_names_in_"} & vars(self).keys():
+                    delattr(self, name)
+            return kind, x
+        if kind == fitted == "frame":
+            return kind, validate_data(self, x, reset=reset, skip_check_array=True)
+        x = validate_data(self, x, reset=reset, ensure_all_finite="allow-nan")
+        if fitted == "frame":
+            import pandas as pd
+
+            x = pd.DataFrame(x, columns=getattr(self, "feature_names_in_", None))
+        return kind, x
+
+
+def require_none_of(other: Mapping[str, Any]) -> None:
+    """Raise for keywords that other estimators take, with what this one takes instead."""
+    for name in other:
+        if name in ("groups", "domains", "domain", "sites", "environments"):
+            raise DataError(f"`fit` has no {name!r}; the domain of each sample is `sample_domain`")
+        if name == "sample_weight":
+            raise DataError("`fit` takes no 'sample_weight'; repeat rows, or leave it out")
+        raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
+
+
+def _domains(
+    algorithm: str | BaseEstimator, sample_domain: Any, samples: int
+) -> tuple[Names, np.ndarray]:
+    """Return the domains, and the domain of each sample."""
+    named = isinstance(algorithm, str)  # an estimator of the user's needs no domains
+    compares = named and ALGORITHMS.get(algorithm).family not in WITHOUT_DOMAINS
+    advice = '`algorithm="erm"` does not use domains'
+    if sample_domain is None:
+        if compares:
+            raise DataError(
+                f"{algorithm} compares domains and needs the domain of each sample"
+                " (hospital, camera, year), as in fit(X, y, sample_domain=hospitals);"
+                f" without any, {advice}"
+            )
+        return Names.of([ONE_DOMAIN] * samples, "sample_domain")
+    domains, where = Names.of(as_numpy(sample_domain), "sample_domain")
+    if compares and len(domains.texts) == 1:
+        raise DataError(
+            f"{algorithm} compares domains, and all {len(where)} samples are from one,"
+            f" {domains.texts[0]!r}; give samples of at least two, or {advice}"
+        )
+    return domains, where

@@ -1,0 +1,118 @@
+"""`ShiftproofRegressor`: numbers behind scikit-learn's `fit` and `predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped]
+from sklearn.utils.validation import (  # type: ignore[import-untyped]
+    check_is_fitted,
+    validate_data,
+)
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.types import REGRESSION, SQUARED
+from shiftproof.inference.model import NumberPredictions
+from shiftproof.sklearn.base import ShiftproofEstimator, require_none_of
+from shiftproof.sklearn.inputs import as_numpy
+from shiftproof.sklearn.messages import value_errors
+
+
+class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[misc]
+    """Train a regressor on several domains that holds up in a new one.
+
+    `fit(X, y, sample_domain=…)` takes the domain of each sample: the hospital, camera, year or
+    style that it comes from.  `predict` needs no domains.  `X` is that of `ShiftproofClassifier`,
+    without paths of image files; `y` are numbers, one for each sample.
+
+    Parameters
+    ----------
+    algorithm
+        A name that `shiftproof algorithms` lists, or a scikit-learn regressor or pipeline of your
+        own, which is cloned.  By default `best` for tables and `erm` for images.
+    loss
+        `squared`, `absolute`, `huber` or `huber:DELTA`, with DELTA in standard deviations of `y`,
+        or `quantile:Q`.  Models that are fitted at once take the first two.
+
+    The other parameters are those of `ShiftproofClassifier`.
+
+    Attributes
+    ----------
+    domains_
+        The distinct values of `sample_domain` (None if no domains were given).
+    history_
+        A data frame, one row a record of training: losses, and R², MAE, RMSE and risk on the
+        held-out parts.  `records_` is the same as dictionaries.
+    model_
+        The trained model; after `save`, `shiftproof predict` can read it too.
+    n_features_in_, feature_names_in_
+        For a table: the number of its columns, and their names.
+    """
+
+    task = REGRESSION
+
+    def __init__(
+        self,
+        algorithm: str | BaseEstimator | None = None,
+        *,
+        loss: str = SQUARED,
+        backbone: str | None = None,
+        hparams: Mapping[str, object] | None = None,
+        steps: int = 1000,
+        selection: str = "last",
+        holdout: float | None = None,
+        precision: str = "fp32",
+        standardize: str = "none",
+        image_size: int = 224,
+        augment: bool = True,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            algorithm,
+            backbone=backbone,
+            hparams=hparams,
+            steps=steps,
+            selection=selection,
+            holdout=holdout,
+            precision=precision,
+            standardize=standardize,
+            image_size=image_size,
+            augment=augment,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.loss = loss
+
+    def fit(self, X: Any, y: Any, sample_domain: Any = None, **other: Any) -> Self:
+        """Train on samples `X` with numbers `y` and their domains `sample_domain`.
+
+        Without domains, only what does not compare domains can be trained: `best` and all that is
+        fitted at once, which is then judged by random parts of the samples, and `erm`.
+        """
+        with value_errors():
+            require_none_of(other)
+            targets = validate_data(self, y=as_numpy(y), y_numeric=True)
+            if len(targets) == 1:
+                raise DataError("`y` has one sample; a regressor needs at least two")
+            if np.asarray(targets).dtype.kind not in "biuf":
+                raise DataError(f"`y` must hold numbers, not {np.asarray(targets).dtype}")
+            self._train(X, np.asarray(targets, dtype=np.float64), sample_domain)
+        return self
+
+    def predict(self, X: Any, sample_domain: Any = None) -> np.ndarray:
+        """Return the number predicted for each sample, [n].
+
+        `sample_domain` is only for `standardize`: without it, all samples are of one domain.
+        """
+        return np.asarray(self._predicted(X, sample_domain).values)
+
+    def _predicted(self, given: Any, sample_domain: Any) -> NumberPredictions:
+        check_is_fitted(self, "model_")
+        with value_errors():
+            x, sites = self._inputs(given, sample_domain)
+            return self.model_.predict_numbers(x, sites=sites)

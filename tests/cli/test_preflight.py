@@ -1,0 +1,64 @@
+"""A wrong column is found before torch, pandas or scikit-learn are imported."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "sklearn", "scipy", "pandas", "numpy", "matplotlib")
+PROGRAM = """
+import sys
+from shiftproof.cli import main
+try:
+    main()
+except SystemExit as ended:
+    code = ended.code
+print(code, *[name for name in {heavy!r} if name in sys.modules])
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "patients.csv"
+    path.write_text("age,ill,ward\n" + "63,1,a\n" * 5)
+    return path
+
+
+def run(*arguments):
+    """Return what is printed by a command in a process of its own: result and error."""
+    program = PROGRAM.format(heavy=HEAVY)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip(), done.stderr.strip()
+
+
+@pytest.mark.parametrize("command", ["study", "train", "diagnose"])
+def test_a_wrong_column_imports_nothing_heavy(command, table):
+    code, error = run(command, table, "--label", "il", "--domain", "ward")
+    assert code == "2"
+    assert error == "error: unknown column of patients.csv 'il'; did you mean 'ill'?"
+
+
+def test_other_mistakes(table, tmp_path):
+    assert run("study", table, "--label", "ill")[1] == (
+        "error: patients.csv has no column named 'domain'; set --domain to one of 'age', 'ill',"
+        " 'ward'"
+    )
+    assert (
+        "unknown column of patients.csv 'yaer'"
+        in (run("study", table, "--label", "ill", "--domain", "ward,yaer")[1])
+    )
+    address = "https://example.org/patients.csv"
+    assert run("train", address)[1] == (
+        f"error: {address} is an address; download the file, and give its path"
+    )
+    picture = tmp_path / "photo.jpg"
+    picture.write_bytes(b"\xff\xd8")
+    code, error = run("study", picture)
+    assert code == "2"
+    assert "is a single image; give a folder DIR/domain/class/*.jpg, or a table" in error
+    assert run("train", "no/such.csv") == ("2", "error: no such file or folder: no/such.csv")

@@ -1,0 +1,33 @@
+"""R², MAE and RMSE against scikit-learn's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.learners.number_scores import checked_number_metric, number_scores
+from shiftproof.learners.scores import badness
+
+
+def test_scores_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    y = rng.normal(5, 3, 200)
+    predicted = y + rng.normal(size=200)
+    found = number_scores(predicted, y)
+    assert found["r2"] == pytest.approx(r2_score(y, predicted), abs=1e-12)
+    assert found["mae"] == pytest.approx(mean_absolute_error(y, predicted), abs=1e-12)
+    assert found["rmse"] == pytest.approx(root_mean_squared_error(y, predicted), abs=1e-12)
+    assert badness("r2", 0.9) < badness("r2", 0.8)
+    assert badness("mae", 1.0) < badness("mae", 2.0)
+
+
+def test_equal_labels_have_no_r2():
+    assert number_scores(np.array([1.0, 2.0]), np.array([3.0, 3.0]))["r2"] is None
+
+
+def test_an_unknown_score_is_named():
+    assert checked_number_metric("mae") == "mae"
+    with pytest.raises(InvalidValue, match="'accuracy' is unknown for regression; known: r2, mae"):
+        checked_number_metric("accuracy")
