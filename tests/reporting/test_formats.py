@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shiftproof.api.report import FORMATS, Report
+from shiftproof.reporting.table import Row
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome
 from shiftproof.sweeps.selection import SELECTORS
