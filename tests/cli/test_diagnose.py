@@ -85,7 +85,7 @@ def test_json_with_a_run_and_one_ward_left_out(shiftproof, wards):
     assert found.keys() == {
         "data", "inputs", "notes", "domains", "classes", "counts", "left_out", "level", "shift",
         "domain_entropy", "prediction", "pairs", "features", "moved_classes", "drops", "trials",
-        "model", "advice", "picture",
+        "model", "advice", "picture", "numbers",
     }  # fmt: skip
     # Half of ward a was trained on; ward c was held out, and is cut to fit.
     assert found["domains"] == ["a", "c"]
