@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,6 +50,7 @@ CASES, MANY = 20, 200
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One good file of every kind."""
+    matplotlib.get_configdir()  # which makes a folder the first time, and no file asks for it
     root = tmp_path_factory.mktemp("good")
     shutil.copytree(OLD, root / "old")
     table = pd.read_csv(OLD / "patients.csv")

@@ -111,6 +111,13 @@ def test_a_crafted_header(made: TrainedModel, case: str) -> None:
     refused(crafted(made, change), match)
 
 
+def test_a_format_that_steers_a_terminal_is_spelled_out(made: TrainedModel) -> None:
+    data = crafted(made, lambda header: header.update(format="a\nb\r\x00c" * 99))
+    with pytest.raises(CheckpointError, match=r"has format a\\nb\\r\\x00c") as error:
+        TrainedModel.from_bytes(data, "cpu")
+    assert str(error.value).isprintable()
+
+
 def test_a_header_that_is_no_object(made: TrainedModel) -> None:
     tensors = safetensors.torch.load(made.to_bytes())
     for text in ("[]", "null", "7", '{"a":' * 50_000 + "1" + "}" * 50_000):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shiftproof.api.report import FORMATS, Report
+from shiftproof.reporting.table import Row
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome
 from shiftproof.sweeps.selection import SELECTORS
@@ -150,3 +151,9 @@ def test_every_format_prints_a_single_algorithm_and_a_selector_without_numbers(f
     assert "50.0" in text
     assert "missing" in text
     assert r"\textbf{50.0}" not in text  # the best of one is no news
+
+
+@pytest.mark.parametrize("cell", [[], None, 3, {}])
+def test_a_cell_that_is_no_text_is_refused(cell):
+    with pytest.raises(TypeError, match="a cell is a text"):
+        Row.of("a", "1.0", cell)

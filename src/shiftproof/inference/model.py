@@ -24,7 +24,7 @@ import shiftproof
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.files import write_atomically
 from shiftproof.core.standardize import ADAPTATION
-from shiftproof.core.text import reason_of
+from shiftproof.core.text import printable, reason_of
 from shiftproof.core.types import Task
 from shiftproof.data import Domain
 from shiftproof.data.base import Progress, silent
@@ -325,9 +325,10 @@ class TrainedModel:
             tensors = safetensors.torch.load(data)
             described = _header(data)
             if described["format"] != FORMAT:
+                found = printable(str(described["format"]))[:20]
                 raise CheckpointError(
-                    f"{where} has format {described['format']}, but this version reads {FORMAT};"
-                    " upgrade shiftproof"
+                    f"{where} has format {found}, but this version reads {FORMAT}; upgrade"
+                    " shiftproof"
                 )
             check_header(described)
             _require_finite(tensors)

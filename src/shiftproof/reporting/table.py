@@ -59,7 +59,13 @@ class Row:
 
     @classmethod
     def of(cls, label: str, *cells: Cell | str) -> Row:
-        """Return a row with one label; a text stands for a plain cell."""
+        """Return a row with one label; a text stands for a plain cell.
+
+        Some values come from files of strangers: what is neither is a `TypeError`.
+        """
+        for part in (label, *cells):
+            if not isinstance(part, str | Cell):
+                raise TypeError(f"a cell is a text, not {type(part).__name__}")
         return cls((label,), tuple(Cell(c) if isinstance(c, str) else c for c in cells))
 
     @property

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -69,6 +71,14 @@ def test_the_same_table_in_any_dress(write, content, name):
     ]
     assert (dataset.name, dataset.regime, dataset.backbone) == (name, "table", "mlp")
     assert dataset.notes == ()
+
+
+def test_parquet_whose_metadata_are_no_text_is_one_line(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"a": [1, 2]}).replace_schema_metadata({b"pandas": b'{"columns": "\xb0"}'})
+    pq.write_table(table, path)
+    with pytest.raises(DataError, match="is not readable Parquet"):
+        read_frame(path)
 
 
 def test_parquet_holds_what_the_frame_held(tmp_path):

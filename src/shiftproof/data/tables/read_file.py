@@ -68,7 +68,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         frame = (table if twice else table.select(names)).to_pandas(
             ignore_metadata=True, integer_object_nulls=True
         )
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # the last: metadata that is no text
         reason = reason_of(error, 120)
         raise DataError(f"{path} is not readable Parquet ({reason})") from error
     return named(frame, path.name)
