@@ -291,8 +291,8 @@ def test_best_is_trained_for_the_metric_and_its_runs_show_it(
     assert each.metric == each.expected.metric == shiftproof.expect(each).metric == "auroc"
     assert each.classes == ("0", "1")
     page = shiftproof.report(tmp_path).page()
-    assert "Expect auroc" in page
-    assert "Expect log loss" in shiftproof.report(tmp_path, metric="log_loss").page()
+    assert "expect AUROC" in page
+    assert "expect log loss" in shiftproof.report(tmp_path, metric="log_loss").page()
     with pytest.raises(InvalidValue, match="`metric` and `hparams` give metric twice"):
         shiftproof.train(six, "best", metric="f1", hparams={"metric": "f1"}, **COLUMNS)
     with pytest.raises(InvalidValue, match="`metric` 'auc' is unknown"):

@@ -15,7 +15,7 @@ from shiftproof import api
 PUBLIC = {
     *("load", "diagnose", "expect", "train", "train_each", "sweep", "report", "load_model"),
     *("compare_sites", "recalibrate", "study"),
-    *("ShiftproofClassifier", "InterDomainMatching", "pdm", "TrainedModel"),
+    *("ShiftproofClassifier", "ShiftproofRegressor", "InterDomainMatching", "pdm", "TrainedModel"),
     *("Algorithm", "Losses", "Batch", "Task"),
     *("Domain", "DomainDataset", "DatasetCard", "DatasetSource"),
     *("hparam", "Float", "Int", "Choice", "ALGORITHMS", "DATASETS"),

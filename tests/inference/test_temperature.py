@@ -16,11 +16,12 @@ import shiftproof
 from shiftproof.api.expect import runs_in
 from shiftproof.api.train import TrainedRun
 from shiftproof.core.errors import CheckpointError
+from shiftproof.core.types import Task
 from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.inference.model import HEADER, MODEL, TrainedModel, stored_header
 from shiftproof.inference.temperature import calibrated_outputs, held_out_temperature
 from shiftproof.training.load_run import read_checkpoint
-from shiftproof.training.outputs import load_outputs, outputs_of
+from shiftproof.training.outputs import Outputs, load_outputs, outputs_of
 
 
 def logits_of(probabilities: np.ndarray) -> torch.Tensor:
@@ -95,7 +96,10 @@ def test_one_logit_is_that_of_the_second_class() -> None:
     two = torch.cat([torch.zeros_like(logit), logit], dim=1)
     found = held_out_temperature({"a": (logit, labels)})
     assert found == pytest.approx(held_out_temperature({"a": (two, labels)}), rel=1e-4)
-    assert outputs_of(logit, labels, np.arange(5000)).probabilities.shape == (5000, 2)
+    task = Task((1,), 2, 1, "table")
+    outputs = outputs_of(task, logit, labels, np.arange(5000))
+    assert isinstance(outputs, Outputs)
+    assert outputs.probabilities.shape == (5000, 2)
 
 
 def test_a_run_is_calibrated_on_the_held_out_parts_of_its_training_domains(

@@ -386,7 +386,9 @@ def test_none_is_the_loop_without_averaging(dataset, tmp_path):
                 name: torch.stack([m[name] for m in measured]).mean().item() for name in measured[0]
             }
             scores = {part.name: evaluate(algorithm, part) for part in trainer.evaluation}
-            record["accuracy"] = {name: score.accuracy for name, score in scores.items()}
+            record["accuracy"] = {
+                name: score.measured["accuracy"] for name, score in scores.items()
+            }
             record["risk"] = {name: score.risk for name, score in scores.items()}
             lines.append(json.dumps(record, ensure_ascii=False).encode() + b"\n")
             measured = []

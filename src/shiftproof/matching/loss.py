@@ -140,7 +140,7 @@ class InterDomainMatching(nn.Module):
         self.check = check
         self.steps = 0
         self.measured: dict[str, Tensor] = {}
-        self._told = False  # that a batch has one domain
+        self._seen: set[int] = set()  # domains of the batches so far, while they are few
         self._head = (head,)  # in a tuple it is not registered: its parameters are the model's
 
     # As `torch.compiler.disable`, but the compiler is imported by the first call, not here.
@@ -172,15 +172,23 @@ class InterDomainMatching(nn.Module):
             self.steps += 1
         return penalty
 
+    def _tell_of_one(self, ids: Sequence[int]) -> None:
+        """Warn, once, if the second batch in a row is of one and the same domain.
+
+        Batches of one domain each are fine as long as the domains change.
+        """
+        if len(ids) == 1 and set(ids) == self._seen:
+            warnings.warn(
+                f"all samples so far are of one domain, {ids[0]}: there is nothing to match with",
+                stacklevel=5,
+            )
+            self._seen.add(ids[0] + 1)  # told: look no further
+        self._seen.update(ids)
+
     def _penalty(self, features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
         rows, ids, sizes = _grouped(domains, features.device)
-        if len(ids) == 1 and self.training and not self._told:
-            self._told = True
-            warnings.warn(
-                f"all samples of this batch are of one domain, {ids[0]}: there is nothing to match"
-                " with, unless other batches hold other domains",
-                stacklevel=2,
-            )
+        if self.training and len(self._seen) < 2:
+            self._tell_of_one(ids)
         features, logits, labels = features[rows], logits[rows], labels[rows].long()
         inputs = MatchInputs(
             torch.split(features, sizes),

@@ -232,7 +232,7 @@ def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("predict numbers, or say in `classes_only` why not")
 def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """It lowers the risk of every loss of numbers, continues from a checkpoint, and never waits.
+    """It lowers the risk of every loss of numbers, and continues from a checkpoint.
 
     One with `classes_only` refuses numbers, and gives that reason.
     """
@@ -267,7 +267,6 @@ def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
     with torch.no_grad():
         found = whole.predict(data.domains[0].inputs(np.arange(PER_DOMAIN)))
     require(found.shape == (PER_DOMAIN, 1), f"numbers are {tuple(found.shape)}, not [n, 1]")
-    _take_steps_on_meta(name, data, hparams)
 
 
 # --- state and randomness ---------------------------------------------------------------------
@@ -354,6 +353,8 @@ def check_no_waiting(name: str, hparams: Hparams = DEFAULTS) -> None:
     too; most of them wait.
     """
     _take_steps_on_meta(name, problem(), hparams)
+    if not ALGORITHMS.get(name).classes_only:
+        _take_steps_on_meta(name, number_problem(), hparams)
 
 
 def _take_steps_on_meta(name: str, data: DomainDataset, hparams: Hparams) -> None:
