@@ -7,6 +7,7 @@ run; 20 draws of hyper-parameters, 3 trials, and each of 4 domains held out.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,7 @@ def report_of_many() -> Iterator[Figure]:
         for algorithms in (3, ALGORITHMS):
             with tempfile.TemporaryDirectory() as folder:
                 counts.append(write(Path(folder), algorithms))
+                os.sync()  # or the disk would still be writing while they are read
                 seconds, peak = measure([sys.executable, "-m", "shiftproof", "report", folder])
             taken.append(seconds)
             peaks.append(peak)
