@@ -35,7 +35,7 @@ from shiftproof import (
 )
 from shiftproof.core.errors import DataError
 from shiftproof.data.images.decode import decode
-from shiftproof.inference.model import HEADER
+from shiftproof.inference.model_file import HEADER
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.reporting.page import results_page

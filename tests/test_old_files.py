@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from shiftproof import ShiftproofError, load
-from shiftproof.inference.model import stored_header
+from shiftproof.inference.model_file import stored_header
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.learners.calibration import tempered
 from shiftproof.training.checkpoint import load_state, save_state

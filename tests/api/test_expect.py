@@ -14,8 +14,9 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 import shiftproof
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.inference.compared import Comparison
 from shiftproof.inference.conformal import score_threshold
-from shiftproof.inference.expected import Comparison, Expected, sentences
+from shiftproof.inference.expected import Expected, sentences
 from shiftproof.inference.meta_analysis import predictive
 from shiftproof.learners.scores import EXPECTED
 from shiftproof.reporting.forest import WIDTH, bar

@@ -23,7 +23,8 @@ from shiftproof.data.images.folder import load_image_folder
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
-from shiftproof.inference.model import MODEL, TrainedModel
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.models.risk import per_sample_risk
 from shiftproof.training.config import RunConfig, configure

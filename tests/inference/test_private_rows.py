@@ -21,7 +21,8 @@ from shiftproof.core.errors import CheckpointError, ShiftproofError
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.inference.export import FORMATS, description
-from shiftproof.inference.model import HEADER, TrainedModel
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_file import HEADER
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN, Typicality
 from shiftproof.learners.ranks import SmoothRanks

@@ -18,7 +18,8 @@ from shiftproof.api.train import TrainedRun
 from shiftproof.core.errors import CheckpointError
 from shiftproof.core.types import Task
 from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.inference.model import HEADER, MODEL, TrainedModel, stored_header
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_file import HEADER, MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs, held_out_temperature
 from shiftproof.training.load_run import read_checkpoint
 from shiftproof.training.outputs import Outputs, load_outputs, outputs_of

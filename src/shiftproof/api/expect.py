@@ -12,7 +12,8 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.standardize import ADAPTATION
 from shiftproof.inference.estimates import LEVEL
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric
-from shiftproof.inference.model import TrainedModel, stored_classes
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_file import stored_classes
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.training.load_run import read_run
 from shiftproof.training.outputs import HELD_OUT, AnyOutputs

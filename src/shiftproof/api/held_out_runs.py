@@ -9,7 +9,7 @@ from typing import Any
 from shiftproof.core.standardize import ADAPTATION, NONE
 from shiftproof.data.tables.groups import is_number
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric, metrics_of
-from shiftproof.inference.model import MODEL, stored_header
+from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.weighting import LOG_LOSS
 from shiftproof.reporting.page import HeldOut

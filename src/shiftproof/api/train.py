@@ -17,7 +17,8 @@ from shiftproof.core.standardize import ADAPTATION, NONE
 from shiftproof.core.types import SQUARED
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import within_domains
-from shiftproof.inference.model import MODEL, TrainedModel
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.number_scores import checked_number_metric

@@ -26,7 +26,7 @@ from shiftproof.api.train import (
 from shiftproof.core.standardize import ADAPTATION, checked_standardize
 from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
-from shiftproof.inference.model import stored_classes
+from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm

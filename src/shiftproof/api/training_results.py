@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from shiftproof.inference.adaptation.held_out import HeldOut
-from shiftproof.inference.model import MODEL, stored_header
+from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.reporting.page.training_domains import HELD_OUT_WITHIN, SET_ASIDE
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.training.load_run import read_checkpoint

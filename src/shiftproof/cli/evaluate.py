@@ -51,7 +51,7 @@ def evaluate(
     from shiftproof.api.expect import check_adaptation, finished_runs
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.samples import SampleRequest
-    from shiftproof.inference.expected import check_classes, compare
+    from shiftproof.inference.compared import check_classes, compare
     from shiftproof.inference.metrics import domain_metrics
     from shiftproof.inference.number_metrics import number_metrics
     from shiftproof.reporting.number_predictions import number_card_table, numbers_table

@@ -91,8 +91,8 @@ def predict(
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
+    from shiftproof.inference.compared import check_classes
     from shiftproof.inference.conformal import domain_sets, domains_needed
-    from shiftproof.inference.expected import check_classes
     from shiftproof.inference.number_intervals import checked_interval, half_width
     from shiftproof.reporting.adaptation import adaptation_lines
     from shiftproof.reporting.number_predictions import numbers_frame, numbers_summary

@@ -31,7 +31,7 @@ from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values
 from shiftproof.inference.number_estimates import number_estimate
 from shiftproof.inference.number_intervals import COVERAGE, coverage_estimates
 from shiftproof.learners.number_scores import NUMBER_CARD
-from shiftproof.learners.scores import EXPECTED, LOSSES, TARGETS
+from shiftproof.learners.scores import EXPECTED, LOSSES
 from shiftproof.training.outputs import AnyOutputs, NumberOutputs, Outputs
 
 if TYPE_CHECKING:
@@ -341,65 +341,6 @@ def sentences(expected: Expected) -> list[str]:
             " without labels."
         )
     return [*found, score.note] if score.note else found
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A score of a new domain beside the range expected of it, its sampling error included."""
-
-    domain: str
-    metric: str
-    value: float
-    low: float
-    high: float
-
-    @property
-    def state(self) -> str:
-        """`inside`, `worse` or `better` than expected."""
-        if self.low <= self.value <= self.high:
-            return "inside"
-        if self.metric in TARGETS:
-            return "worse"  # further from its target than domains before
-        return "worse" if (self.value > self.high) == (self.metric in LOSSES) else "better"
-
-    @property
-    def sentence(self) -> str:
-        """The comparison in words, and what to do."""
-        side = {True: "below", False: "above"}[self.value < self.low]
-        where = "inside" if self.state == "inside" else side
-        advice = {
-            "inside": "",
-            "worse": ": look at what differs there (`shiftproof diagnose`) before using the model",
-            "better": ": make sure that the model was not trained on these samples",
-        }[self.state]
-        name = metric_name(self.metric)
-        return (
-            f"{self.domain}: {name} {three_digits(self.value)} is {where} the range"
-            f" {three_digits(self.low)} to {three_digits(self.high)} expected of a new"
-            f" domain{advice}."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as JSON values."""
-        return {**vars(self), "state": self.state}
-
-
-def check_classes(held_out: Sequence[str], model: Sequence[str]) -> None:
-    """Require that held-out runs and a model have the same classes in the same order."""
-    if tuple(held_out) != tuple(model):
-        raise DataError(
-            f"the held-out runs have the classes {listed(held_out)}, and the model"
-            f" {listed(model)}; give runs of the same task"
-        )
-
-
-def compare(expected: Expected, domain: str, outputs: AnyOutputs) -> Comparison | None:
-    """Return how a new domain compares with what was expected; None where it has no score."""
-    score = expected.headline
-    own = estimate_of(expected.metric, outputs, expected.level)
-    if own is None:
-        return None
-    return Comparison(domain, expected.metric, own.value, *score.holds(own))
 
 
 def confusion(outputs: Outputs) -> list[list[int]]:

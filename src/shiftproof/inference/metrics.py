@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
 import torch
 
 from shiftproof.core.errors import DataError, nearest
@@ -47,14 +48,8 @@ class DomainMetrics:
         return {own.name: getattr(self, own.name) for own in fields(self) if own.name != "outputs"}
 
 
-def domain_metrics(
-    model: TrainedModel,
-    parts: Sequence[Samples],
-    *,
-    workers: int | None = None,
-    progress: Progress = silent,
-) -> tuple[list[DomainMetrics], list[str]]:
-    """Return the metrics on each domain, and notes on what was left out."""
+def labelled_domains(parts: Sequence[Samples]) -> tuple[list[tuple[str, Samples]], list[str]]:
+    """Return the samples with labels of each domain, and notes on what was left out."""
     notes = [note for part in parts for note in part.notes]
     found = []
     for part in parts:
@@ -66,12 +61,23 @@ def domain_metrics(
                 notes.append(
                     f"domain {domain!r}: left out {counted(missing, 'sample')} without a label"
                 )
-            if not labelled:
-                continue
-            samples = samples.take(torch.tensor(labelled).numpy())
-            found.append(_metrics(model, domain, samples, workers, progress))
+            if labelled:
+                found.append((domain, samples.take(np.array(labelled))))
     if not found:
         raise DataError("no sample has a label")
+    return found, notes
+
+
+def domain_metrics(
+    model: TrainedModel,
+    parts: Sequence[Samples],
+    *,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> tuple[list[DomainMetrics], list[str]]:
+    """Return the metrics on each domain, and notes on what was left out."""
+    labelled, notes = labelled_domains(parts)
+    found = [_metrics(model, *own, workers, progress) for own in labelled]
     total, unknown = (sum(getattr(each, name) for each in found) for name in ("samples", "unknown"))
     if unknown == total:
         first = next(label for part in parts for label in part.labels or () if label is not None)

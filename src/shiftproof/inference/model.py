@@ -34,6 +34,13 @@ from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adapt
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.adaptation.when import Record
+from shiftproof.inference.model_file import (
+    HEADER,
+    MODEL,
+    header_of,
+    require_finite,
+    why_missing,
+)
 from shiftproof.inference.model_header import check_header
 from shiftproof.inference.number_intervals import HalfWidths, Width
 from shiftproof.inference.predictor import Predictor, under
@@ -50,9 +57,6 @@ from shiftproof.training.load_run import (
 )
 from shiftproof.training.trainer import build_algorithm
 
-MODEL = "model.safetensors"
-# The name of the model's description in the file's header.
-HEADER = "shiftproof"
 FORMAT = 1
 
 
@@ -323,7 +327,7 @@ class TrainedModel:
         """Rebuild a model from the content of its file."""
         try:
             tensors = safetensors.torch.load(data)
-            described = _header(data)
+            described = header_of(data)
             if described["format"] != FORMAT:
                 found = printable(str(described["format"]))[:20]
                 raise CheckpointError(
@@ -331,7 +335,7 @@ class TrainedModel:
                     " shiftproof"
                 )
             check_header(described)
-            _require_finite(tensors)
+            require_finite(tensors)
             config = RunConfig.from_json(described["config"])
             built = without_starting_weights(config, device)
             task = Task.from_json(described["task"])
@@ -406,38 +410,11 @@ class TrainedModel:
         """Read a model from its file, or from the folder of its run."""
         file = path / MODEL if path.is_dir() else path
         if not file.is_file():
-            raise DataError(_why_missing(path))
+            raise DataError(why_missing(path))
         return cls.from_bytes(file.read_bytes(), device, str(file))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TrainedModel.from_bytes, (self.to_bytes(), self.device)
-
-
-def stored_classes(folder: Path) -> tuple[str, ...]:
-    """Return the classes of the model in the folder of a run."""
-    return tuple(stored_header(folder)["classes"])
-
-
-def stored_header(folder: Path) -> dict[str, Any]:
-    """Return the header of the model in the folder of a run; the weights are not read."""
-    file = folder / MODEL
-    if not file.is_file():
-        raise DataError(_why_missing(folder))
-    try:
-        with safetensors.safe_open(file, framework="pt") as stored:
-            described: dict[str, Any] = json.loads(stored.metadata()[HEADER])
-        check_header(described)
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{file} is not a valid model file ({error}); train again") from error
-    return described
-
-
-def _header(data: bytes) -> dict[str, Any]:
-    """Return the model's description from the header of a safetensors file."""
-    length = int.from_bytes(data[:8], "little")
-    header: dict[str, Any] = json.loads(data[8 : 8 + length])["__metadata__"]
-    described: dict[str, Any] = json.loads(header[HEADER])
-    return described
 
 
 def _update(described: Mapping[str, Any], form: InputForm) -> Update | None:
@@ -449,20 +426,3 @@ def _update(described: Mapping[str, Any], form: InputForm) -> Update | None:
     if (found.columns >= width).any():
         raise ValueError(f"the update of the model needs more than its {width} features")
     return found
-
-
-def _require_finite(tensors: Mapping[str, Tensor]) -> None:
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not tensor.isfinite().all():
-            raise ValueError(f"{name} holds values that are not finite")
-
-
-def _why_missing(path: Path) -> str:
-    if not path.exists():
-        return f"no such run or model: {path}"
-    within = sorted(file.parent.name for file in path.glob(f"*/{MODEL}"))
-    if within:
-        return f"{path} holds {len(within)} runs; choose one of them: {', '.join(within)}"
-    return (
-        f"{path} holds no {MODEL}, which is written when training ends: run the same training again"
-    )

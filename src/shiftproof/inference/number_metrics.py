@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.text import counted, listed, quoted
+from shiftproof.core.text import listed, quoted
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.samples import Samples
+from shiftproof.inference.metrics import labelled_domains
 from shiftproof.inference.model import TrainedModel
 from shiftproof.training.outputs import NumberOutputs
 
@@ -45,22 +46,8 @@ def number_metrics(
     progress: Progress = silent,
 ) -> tuple[list[NumberMetrics], list[str]]:
     """Return the metrics on each domain, and notes on what was left out."""
-    notes = [note for part in parts for note in part.notes]
-    found = []
-    for part in parts:
-        for domain, samples in part.by_domain().items():
-            if samples.labels is None:
-                raise DataError("there are no labels to compare the predictions with")
-            labelled = [i for i, label in enumerate(samples.labels) if label is not None]
-            if missing := len(samples) - len(labelled):
-                notes.append(
-                    f"domain {domain!r}: left out {counted(missing, 'sample')} without a label"
-                )
-            if labelled:
-                samples = samples.take(np.array(labelled))
-                found.append(_metrics(model, domain, samples, workers, progress))
-    if not found:
-        raise DataError("no sample has a label")
+    labelled, notes = labelled_domains(parts)
+    found = [_metrics(model, *own, workers, progress) for own in labelled]
     if seen := [each.domain for each in found if each.trained_on]:
         notes.append(
             f"the model was trained on domains with these names: {listed(seen)}; if they hold the"

@@ -140,7 +140,7 @@ class InterDomainMatching(nn.Module):
         self.check = check
         self.steps = 0
         self.measured: dict[str, Tensor] = {}
-        self._seen: set[int] = set()  # domains of the batches so far, while they are few
+        self._first: list[int] = []  # the domains of the first batch
         self._head = (head,)  # in a tuple it is not registered: its parameters are the model's
 
     # As `torch.compiler.disable`, but the compiler is imported by the first call, not here.
@@ -172,23 +172,23 @@ class InterDomainMatching(nn.Module):
             self.steps += 1
         return penalty
 
-    def _tell_of_one(self, ids: Sequence[int]) -> None:
-        """Warn, once, if the second batch in a row is of one and the same domain.
+    def _tell_of_one(self, ids: list[int]) -> None:
+        """Warn if the first two batches are of one and the same domain.
 
         Batches of one domain each are fine as long as the domains change.
         """
-        if len(ids) == 1 and set(ids) == self._seen:
+        if self.steps == 0:
+            self._first = ids
+        elif len(ids) == 1 and ids == self._first:
             warnings.warn(
                 f"all samples so far are of one domain, {ids[0]}: there is nothing to match with",
                 stacklevel=5,
             )
-            self._seen.add(ids[0] + 1)  # told: look no further
-        self._seen.update(ids)
 
     def _penalty(self, features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
         rows, ids, sizes = _grouped(domains, features.device)
-        if self.training and len(self._seen) < 2:
-            self._tell_of_one(ids)
+        if self.training and self.steps < 2:
+            self._tell_of_one(list(ids))
         features, logits, labels = features[rows], logits[rows], labels[rows].long()
         inputs = MatchInputs(
             torch.split(features, sizes),

@@ -7,25 +7,27 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from rich.table import Table
-from rich.text import Text
 
 from shiftproof.core.text import counted, three_digits
 from shiftproof.data.samples import Samples
-from shiftproof.inference.estimates import LEVEL
 from shiftproof.inference.expected import estimate_of, metric_name
 from shiftproof.inference.model import NumberPredictions
 from shiftproof.inference.number_metrics import NumberMetrics
 from shiftproof.learners.number_scores import NUMBER_CARD
 from shiftproof.reporting.measures import MEASURE_TITLES, measure_text
-from shiftproof.reporting.predictions import PREDICTED, far_text, typicality_columns
+from shiftproof.reporting.predictions import (
+    COLUMNS,
+    PREDICTED,
+    empty_card,
+    far_text,
+    typicality_columns,
+)
 from shiftproof.reporting.words import interval_text, score_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 LOW, HIGH = "low", "high"
-# Domains that a report card has room for.
-COLUMNS = 3
 
 
 def numbers_frame(
@@ -92,17 +94,7 @@ def numbers_table(outcomes: Sequence[NumberMetrics], adaptation: str = "") -> Ta
 def number_card_table(outcomes: Sequence[NumberMetrics]) -> Table:
     """Return all scores with their intervals: a row a score, a column a domain, a few domains."""
     shown = outcomes[:COLUMNS]
-    left_out = len(outcomes) - len(shown)
-    table = Table(
-        title="report card",
-        title_justify="left",
-        caption=f"Intervals of {LEVEL:.0%}, for the number of samples."
-        + (f" {counted(left_out, 'other domain')} not shown." if left_out else ""),
-        caption_justify="left",
-    )
-    table.add_column("score")
-    for own in shown:
-        table.add_column(Text(own.domain), justify="right")
+    table = empty_card([own.domain for own in shown], len(outcomes))
     for name in NUMBER_CARD:
         cells = [estimate_of(name, own.outputs) for own in shown]
         table.add_row(

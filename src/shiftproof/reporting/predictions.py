@@ -133,10 +133,9 @@ def assessment_table(outcomes: Sequence[DomainMetrics], adaptation: str = "") ->
     return table
 
 
-def card_table(outcomes: Sequence[DomainMetrics]) -> Table:
-    """Return all scores with their intervals: a row a score, a column a domain, a few domains."""
-    shown = [outcome for outcome in outcomes if outcome.scores][:COLUMNS]
-    left_out = len(outcomes) - len(shown)
+def empty_card(shown: Sequence[str], domains: int) -> Table:
+    """Return a report card without rows, with a column for each domain shown of so many."""
+    left_out = domains - len(shown)
     table = Table(
         title="report card",
         title_justify="left",
@@ -145,8 +144,15 @@ def card_table(outcomes: Sequence[DomainMetrics]) -> Table:
         caption_justify="left",
     )
     table.add_column("score")
-    for outcome in shown:
-        table.add_column(Text(outcome.domain), justify="right")
+    for domain in shown:
+        table.add_column(Text(domain), justify="right")
+    return table
+
+
+def card_table(outcomes: Sequence[DomainMetrics]) -> Table:
+    """Return all scores with their intervals: a row a score, a column a domain, a few domains."""
+    shown = [outcome for outcome in outcomes if outcome.scores][:COLUMNS]
+    table = empty_card([outcome.domain for outcome in shown], len(outcomes))
     cards = [estimates(own.outputs.probabilities, own.outputs.labels) for own in shown]
     for name in EXPECTED:
         table.add_row(name.replace("_", " "), *(_cell(card[name]) for card in cards))

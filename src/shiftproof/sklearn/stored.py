@@ -16,7 +16,8 @@ from shiftproof.core.errors import CheckpointError, InvalidValue, ShiftproofErro
 from shiftproof.core.files import write_atomically
 from shiftproof.core.json_types import conform
 from shiftproof.core.text import reason_of
-from shiftproof.inference.model import MODEL, TrainedModel
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_file import MODEL
 from shiftproof.learners.ensemble import dumped, loaded
 from shiftproof.sklearn.inputs import Kind
 

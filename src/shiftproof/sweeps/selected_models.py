@@ -15,7 +15,7 @@ from pathlib import Path
 
 from shiftproof.core.errors import RunConflict
 from shiftproof.core.files import write_json
-from shiftproof.inference.model import MODEL
+from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.jobs import DatasetCache, Job

@@ -1,0 +1,72 @@
+"""A new domain beside what was expected of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.text import listed, three_digits
+from shiftproof.inference.expected import Expected, estimate_of, metric_name
+from shiftproof.learners.scores import LOSSES, TARGETS
+from shiftproof.training.outputs import AnyOutputs
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A score of a new domain beside the range expected of it, its sampling error included."""
+
+    domain: str
+    metric: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def state(self) -> str:
+        """`inside`, `worse` or `better` than expected."""
+        if self.low <= self.value <= self.high:
+            return "inside"
+        if self.metric in TARGETS:
+            return "worse"  # further from its target than domains before
+        return "worse" if (self.value > self.high) == (self.metric in LOSSES) else "better"
+
+    @property
+    def sentence(self) -> str:
+        """The comparison in words, and what to do."""
+        side = {True: "below", False: "above"}[self.value < self.low]
+        where = "inside" if self.state == "inside" else side
+        advice = {
+            "inside": "",
+            "worse": ": look at what differs there (`shiftproof diagnose`) before using the model",
+            "better": ": make sure that the model was not trained on these samples",
+        }[self.state]
+        name = metric_name(self.metric)
+        return (
+            f"{self.domain}: {name} {three_digits(self.value)} is {where} the range"
+            f" {three_digits(self.low)} to {three_digits(self.high)} expected of a new"
+            f" domain{advice}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON values."""
+        return {**vars(self), "state": self.state}
+
+
+def check_classes(held_out: Sequence[str], model: Sequence[str]) -> None:
+    """Require that held-out runs and a model have the same classes in the same order."""
+    if tuple(held_out) != tuple(model):
+        raise DataError(
+            f"the held-out runs have the classes {listed(held_out)}, and the model"
+            f" {listed(model)}; give runs of the same task"
+        )
+
+
+def compare(expected: Expected, domain: str, outputs: AnyOutputs) -> Comparison | None:
+    """Return how a new domain compares with what was expected; None where it has no score."""
+    score = expected.headline
+    own = estimate_of(expected.metric, outputs, expected.level)
+    if own is None:
+        return None
+    return Comparison(domain, expected.metric, own.value, *score.holds(own))

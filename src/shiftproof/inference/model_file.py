@@ -1,0 +1,65 @@
+"""The file of a trained model: its name, its header, and what is wrong if it cannot be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+from safetensors import SafetensorError
+from torch import Tensor
+
+from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.inference.model_header import check_header
+
+MODEL = "model.safetensors"
+# The name of the model's description in the file's header.
+HEADER = "shiftproof"
+
+
+def stored_classes(folder: Path) -> tuple[str, ...]:
+    """Return the classes of the model in the folder of a run."""
+    return tuple(stored_header(folder)["classes"])
+
+
+def stored_header(folder: Path) -> dict[str, Any]:
+    """Return the header of the model in the folder of a run; the weights are not read."""
+    file = folder / MODEL
+    if not file.is_file():
+        raise DataError(why_missing(folder))
+    try:
+        with safetensors.safe_open(file, framework="pt") as stored:
+            described: dict[str, Any] = json.loads(stored.metadata()[HEADER])
+        check_header(described)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{file} is not a valid model file ({error}); train again") from error
+    return described
+
+
+def header_of(data: bytes) -> dict[str, Any]:
+    """Return the model's description from the header of a safetensors file."""
+    length = int.from_bytes(data[:8], "little")
+    header: dict[str, Any] = json.loads(data[8 : 8 + length])["__metadata__"]
+    described: dict[str, Any] = json.loads(header[HEADER])
+    return described
+
+
+def require_finite(tensors: Mapping[str, Tensor]) -> None:
+    """Raise `ValueError` if a tensor holds NaN or infinity."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(f"{name} holds values that are not finite")
+
+
+def why_missing(path: Path) -> str:
+    """Say why there is no model in a folder, and what to do."""
+    if not path.exists():
+        return f"no such run or model: {path}"
+    within = sorted(file.parent.name for file in path.glob(f"*/{MODEL}"))
+    if within:
+        return f"{path} holds {len(within)} runs; choose one of them: {', '.join(within)}"
+    return (
+        f"{path} holds no {MODEL}, which is written when training ends: run the same training again"
+    )
