@@ -77,7 +77,7 @@ def test_from_a_model_to_predictions_errors_and_files(shiftproof, folder, tmp_pa
     extra = {"shiftproof.json": ""}
     script = torch.jit.load(tmp_path / "m.pt", _extra_files=extra)
     described = json.loads(extra["shiftproof.json"])
-    assert described["target"] == "price"
+    assert described["targets"] == ["price"]
     assert described["output"] == {"name": "predicted", "shape": ["n"], "dtype": "float32"}
     model = package.load_model(run)
     cells = model.form.read(pd.read_csv(folder / "new.csv").drop(columns=["price", "city"]))

@@ -13,10 +13,10 @@ from shiftproof.core.standardize import ADAPTATION
 from shiftproof.inference.estimates import LEVEL
 from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric
 from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.model_file import stored_classes
+from shiftproof.inference.model_file import stored_header
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.training.load_run import read_run
-from shiftproof.training.outputs import HELD_OUT, AnyOutputs
+from shiftproof.training.outputs import HELD_OUT, AnyOutputs, one_target
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -29,6 +29,7 @@ def expect(
     metric: str | None = None,
     at_least: float | None = None,
     level: float = LEVEL,
+    target: str | None = None,
     **training: Any,
 ) -> Expected:
     """Hold out each domain in turn, and say what to expect of a domain never seen.
@@ -48,6 +49,7 @@ def expect(
         at_least: a threshold of `metric`; `probability_worse` then says how probable it is that
             the next domain is worse.
         level: probability of the intervals.
+        target: of runs that predict several numbers, the one to expect.
         training: the other keywords are those of `train_each`.
     """
     outputs = {} if isinstance(data, LeaveOneOut) else runs_in(data)
@@ -59,7 +61,8 @@ def expect(
     if outputs:
         folder = Path(str(data)).expanduser()
         shown = metric or default_metric(outputs.values())
-        return Expected(outputs, shown, level, at_least, classes_in(data), adaptation_in(folder))
+        own = one_target(outputs, targets_in(data), target)
+        return Expected(own, shown, level, at_least, classes_in(data), adaptation_in(folder))
     each = (
         data
         if isinstance(data, LeaveOneOut)
@@ -67,9 +70,8 @@ def expect(
     )
     if each.status != "finished":
         raise DataError(f"not all runs have finished: they {each.status}; call again to resume")
-    return Expected(
-        each.outputs, metric or each.metric, level, at_least, each.classes, each.adaptation
-    )
+    own = one_target(each.outputs, each.targets, target)
+    return Expected(own, metric or each.metric, level, at_least, each.classes, each.adaptation)
 
 
 def runs_in(data: Data) -> dict[str, AnyOutputs]:
@@ -91,11 +93,21 @@ def runs_in(data: Data) -> dict[str, AnyOutputs]:
 
 def classes_in(data: Data) -> tuple[str, ...]:
     """Return the names of the classes of the runs in a folder."""
-    folder = Path(str(data)).expanduser()
-    found = {stored_classes(path.parent): path.parent for path in _files(folder)}
+    return _shared("classes", data)
+
+
+def targets_in(data: Data) -> tuple[str, ...]:
+    """Return the names of the numbers that the runs in a folder predict."""
+    return _shared("targets", data)
+
+
+def _shared(name: str, data: Data) -> tuple[str, ...]:
+    """Return what the models of the runs in a folder all say."""
+    paths = _files(Path(str(data)).expanduser())
+    found = {tuple(stored_header(path.parent).get(name, ())): path.parent for path in paths}
     if len(found) > 1:
         first, second, *_ = found.values()
-        raise DataError(f"{first} and {second} have different classes; give the runs of one task")
+        raise DataError(f"{first} and {second} have different {name}; give the runs of one task")
     return next(iter(found))
 
 

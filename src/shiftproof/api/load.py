@@ -24,7 +24,7 @@ TABLE = "table"
 class LoadOptions(TypedDict, total=False):
     """The keywords of `load` that the other verbs take too."""
 
-    label: str | None
+    label: str | Sequence[str] | None
     domain: str | None
     image: str | None
     drop: str | Sequence[str]
@@ -39,7 +39,7 @@ class LoadOptions(TypedDict, total=False):
 def load(
     data: Data,
     *,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     domain: str | None = None,
     image: str | None = None,
     drop: str | Sequence[str] = (),
@@ -59,7 +59,8 @@ def load(
             (`DIR/domain/class/*.jpg`), of a table (CSV or Parquet) or of an image manifest; a
             pandas DataFrame; the arrays `(x, y, domain)`; or a `DomainDataset`, which is returned
             as it is.
-        label: label column of a table or manifest; by default the column `label`.
+        label: label column of a table or manifest; by default the column `label`.  Several, in a
+            list or separated by commas, are numbers that are predicted together.
         domain: domain column; by default the column `domain`.  Several, separated by commas, are
             joined.
         image: column with the paths of image files.  It makes the table a manifest.
@@ -85,7 +86,7 @@ def load(
     request = DataRequest(
         name_of(data),
         given,
-        label=label,
+        label=None if label is None else ",".join(names(label)),
         domain=domain,
         image=image,
         drop=names(drop),

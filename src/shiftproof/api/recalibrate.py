@@ -64,7 +64,9 @@ def recalibrate(
     strange = [value for value in labels if value is not None and value not in position]
     if strange:
         first = strange[0]
-        raise DataError(f"{first!r} is not a class of the model; {nearest(first, trained.classes)}")
+        raise DataError(
+            f"{first!r} is not a class of the model; {nearest(str(first), trained.classes)}"
+        )
     codes = np.array([position[str(labels[place])] for place in known])
     rows = Samples(inputs, {}).take(known).inputs
     return Recalibrated(*trained.recalibrated(rows, codes))

@@ -12,6 +12,8 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
 from shiftproof.api.load import Data, LoadOptions, checked_seed
 from shiftproof.api.side_by_side import Waiting, processes_for, train_together
 from shiftproof.api.train import (
@@ -23,16 +25,23 @@ from shiftproof.api.train import (
     prepare,
     with_budget,
 )
+from shiftproof.core.errors import InvalidValue
 from shiftproof.core.standardize import ADAPTATION, checked_standardize
+from shiftproof.core.text import listed
 from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
 from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
-from shiftproof.training.held_out import AnyHeldOut, held_out_numbers, held_out_score
+from shiftproof.training.held_out import (
+    AnyHeldOut,
+    HeldOutNumbers,
+    held_out_numbers,
+    held_out_score,
+)
 from shiftproof.training.observers import Observer
-from shiftproof.training.outputs import AnyOutputs
+from shiftproof.training.outputs import AnyOutputs, of_numbers, one_target
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """One run and one score for every domain that was held out.
+    """One run and one score for every domain that was held out; of numbers, a score a target.
 
     An interrupted call has fewer; `status` then is `stopped`, and calling again resumes.  `metric`
     is the score that `expected` shows first.
@@ -79,8 +88,13 @@ class LeaveOneOut:
 
     @cached_property
     def expected(self) -> Expected:
-        """What to expect at the next domain."""
-        return Expected(self.outputs, self.metric, classes=self.classes, adaptation=self.adaptation)
+        """What to expect at the next domain, of runs that predict one label."""
+        return self.expected_of(None)
+
+    def expected_of(self, target: str | None) -> Expected:
+        """Return what to expect at the next domain; several numbers are chosen from by name."""
+        outputs = one_target(self.outputs, self.targets, target)
+        return Expected(outputs, self.metric, classes=self.classes, adaptation=self.adaptation)
 
     @property
     def adaptation(self) -> str:
@@ -93,13 +107,20 @@ class LeaveOneOut:
         finished = [run.folder for run in self.runs if run.status == "finished"]
         return stored_classes(finished[0]) if finished else ()
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names of the numbers that are predicted; empty where they are classes."""
+        found = [score.target for score in self.scores if isinstance(score, HeldOutNumbers)]
+        return tuple(dict.fromkeys(found))
+
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a held-out domain: its accuracies, and how the run ended."""
+        """Return one row a held-out domain (and target): its scores, and how the run ended."""
         import pandas as pd
 
+        runs = np.repeat(np.array(self.runs, dtype=object), len(self.targets) or 1)
         rows = [
             {**asdict(score), "status": run.status, "seconds": run.seconds, "folder": run.folder}
-            for score, run in zip(self.scores, self.runs, strict=True)
+            for score, run in zip(self.scores, runs, strict=True)
         ]
         return pd.DataFrame(rows).set_index("domain")
 
@@ -108,18 +129,28 @@ class LeaveOneOut:
 
         `runs` has one entry a held-out domain, with its `metrics`; `mean` is their mean, `worst`
         the lowest of each (the highest of losses), and `expected` what to expect at the next
-        domain.  With `at_least`, it has the probability that the next domain is worse than that.
+        domain, of several targets by target.  With `at_least`, it has the probability that the
+        next domain is worse than that.
         """
         of_domains = [own for run in self.runs for own in run.scores.values()]
         finished = at_least is not None and self.status == "finished"
-        expected = replace(self.expected, at_least=at_least)
+        several = len(self.targets) > 1
+        if several and finished:
+            raise InvalidValue(f"`at_least` is of one number, and these are {listed(self.targets)}")
+        expected = {
+            target: replace(self.expected_of(target), at_least=at_least)
+            for target in self.targets or (None,)
+        }
+        first = next(iter(expected.values()))
         return {
             "runs": [run.to_dict() for run in self.runs],
             "mean": mean_scores(of_domains),
             "worst": worst_scores(of_domains),
             "metric": self.metric,
-            "expected": expected.expected,
-            **({"at_least": expected.threshold} if finished else {}),
+            "expected": {name: own.expected for name, own in expected.items()}
+            if several
+            else first.expected,
+            **({"at_least": first.threshold} if finished else {}),
             "seconds": round(sum(run.seconds for run in self.runs), 3),
             **adaptation_entry(self.runs[0].config),
         }
@@ -225,13 +256,14 @@ def train_each(
     runs = train_together(waiting, dataset, settings, observer or Observer(), processes)
     if dataset.target:
         numbers = [
-            held_out_numbers(
+            score
+            for run in runs
+            for score in held_out_numbers(
                 run.config,
                 run.metrics,
                 dataset,
-                run.scores.get(run.config.test_domains[0], {}),
+                of_numbers(run.outputs, "regression").get(run.config.test_domains[0]),
             )
-            for run in runs
         ]
         return LeaveOneOut(tuple(runs), tuple(numbers), metric or DEFAULT_NUMBER_METRIC)
     scores = []

@@ -48,19 +48,24 @@ def evaluate(
     from rich.console import Console
 
     from shiftproof import api
-    from shiftproof.api.expect import check_adaptation, finished_runs
+    from shiftproof.api.expect import check_adaptation, finished_runs, targets_in
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.samples import SampleRequest
-    from shiftproof.inference.compared import check_classes, compare
+    from shiftproof.inference.compared import check_classes, check_targets, compare
     from shiftproof.inference.metrics import domain_metrics
     from shiftproof.inference.number_metrics import number_metrics
     from shiftproof.reporting.number_predictions import number_card_table, numbers_table
     from shiftproof.reporting.predictions import assessment_table, card_table
 
-    asked = None if expected is None else api.expect(finished_runs(expected), metric=metric)
     model = api.load_model(run, device)
-    if asked is not None and expected is not None:
-        check_classes(asked.classes, model.classes)
+    asked = {}
+    if expected is not None:
+        check_targets(targets_in(finished_runs(expected)), model.targets)
+        asked = {
+            target: api.expect(expected, metric=metric, target=target or None)
+            for target in model.targets or ("",)
+        }
+        check_classes(next(iter(asked.values())).classes, model.classes)
         check_adaptation(expected, model)
     request = SampleRequest(
         data,
@@ -83,16 +88,30 @@ def evaluate(
     adaptation = {"adaptation": model.standardized} if model.standardized else {}
     assessed: Sequence[DomainMetrics | NumberMetrics] = numbers if model.target else outcomes
     compared = []
-    if asked is not None:
-        pairs = [compare(asked, own.domain, own.outputs) for own in assessed if own.scores]
+    if asked:
+        named = len(model.targets) > 1
+        pairs = [
+            compare(
+                asked[target],
+                f"{own.domain}, {target}" if named else own.domain,
+                own.outputs,
+            )
+            for own in assessed
+            if own.scores
+            for target in [getattr(own, "target", "")]
+        ]
         compared = [found for found in pairs if found is not None]
     if as_json:
         found = {
-            **({"target": model.target} if model.target else {"classes": list(model.classes)}),
+            **(
+                {"targets": list(model.targets)}
+                if model.targets
+                else {"classes": list(model.classes)}
+            ),
             "domains": [outcome.to_json() for outcome in assessed],
             **adaptation,
         }
-        if asked is not None:
+        if asked:
             found["expected"] = [each.to_dict() for each in compared]
         print(json.dumps(found, ensure_ascii=False))
         return

@@ -30,6 +30,14 @@ def expect(
     metric: options.Metric = None,
     at_least: options.AtLeast = None,
     level: Annotated[float, option("Expectation", "Probability of the intervals.")] = 0.95,
+    target: Annotated[
+        str | None,
+        option(
+            "Expectation",
+            "Number to expect, of models that predict several; default each in turn.",
+            metavar="COLUMN",
+        ),
+    ] = None,
     hparam: options.Hparam = None,
     budget: options.Budget = None,
     steps: options.Steps = 5001,
@@ -65,7 +73,7 @@ def expect(
     from rich.console import Console
 
     from shiftproof import api
-    from shiftproof.api.expect import runs_in
+    from shiftproof.api.expect import runs_in, targets_in
     from shiftproof.cli.progress import ProgressBar
     from shiftproof.inference.expected import DEFAULT_METRIC, Expected, sentences
     from shiftproof.reporting.forest import forest_table
@@ -109,17 +117,26 @@ def expect(
     }
     asked: dict[str, Any] = {"metric": metric, "at_least": at_least, "level": level}
     if runs_in(data):
-        found = api.expect(data, algorithm, **asked, **training)
+        targets = targets_in(data)
+        each: Any = data
     else:
         # A wrong setting must not cost a training.
         Expected({}, metric or DEFAULT_METRIC, level, at_least)
         with ProgressBar(quiet=quiet) as observer:
             each = api.train_each(data, algorithm, metric=metric, observer=observer, **training)
         exit_unless_finished(each.runs, each=True)
-        found = api.expect(each, **asked)
+        targets, algorithm, training = each.targets, None, {}
+    several = len(targets) > 1 and target is None
+    found = {
+        name: api.expect(each, algorithm, target=name, **asked, **training)
+        for name in (targets if several else (target,))
+    }
     if as_json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        shown = {name: own.to_dict() for name, own in found.items()}
+        print(json.dumps(shown if several else shown[target], ensure_ascii=False))
         return
-    Console().print(forest_table(found))
-    for sentence in sentences(found):
-        print(sentence)
+    for name, own in found.items():
+        if several:
+            print(name)
+        Console().print(forest_table(own))
+        print(*sentences(own), sep="\n")

@@ -24,7 +24,14 @@ Data = Annotated[
         " (see [bold]shiftproof data list[/])."
     ),
 ]
-LabelColumn = Annotated[str | None, option("Data", "Label column (tables).", metavar="COLUMN")]
+LabelColumn = Annotated[
+    str | None,
+    option(
+        "Data",
+        "Label column (tables); several numbers to predict together joined by commas: a,b.",
+        metavar="COLUMN",
+    ),
+]
 DomainColumn = Annotated[
     str | None,
     option(

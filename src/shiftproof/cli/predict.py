@@ -87,13 +87,19 @@ def predict(
     if sets is not None and adapt != "none":
         raise InvalidValue("--sets are for predictions that are not adapted; leave out --adapt")
     from shiftproof import api
-    from shiftproof.api.expect import check_adaptation, classes_in, finished_runs, runs_in
+    from shiftproof.api.expect import (
+        check_adaptation,
+        classes_in,
+        finished_runs,
+        runs_in,
+        targets_in,
+    )
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
-    from shiftproof.inference.compared import check_classes
+    from shiftproof.inference.compared import check_classes, check_targets
     from shiftproof.inference.conformal import domain_sets, domains_needed
-    from shiftproof.inference.number_intervals import checked_interval, half_width
+    from shiftproof.inference.number_intervals import Width, checked_interval, half_width
     from shiftproof.reporting.adaptation import adaptation_lines
     from shiftproof.reporting.number_predictions import numbers_frame, numbers_summary
     from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
@@ -112,14 +118,19 @@ def predict(
     if expected is not None:
         check_adaptation(expected, model)
         check_classes(classes_in(expected), model.classes)
+        check_targets(targets_in(expected), model.targets)
         if model.update is not None:
             raise InvalidValue("--sets are for trained models; this one is recalibrated")
-    width = None
+    widths: tuple[Width, ...] = ()
     if interval is not None and expected is not None:
-        width = half_width(list(of_numbers(held_out, "--interval").values()), interval)
+        answered = of_numbers(held_out, "--interval").values()
+        widths = tuple(
+            half_width([own.of_target(place) for own in answered], interval)
+            for place in range(len(model.targets))
+        )
     elif interval is not None:
-        width = model.half_width(interval)
-    if interval is not None and width is not None and not width.promised:
+        widths = model.half_width(interval)
+    if interval is not None and not all(width.promised for width in widths):
         typer.echo(
             f"note: intervals of {interval:g} need {domains_needed(interval)} held-out domains, and"
             f" there are {len(held_out) or len(model.domains)}: at a new domain they may hold the"
@@ -175,7 +186,7 @@ def predict(
             )
     members = None if found is None else [each.members for each in found]
     if model.target:
-        frame = numbers_frame(numbers, None if width is None else width.half)
+        frame = numbers_frame(numbers, [width.half for width in widths], model.targets)
     else:
         frame = predictions_frame(done, model.classes, members)
     if out is None:
@@ -188,5 +199,5 @@ def predict(
     for _, own in done:
         for line in adaptation_lines(own.adapted, model.classes):
             typer.echo(line, err=True)
-    summary = numbers_summary(frame) if model.target else predictions_summary(frame)
+    summary = numbers_summary(frame, model.targets) if model.target else predictions_summary(frame)
     typer.echo(summary + (f"; they are in {out}" if out else ""), err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shiftproof.data.not_data import require_data
-from shiftproof.data.tables.column_names import column_name, domain_columns, header_of
+from shiftproof.data.tables.column_names import column_name, column_names, header_of
 
 
 def check_data(
@@ -23,8 +23,8 @@ def check_data(
     path = require_data(data)
     if not path.is_file() or not path.suffix or (columns := header_of(path)) is None:
         return
-    column_name(columns, path.name, "label", label)
-    domain_columns(columns, path.name, domain)
+    column_names(columns, path.name, "label", label)
+    column_names(columns, path.name, "domain", domain)
     for parameter, given in (("drop", drop or ()), ("categorical", categorical or ())):
         for name in given:
             column_name(columns, path.name, parameter, name)

@@ -164,9 +164,12 @@ def train(
         pass  # what happened is said below
     elif each:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
-        expected = replace(table.expected, at_least=at_least)
-        Console().print(forest_table(expected))
-        print(*sentences(expected), sep="\n")
+        for target in table.targets or (None,):
+            expected = replace(table.expected_of(target), at_least=at_least)
+            if len(table.targets) > 1:
+                print(target)
+            Console().print(forest_table(expected))
+            print(*sentences(expected), sep="\n")
         print(f"{len(runs)} runs; they are in {runs[0].folder.parent}")
     else:
         Console().print(accuracy_table(run.config, run.metrics))

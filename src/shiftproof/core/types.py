@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from shiftproof.core.space import Regime
 
-# What is predicted: one of several classes, or a number.
+# What is predicted: one of several classes, or a number, or several numbers.
 Kind = Literal["classification", "regression"]
 CLASSIFICATION: Kind = "classification"
 REGRESSION: Kind = "regression"
@@ -26,7 +26,8 @@ class Batch(NamedTuple):
     """One minibatch from each training domain, stacked.
 
     `x` has shape [domains, batch, …] and `y` [domains, batch]: all domains have the same batch
-    size.  `y` are classes, as integers, or numbers in standard units (see `Task`).
+    size.  `y` are classes, as integers, or numbers in standard units (see `Task`); of several
+    targets [domains, batch, targets].
     """
 
     x: Tensor
@@ -44,7 +45,8 @@ class Task:
 
     A number y is learnt in standard units, z = (y − `center`) / `scale`, with mean and standard
     deviation of the training domains, each counted alike.  Outputs are in these units, and so are
-    the labels of a batch; `in_units` turns outputs into numbers as the user has them.
+    the labels of a batch; `in_units` turns outputs into numbers as the user has them.  Several
+    targets have a `center` and a `scale` each; the loss of a sample is the mean of theirs.
     """
 
     input_shape: tuple[int, ...]
@@ -52,8 +54,8 @@ class Task:
     num_domains: int
     regime: Regime
     loss: str = CROSS_ENTROPY
-    center: float = 0.0
-    scale: float = 1.0
+    center: tuple[float, ...] = (0.0,)
+    scale: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
         if (self.num_classes > 0) != (self.loss == CROSS_ENTROPY):
@@ -61,6 +63,8 @@ class Task:
                 f"a task has classes and the loss {CROSS_ENTROPY}, or none and a loss of numbers;"
                 f" not {self.num_classes} classes and {self.loss}"
             )
+        if not len(self.center) == len(self.scale) > 0:
+            raise InvalidValue("a task has one center and one scale for each target")
 
     @property
     def kind(self) -> Kind:
@@ -69,12 +73,21 @@ class Task:
 
     @property
     def num_outputs(self) -> int:
-        """How many outputs a network has: one for each class, or one number."""
-        return self.num_classes or 1
+        """How many outputs a network has: one for each class, or each target."""
+        return self.num_classes or len(self.center)
 
     def in_units(self, outputs: Tensor) -> Tensor:
-        """Return predicted numbers [n] in the units of the labels, from outputs [n, 1]."""
-        return self.center + self.scale * outputs.squeeze(-1)
+        """Return predicted numbers in the units of the labels, from outputs [n, targets].
+
+        They are [n] of one target, else [n, targets].
+        """
+        values = outputs.new_tensor(self.center) + outputs.new_tensor(self.scale) * outputs
+        return values.squeeze(-1) if len(self.center) == 1 else values
+
+    def in_standard_units(self, labels: Tensor) -> Tensor:
+        """Return labels [n] or [n, targets] in standard units."""
+        center, scale = labels.new_tensor(self.center), labels.new_tensor(self.scale)
+        return (labels - center) / scale
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values; what classification does not need is left out."""
@@ -86,4 +99,6 @@ class Task:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Task:
         """Rebuild what `to_json` returned."""
-        return cls(**{**value, "input_shape": tuple(value["input_shape"])})
+        lists = ("input_shape", "center", "scale")
+        fields: Any = {k: tuple(v) if k in lists else v for k, v in value.items()}
+        return cls(**fields)

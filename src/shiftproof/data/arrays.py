@@ -38,11 +38,12 @@ def from_arrays(
 ) -> DomainDataset:
     """Return samples `x` with labels `y` and domains `domain`, one each, as a dataset.
 
-    `x` is a table [n, features], where NaN is a missing value, or images
-    [n, channels, height, width], uint8 or floating point in [0, 1].  Labels and domains are
-    numbers, texts or booleans; a sample without one is left out with a note.  Samples, labels and
-    domains are matched by position; the index of a pandas object is ignored.  `task` says whether
-    labels are classes or numbers; `auto` decides by the labels (`label_kind`).
+    `x` is a table [n, features], where NaN is a missing value, or images [n, channels, height,
+    width], uint8 or floating point in [0, 1].  Labels and domains are numbers, texts or booleans; a
+    sample without one is left out with a note.  Samples, labels and domains are matched by
+    position; the index of a pandas object is ignored.  `task` says whether labels are classes or
+    numbers; `auto` decides by the labels (`label_kind`).  `y` [n, targets] are several numbers,
+    which are predicted together.
 
     A table is treated like one in a file (see `table_dataset`): imputed and standardised by the
     training samples.  Images up to 64 pixels a side belong to the regime `small-image` and are
@@ -55,7 +56,7 @@ def from_arrays(
         raise InvalidValue(f"`regime` must be one of {known}, not {regime!r}")
     is_frame = isinstance(x, pd.DataFrame)
     inputs = x.reset_index(drop=True) if is_frame else _inputs(x)
-    labels, domains = _series(y, "y"), _series(domain, "domain")
+    labels, domains = _labels(y), _series(domain, "domain")
     if not len(inputs) == len(labels) == len(domains):
         raise DataError(
             f"`x`, `y` and `domain` have {len(inputs)}, {len(labels)} and {len(domains)} entries;"
@@ -69,6 +70,19 @@ def from_arrays(
         make = _table if inputs.ndim == 2 else _images
         made = make(inputs, grouped(labels, domains, name, task), name)
     return replace(made, regime=regime or made.regime, backbone=backbone or made.backbone)
+
+
+def _labels(given: Any) -> pd.DataFrame:
+    """Return labels as columns: one, or one for each of several numbers to predict."""
+    import pandas as pd
+
+    if isinstance(given, Tensor):
+        given = given.detach().cpu().numpy()
+    if getattr(given, "ndim", 1) != 2 or given.shape[1] < 2:
+        return _series(given, "y").to_frame()
+    if isinstance(given, pd.DataFrame):
+        return given.reset_index(drop=True)
+    return pd.DataFrame(given, columns=[f"y{place}" for place in range(1, given.shape[1] + 1)])
 
 
 def _series(given: Any, what: str) -> pd.Series:
@@ -154,7 +168,7 @@ def _images(x: Tensor, groups: Groups, name: str) -> DomainDataset:
         backbone="mnist-cnn" if small else "resnet18",
         eval_every=100 if small else 300,
         notes=notes,
-        target=groups.target,
+        targets=groups.targets,
     )
 
 

@@ -80,7 +80,7 @@ class DomainDataset:
     image paths.  `standardize` says how rows are standardised within domains
     (`data.within_domain`).
 
-    Labels are positions in `classes`, or, where `target` names a number to predict, that number;
+    Labels are positions in `classes`, or, where `targets` name numbers to predict, those numbers;
     then there are no classes.
     """
 
@@ -97,16 +97,21 @@ class DomainDataset:
     frozen: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     standardize: str = "none"
-    target: str = ""
+    targets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if bool(self.classes) == bool(self.target):
+        if bool(self.classes) == bool(self.targets):
             raise DataError(
-                f"{self.name} needs the names of its classes, or that of the number to predict, not"
-                f" {'both' if self.target else 'neither'}"
+                f"{self.name} needs the names of its classes, or of the numbers to predict, not"
+                f" {'both' if self.targets else 'neither'}"
             )
         for domain in (*self.domains, *self.extras):
             domain.require(self.kind)
+            if domain.y.shape[1:] != ((len(self.targets),) if len(self.targets) > 1 else ()):
+                raise DataError(
+                    f"the labels of domain {domain.name!r} have shape {list(domain.y.shape)}, which"
+                    f" does not fit {self.target or 'classes'}"
+                )
         names = [domain.name for domain in (*self.domains, *self.extras)]
         if len(set(names)) < len(names):
             raise DataError(f"{self.name} has two domains of the same name: {', '.join(names)}")
@@ -165,7 +170,12 @@ class DomainDataset:
     @property
     def kind(self) -> Kind:
         """Whether labels are classes or numbers."""
-        return REGRESSION if self.target else CLASSIFICATION
+        return REGRESSION if self.targets else CLASSIFICATION
+
+    @property
+    def target(self) -> str:
+        """The numbers to predict, in words; empty where labels are classes."""
+        return " and ".join(self.targets)
 
     @property
     def input_shape(self) -> tuple[int, ...]:

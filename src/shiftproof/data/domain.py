@@ -57,8 +57,9 @@ class LazyInputs(ABC):
 class Domain:
     """Samples that share one distribution.
 
-    `x` [n, …] is a tensor, uint8 (scaled to [0, 1] when used) or floating point, or lazy;
-    `y` [n] is int64 where labels are classes, and float64 where they are numbers.
+    `x` [n, …] is a tensor, uint8 (scaled to [0, 1] when used) or floating point, or lazy; `y` [n]
+    is int64 where labels are classes, and float64 where they are numbers; of several targets [n,
+    targets].
     """
 
     name: str

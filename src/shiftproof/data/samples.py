@@ -23,6 +23,7 @@ from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, TableForm
 from shiftproof.data.load import DataRequest
 from shiftproof.data.not_data import refuse_address
 from shiftproof.data.tables.cell_types import named, texts
+from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import column_of
 from shiftproof.data.tables.read_file import read_frame
 from shiftproof.data.tables.unseen import unseen_notes
@@ -30,6 +31,8 @@ from shiftproof.data.tables.unseen import unseen_notes
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
+# One class or number as text, or the numbers of several targets; None if it is missing.
+Label = str | tuple[str, ...] | None
 # The domain of samples whose domain is unknown.
 ALL = "all"
 
@@ -39,12 +42,12 @@ class Samples:
     """Inputs in the order they were found, with their labels and domains if known.
 
     `names` are columns that identify the samples (a row, a path).  `labels` and `domains` are
-    texts, one for each sample; a missing label is None.
+    texts, one for each sample, or of several targets one for each; a missing label is None.
     """
 
     inputs: Inputs
     names: Mapping[str, Sequence[Any]]
-    labels: Sequence[str | None] | None = None
+    labels: Sequence[Label] | None = None
     domains: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
 
@@ -136,7 +139,8 @@ class SampleRequest:
         }
         labels = domains = None
         if self.labelled:
-            labels = _texts(frame[column_of(frame, table, "label", self._column("label"))])
+            names_of = column_names(list(frame.columns), table, "label", self._column("label"))
+            labels = _labels(frame[names_of])
         plain = "by" not in self.usual  # a date, say, is not the domain that it was turned into
         if self.domain is not None or (plain and self._column("domain") in frame):
             found = _texts(frame[column_of(frame, table, "domain", self._column("domain"))])
@@ -194,7 +198,11 @@ class SampleRequest:
                 raise DataError(f"{path}: {name} has {len(arrays[name])} entries for {len(inputs)}")
             return _texts(pd.Series(arrays[name]))
 
-        labels = column("y") if self.labelled else None
+        labels: Sequence[Label] | None = None
+        if self.labelled and arrays["y"].ndim == 2 and len(arrays["y"]) == len(inputs):
+            labels = _labels(pd.DataFrame(arrays["y"]))
+        elif self.labelled:
+            labels = column("y")
         return Samples(inputs, {"row": range(1, len(inputs) + 1)}, labels, column("domain"))
 
     def _dataset(self, form: InputForm, seed: int, progress: Progress) -> list[Samples]:
@@ -220,7 +228,7 @@ def _images(
     paths: Sequence[Path],
     form: ImageForm,
     progress: Progress,
-    labels: Sequence[str | None] | None = None,
+    labels: Sequence[Label] | None = None,
     domains: Sequence[str] | None = None,
     relative_to: Path | None = None,
 ) -> Samples:
@@ -246,6 +254,14 @@ def _texts(series: pd.Series) -> list[str | None]:
     codes, found = texts(series)
     lookup = [*found, None]
     return [lookup[code] for code in codes]
+
+
+def _labels(frame: pd.DataFrame) -> list[Label]:
+    """Return the labels of rows; of several columns, those of a row together."""
+    if frame.shape[1] == 1:
+        return list(_texts(frame.iloc[:, 0]))
+    rows = zip(*(_texts(frame.iloc[:, place]) for place in range(frame.shape[1])), strict=True)
+    return [None if None in row else tuple(map(str, row)) for row in rows]
 
 
 def _taken(inputs: Inputs, index: np.ndarray) -> Inputs:

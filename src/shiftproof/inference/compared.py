@@ -63,6 +63,15 @@ def check_classes(held_out: Sequence[str], model: Sequence[str]) -> None:
         )
 
 
+def check_targets(held_out: Sequence[str], model: Sequence[str]) -> None:
+    """Require that held-out runs and a model predict the same numbers in the same order."""
+    if tuple(held_out) != tuple(model):
+        raise DataError(
+            f"the held-out runs predict {listed(held_out)}, and the model {listed(model)}; give"
+            " runs of the same task"
+        )
+
+
 def compare(expected: Expected, domain: str, outputs: AnyOutputs) -> Comparison | None:
     """Return how a new domain compares with what was expected; None where it has no score."""
     score = expected.headline

@@ -87,7 +87,7 @@ class ExportedModel(nn.Module):
         self.network = network
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return probabilities [n, c] or numbers [n] for cells, pixels or other inputs [n, …]."""
+        """Return probabilities [n, c], or numbers [n] or [n, k], for inputs [n, …]."""
         x = inputs if self.columns is None else self.columns(inputs)
         if self.task.kind == REGRESSION:
             return self.task.in_units(self.network(x).double()).float()
@@ -129,13 +129,13 @@ def description(model: TrainedModel) -> dict[str, Any]:
             "dtype": str(example.dtype).removeprefix("torch."),
         },
         "output": {"name": _output(model), "shape": ["n"], "dtype": "float32"},
-        **({"target": model.target} if model.target else {"classes": list(model.classes)}),
+        **({"targets": list(model.targets)} if model.targets else {"classes": list(model.classes)}),
         "trained_on": list(model.domains),
         "algorithm": model.config.algorithm,
         "backbone": model.config.frozen.get("backbone", model.config.backbone),
     }
-    if not model.target:
-        described["output"]["shape"].append(len(model.classes))
+    if (outputs := model.task.num_outputs) > 1 or not model.targets:
+        described["output"]["shape"].append(outputs)
     if isinstance(model.network.algorithm, Exact):
         described["members"] = model.network.algorithm.head.ensemble.described()
     if isinstance(model.form, TableForm):

@@ -53,7 +53,7 @@ class EnsembleLayer(nn.Module):
 
 
 class NumberEnsembleLayer(nn.Module):
-    """`Ensemble.predict` as a layer: rows [n, d] → numbers in standard units [n, 1]."""
+    """`Ensemble.predict` as a layer: rows [n, d] → numbers in standard units [n, k]."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__()
@@ -101,16 +101,16 @@ class LogisticLayer(nn.Module):
 
 
 class RidgeLayer(nn.Module):
-    """scikit-learn's `Ridge`: features [n, k] → numbers [n, 1]."""
+    """scikit-learn's `Ridge`: features [n, k] → numbers [n, targets]."""
 
     coefficients: Tensor
     intercept: Tensor
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        column = np.asarray(model.coef_, dtype=np.float64)[:, None]
-        self.register_buffer("coefficients", torch.tensor(column))
-        self.register_buffer("intercept", torch.tensor(float(model.intercept_)).double())
+        columns = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64)).T
+        self.register_buffer("coefficients", torch.tensor(columns))
+        self.register_buffer("intercept", torch.tensor(model.intercept_, dtype=torch.float64))
 
     def forward(self, features: Tensor) -> Tensor:
         """Return numbers."""
@@ -140,6 +140,20 @@ class NetworksLayer(nn.Module):
         return (hidden if self.numbers else class_probabilities(hidden)).mean(dim=0)
 
 
+class TargetsLayer(nn.Module):
+    """Models of one target each, side by side: features [n, k] → numbers [n, targets]."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.targets = nn.ModuleList(
+            LAYERS[type(each).__name__](each) for each in model.estimators_
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the numbers of all targets."""
+        return torch.cat([layer(features) for layer in self.targets], dim=1)
+
+
 # For each type of model, the layer that computes the same.
 LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "LogisticRegression": LogisticLayer,
@@ -152,6 +166,7 @@ LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "ExtraTreesRegressor": ForestLayer,
     "HistGradientBoostingRegressor": BoostingLayer,
     "VotingRegressor": NetworksLayer,
+    "MultiOutputRegressor": TargetsLayer,
 }
 # Of a user's own estimators, those that a layer computes whatever their parameters.
 ALONE = frozenset(["HistGradientBoostingClassifier"])

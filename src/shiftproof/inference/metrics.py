@@ -83,7 +83,7 @@ def domain_metrics(
         first = next(label for part in parts for label in part.labels or () if label is not None)
         raise DataError(
             f"none of the labels is a class of the model (the first, {first!r};"
-            f" {nearest(first, model.classes)})"
+            f" {nearest(str(first), model.classes)})"
         )
     if unknown:
         notes.append(f"{unknown} of {total} samples have classes that the model does not know")

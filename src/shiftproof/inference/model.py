@@ -78,7 +78,10 @@ class Predictions(NamedTuple):
 
 
 class NumberPredictions(NamedTuple):
-    """Predicted numbers [n] in the units of the labels, typicality [n], and who is far [n]."""
+    """Predicted numbers in the units of the labels, typicality [n], and who is far [n].
+
+    `values` are [n], or [n, targets] of several targets.
+    """
 
     values: Tensor
     typicality: Tensor
@@ -91,9 +94,9 @@ class TrainedModel:
 
     `task` is that of the algorithm, `domains` are the training domains, and `columns` names
     the columns of a table that held the label, the domain and the images.  It predicts in fp32,
-    whatever the precision in training.  `target` names the number that it predicts; it is empty,
-    and there are `classes`, where it predicts classes.  `half_widths` are those of intervals
-    around the number, where training domains were held out.  A model without a `typicality` cannot
+    whatever the precision in training.  `targets` name the numbers that it predicts; there are
+    none, but `classes`, where it predicts classes.  `half_widths` are those of intervals around
+    each number, where training domains were held out.  A model without a `typicality` cannot
     say which inputs are unlike the training data: their typicality is NaN.
     """
 
@@ -108,8 +111,13 @@ class TrainedModel:
     device: str = "cpu"
     adaptation: Record | None = None
     update: Update | None = None
-    target: str = ""
-    half_widths: HalfWidths | None = None
+    targets: tuple[str, ...] = ()
+    half_widths: tuple[HalfWidths, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The numbers that it predicts, in words; empty where it predicts classes."""
+        return " and ".join(self.targets)
 
     @property
     def temperature(self) -> float:
@@ -176,18 +184,20 @@ class TrainedModel:
         inputs, sites = self._given(inputs, sites)
         return NumberPredictions(*self._answers(inputs, sites, workers, progress))
 
-    def half_width(self, level: float) -> Width:
-        """Return q for intervals ŷ ± q that hold the number at a new domain with this probability.
+    def half_width(self, level: float) -> tuple[Width, ...]:
+        """Return q of each target, for intervals ŷ ± q at a new domain.
+
+        They hold the number with this probability.
 
         It comes from training domains that were held out in training, which only models that are
         fitted at once do.
         """
-        if self.half_widths is None:
+        if not self.half_widths:
             raise InvalidValue(
                 "this model does not know how wide its intervals must be; give `expected`, the"
                 " folder of runs that hold out each domain in turn"
             )
-        return self.half_widths.half_width(level)
+        return tuple(own.half_width(level) for own in self.half_widths)
 
     def _given(
         self, inputs: Inputs | Any, sites: Sequence[str] | None
@@ -304,11 +314,14 @@ class TrainedModel:
             "columns": dict(self.columns),
             **({} if self.adaptation is None else {"adaptation": self.adaptation.to_json()}),
             **({} if self.update is None else {"update": self.update.to_json()}),
-            **({"target": self.target} if self.target else {}),
-            **({} if self.half_widths is None else {"half_widths": self.half_widths.to_json()}),
+            **({"targets": list(self.targets)} if self.targets else {}),
+            **({"half_widths": widths} if (widths := self._stored_widths()) else {}),
             # Absent in models that need none, and in those of versions that had none.
             **({} if self.temperature == 1 else {"temperature": self.temperature}),
         }
+
+    def _stored_widths(self) -> list[Any]:
+        return [own.to_json() for own in self.half_widths]
 
     def to_bytes(self) -> bytes:
         """Return the content of the model's file."""
@@ -370,10 +383,8 @@ class TrainedModel:
                 built.device,
                 Record.from_json(described["adaptation"]) if "adaptation" in described else None,
                 _update(described, form),
-                described.get("target", ""),
-                HalfWidths.from_json(described["half_widths"])
-                if "half_widths" in described
-                else None,
+                tuple(described.get("targets", ())),
+                tuple(map(HalfWidths.from_json, described.get("half_widths", ()))),
             )
         except (
             *(SafetensorError, ArithmeticError, AttributeError, LookupError),
@@ -397,7 +408,7 @@ class TrainedModel:
             )
         config = replace(self.config, fingerprint="", test_domains=())
         found = replace(self, config=config, domains=(), typicality=None, adaptation=None)
-        return replace(found, half_widths=None)
+        return replace(found, half_widths=())
 
     def save(self, folder: Path) -> Path:
         """Write the model into a folder; return the file."""

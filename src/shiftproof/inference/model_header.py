@@ -18,8 +18,8 @@ _TASK = {
     "num_domains": int,
     "regime": Regime,
     "loss": str,
-    "center": float,
-    "scale": float,
+    "center": tuple[float, ...],
+    "scale": tuple[float, ...],
 }
 # Of numbers alone (see `Task.to_json`).
 _OF_NUMBERS = ("loss", "center", "scale")
@@ -103,11 +103,11 @@ def check_header(described: Mapping[str, Any]) -> None:
             "adaptation": Mapping[str, Any],
             "update": _UPDATE,
             "temperature": float,
-            "target": str,
+            "targets": tuple[str, ...],
             "half_widths": tuple[Any, ...],
         },
         "the header",
-        optional=("adaptation", "update", "temperature", "target", "half_widths"),
+        optional=("adaptation", "update", "temperature", "targets", "half_widths"),
     )
     conform_fields(described["task"], _TASK, "task", _OF_NUMBERS)
     conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
@@ -116,12 +116,16 @@ def check_header(described: Mapping[str, Any]) -> None:
     _require(all(size > 0 for size in task["input_shape"]), "task.input_shape must be positive")
     _require(len(set(classes)) == len(classes), "a class occurs twice")
     _require(len(classes) == task["num_classes"], "classes and task.num_classes differ")
-    _require(bool(classes) != bool(described.get("target")), "it has neither classes nor a target")
+    _require(bool(classes) != bool(described.get("targets")), "it has neither classes nor targets")
     loss = described["config"].get("loss", CROSS_ENTROPY)
     _require(loss == task.get("loss", CROSS_ENTROPY), "config.loss and task.loss differ")
     _require((loss == CROSS_ENTROPY) == bool(classes), "loss and classes do not fit each other")
-    _require(math.isfinite(task.get("center", 0.0)), "task.center must be finite")
-    _require(0 < task.get("scale", 1.0) < math.inf, "task.scale must be positive")
+    center, scale = task.get("center", (0.0,)), task.get("scale", (1.0,))
+    _require(all(map(math.isfinite, center)), "task.center must be finite")
+    _require(all(0 < each < math.inf for each in scale), "task.scale must be positive")
+    targets, widths = described.get("targets", ()), described.get("half_widths", ())
+    _require(len(center) == len(scale) == (len(targets) or 1), "targets and task.center differ")
+    _require(len(widths) in (0, len(targets)), "targets and half_widths differ")
     _require(task["num_domains"] > 0, "task.num_domains must be positive")
     _require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
     _require(not ("half_widths" in described and classes), "classes have no half_widths")

@@ -87,8 +87,8 @@ def trained_model(
         dict(dataset.columns),
         config.device,
         record,
-        target=dataset.target,
-        half_widths=None if classes else HalfWidths.from_state(modules, task.scale),
+        targets=dataset.targets,
+        half_widths=() if classes else HalfWidths.from_state(modules, task.scale),
     )
     return model.without_training_data() if config.private else model
 

@@ -99,23 +99,26 @@ class HalfWidths:
         return cls(tuple(found))
 
     @classmethod
-    def from_state(cls, modules: Mapping[str, Tensor], scale: float) -> HalfWidths | None:
-        """Return those of a checkpoint with predictions of held-out training domains, if any.
+    def from_state(
+        cls, modules: Mapping[str, Tensor], scale: Sequence[float]
+    ) -> tuple[HalfWidths, ...]:
+        """Return those of each target from predictions of held-out training domains; () if none.
 
-        They are in standard units (`learners.exact.HeldOutPredictions`); `scale` is that of the
-        label.  A domain whose rows were not held out together shows nothing of a new one.
+        They are in standard units (`learners.exact.HeldOutPredictions`); `scale` is that of each
+        target.  A domain whose rows were not held out together shows nothing of a new one.
         """
         if "held_out.predicted" not in modules:
-            return None
+            return ()
         predicted, y, domain, fold = (
-            modules[f"held_out.{name}"].cpu().numpy().reshape(-1)
+            modules[f"held_out.{name}"].cpu().numpy()
             for name in ("predicted", "y", "domain", "fold")
         )
         rows = [domain == own for own in np.unique(domain)]
         if any(len(np.unique(fold[own])) > 1 for own in rows):
-            return None
-        errors = scale * np.abs(y - predicted.astype(float))
-        return cls.of([errors[own] for own in rows])
+            return ()
+        errors = np.array(scale) * np.abs(y.reshape(len(y), -1) - predicted.astype(float))
+        found = [cls.of([own[part] for part in rows]) for own in errors.T]
+        return tuple(own for own in found if own is not None)
 
     def half_width(self, level: float) -> Width:
         """Return the width at the lowest of `LEVELS` that is not below `level`."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.candidate import Candidate, Size, in_all_classes
+from shiftproof.learners.candidate import Candidate, Size, in_all_classes, side_by_side
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.judging import judge, single
@@ -35,11 +35,16 @@ class BoostingCandidate(Candidate):
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the longest sequence and predict by its beginnings."""
-        model = self._model(train, max(self.variants), seed).fit(_filled(train.x), train.y)
+        model = self._model(train, max(self.variants), seed)
         if not train.classes:
-            numbers = enumerate(model.staged_predict(x), start=1)
-            chosen = {trees: p for trees, p in numbers if trees in self.variants}
-            return np.stack([chosen[variant][:, None] for variant in self.variants])
+            found = np.empty((len(self.variants), len(x), train.outputs))
+            for place, target in enumerate(train.targets.T):
+                stages = model.fit(_filled(train.x), target).staged_predict(x)
+                numbered = enumerate(stages, start=1)
+                chosen = {trees: p for trees, p in numbered if trees in self.variants}
+                found[:, :, place] = [chosen[variant] for variant in self.variants]
+            return found
+        model.fit(_filled(train.x), train.y)
         stages = enumerate(model.staged_predict_proba(x), start=1)
         by_length = {trees: p for trees, p in stages if trees in self.variants}
         return np.stack(
@@ -56,17 +61,14 @@ class BoostingCandidate(Candidate):
     def fit(self, train: Samples, variant: int, seed: int) -> Any:
         """Return the trees, without the bins of numbers: only training needs them.
 
-        Between them lie the values of all training rows.
+        Between them lie the values of all training rows.  Several targets have trees each.
         """
-        model = self._model(train, variant, seed).fit(_filled(train.x), train.y)
-        bins = model._bin_mapper
-        bins.bin_thresholds_ = [
-            thresholds if categorical else thresholds[:0]
-            for thresholds, categorical in zip(
-                bins.bin_thresholds_, bins.is_categorical_, strict=True
-            )
-        ]
-        return model
+        if train.y.ndim == 1:
+            return _without_bins(self._model(train, variant, seed).fit(_filled(train.x), train.y))
+        models = [self._model(train, variant, seed) for _ in train.targets.T]
+        for model, target in zip(models, train.targets.T, strict=True):
+            _without_bins(model.fit(_filled(train.x), target))
+        return side_by_side(models)
 
     def _model(self, train: Samples, trees: int, seed: int) -> Any:
         from sklearn.ensemble import (  # type: ignore[import-untyped]
@@ -88,6 +90,15 @@ class BoostingCandidate(Candidate):
             categorical_features=train.categorical & (codes < bins),
             random_state=seed,
         )
+
+
+def _without_bins(model: Any) -> Any:
+    bins = model._bin_mapper
+    bins.bin_thresholds_ = [
+        thresholds if categorical else thresholds[:0]
+        for thresholds, categorical in zip(bins.bin_thresholds_, bins.is_categorical_, strict=True)
+    ]
+    return model
 
 
 def _filled(x: np.ndarray) -> np.ndarray:

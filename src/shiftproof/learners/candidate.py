@@ -57,7 +57,7 @@ class Candidate(ABC):
         """Fit every variant to ``train``; return their predictions of ``x`` [n, d].
 
         [variants, n, classes], probabilities; a class that ``train`` lacks has probability 0.  Of
-        numbers, [variants, n, 1].
+        numbers, [variants, n, targets].
         """
 
     @abstractmethod
@@ -80,6 +80,16 @@ class Candidate(ABC):
             rows = folds == fold
             found[:, rows] = self.predictions(samples.only(~rows), samples.x[rows], seed)
         return found
+
+
+def side_by_side(models: Sequence[Any]) -> Any:
+    """Return fitted regressors, one for each target, as one of scikit-learn's."""
+    from sklearn.multioutput import MultiOutputRegressor  # type: ignore[import-untyped]
+
+    joined = MultiOutputRegressor(models[0])
+    joined.estimators_ = list(models)
+    joined.n_features_in_ = models[0].n_features_in_
+    return joined
 
 
 def in_all_classes(predicted: np.ndarray, classes: np.ndarray, total: int) -> np.ndarray:

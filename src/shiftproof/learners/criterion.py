@@ -2,7 +2,7 @@
 
 Everything that learners fitted at once do with predictions of held-out domains (choose settings,
 stack members) asks the criterion of their samples, and none asks whether they are classes.
-Predictions are [n, k]: probabilities of k classes, or one number, in standard units.
+Predictions are [n, k]: probabilities of k classes, or k numbers, in standard units.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import CROSS_ENTROPY, SQUARED
 from shiftproof.learners.calibration import calibrated_risk, fit_temperature, tempered
-from shiftproof.learners.number_scores import r2
+from shiftproof.learners.number_scores import mean_r2
 from shiftproof.learners.number_stacking import number_weights
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.stacking import Weights, stacking_weights
@@ -93,7 +93,8 @@ class LogLoss(Criterion):
 class NumberLoss(Criterion):
     """The criterion of numbers: half the squared error, or the absolute error.
 
-    Numbers have no temperature.
+    Of several targets it is the mean over them, each in its standard units.  Numbers have no
+    temperature.
     """
 
     score = "r2"
@@ -116,21 +117,26 @@ class NumberLoss(Criterion):
 
     def losses(self, predicted: np.ndarray, samples: Samples) -> np.ndarray:
         """Return e² / 2, or |e|."""
-        error = predicted[:, 0] - samples.y
-        losses: np.ndarray = np.abs(error) if self.absolute else np.square(error) / 2
-        return losses
+        errors = predicted - samples.targets
+        losses = np.abs(errors) if self.absolute else np.square(errors) / 2
+        mean: np.ndarray = losses.mean(axis=1)
+        return mean
 
     def scores(self, predicted: np.ndarray, samples: Samples) -> list[float]:
-        """Return R²."""
-        found = [r2(predicted[rows, 0], samples.y[rows]) for rows in samples.rows_by_domain()]
-        return [np.nan if value is None else value for value in found]
+        """Return R², the mean over targets."""
+        return [
+            np.nan if (found := mean_r2(predicted[rows], samples.targets[rows])) is None else found
+            for rows in samples.rows_by_domain()
+        ]
 
     def weights(
         self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
     ) -> Weights:
         """Return the weights of least loss."""
-        errors = predicted[:, :, 0] - samples.y
-        return number_weights(errors, samples.domain, seed, draws, absolute=self.absolute)
+        # A row of k targets counts as k rows of its domain.
+        errors = (predicted - samples.targets).reshape(len(predicted), -1)
+        domain = np.repeat(samples.domain, samples.outputs)
+        return number_weights(errors, domain, seed, draws, absolute=self.absolute)
 
     def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
         """Return the mean loss."""

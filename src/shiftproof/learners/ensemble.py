@@ -5,7 +5,7 @@
 Each member has a temperature T_j of its own.  The mean of calibrated probabilities is less sure
 than it should be (Ranjan and Gneiting, 2010), so the mean has one, T, too.
 
-Of numbers it is the weighted mean Σ_j w_j f_j(x), without temperatures.
+Of numbers it is the weighted mean Σ_j w_j f_j(x), of each target, without temperatures.
 
 Members are scikit-learn classifiers, or regressors, that take raw rows.  An ensemble of one is the
 usual case of a single model.  It is stored by skops as a dictionary of scikit-learn objects and
@@ -155,8 +155,8 @@ class Ensemble:
         return tempered(total, self.temperature) if self.temperature != 1 else total
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return numbers [n] of raw rows, in standard units."""
-        return self._weighted(x)[:, 0]
+        """Return numbers [n, targets] of raw rows, in standard units."""
+        return self._weighted(x)
 
     def _weighted(self, x: np.ndarray) -> np.ndarray:
         """Return the weighted mean of the members' predictions."""
@@ -168,7 +168,8 @@ class Ensemble:
                     try:
                         rows = first if member.view == NONE else second
                         if self.classes == 0:
-                            total[:, 0] += member.weight * member.model.predict(rows)
+                            numbers = np.asarray(member.model.predict(rows))
+                            total = total + member.weight * numbers.reshape(len(rows), -1)
                             continue
                         predicted = member.model.predict_proba(rows)
                         known = np.asarray(member.model.classes_, dtype=int)

@@ -84,20 +84,28 @@ class EstimatorModel:
 class NumberEstimatorModel(EstimatorModel):
     """A fitted regressor of the user's; it predicts in the units of its labels.
 
-    `center` and `scale` turn these into the standard units of the other members.
+    `center` and `scale` of each target turn these into the standard units of the other members.
     """
 
-    def __init__(self, model: Any, columns: Sequence[Column], center: float, scale: float) -> None:
+    def __init__(
+        self,
+        model: Any,
+        columns: Sequence[Column],
+        center: Sequence[float],
+        scale: Sequence[float],
+    ) -> None:
         super().__init__(model, columns, ())
-        self.center, self.scale = center, scale
+        self.center, self.scale = list(center), list(scale)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return numbers in standard units, [n]."""
+        """Return numbers in standard units, [n, targets]."""
         try:
             found: np.ndarray = np.asarray(self.model.predict(self.given(x)), dtype=float)
         except Exception as error:
             raise InvalidValue(f"{title(self.model)} cannot predict: {_one_line(error)}") from error
-        return (found.reshape(len(x)) - self.center) / self.scale
+        found = found.reshape(len(x), len(self.center))
+        standard: np.ndarray = (found - self.center) / np.array(self.scale)
+        return standard
 
 
 @ALGORITHMS.register(ESTIMATOR)
@@ -134,7 +142,8 @@ class EstimatorAlgorithm(Exact):
         else:
             center, scale = self.task.center, self.task.scale
             made = NumberEstimatorModel(model, samples.columns, center, scale)
-            labels = center + scale * samples.y
+            labels = np.array(center) + np.array(scale) * samples.targets
+            labels = labels.reshape(samples.y.shape)
         try:
             model.fit(made.given(samples.x), labels)
             if samples.classes:
@@ -154,7 +163,7 @@ class EstimatorAlgorithm(Exact):
     def loss(self, ensemble: Ensemble, samples: Samples) -> Tensor:
         """Return the loss on the training samples: no domain is held out to judge it."""
         if not samples.classes:
-            losses = criterion_of(samples).losses(ensemble.predict(samples.x)[:, None], samples)
+            losses = criterion_of(samples).losses(ensemble.predict(samples.x), samples)
             return torch.tensor(float(losses.mean()))
         chances = ensemble.predict_proba(samples.x)[np.arange(len(samples)), samples.y]
         return torch.tensor(-np.log(np.maximum(chances, SMALLEST)).mean())

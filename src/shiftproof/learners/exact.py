@@ -36,10 +36,10 @@ def silent(what: str, done: int, total: int) -> None:
 class HeldOutPredictions(LateBuffers):
     """Predictions for the training rows, each by models that were not trained on its domain.
 
-    ``predicted`` [n, k], the classes or numbers ``y`` [n], the positions ``domain`` [n] of the
-    domains, and ``fold`` [n]: the model of a row was trained on the rows of the other folds.  None
-    where no domain was held out.  They are in the checkpoint, and never in a model's file: they
-    tell of single rows.
+    ``predicted`` [n, k], the classes ``y`` [n] or numbers [n] or [n, k], the positions ``domain``
+    [n] of the domains, and ``fold`` [n]: the model of a row was trained on the rows of the other
+    folds.  None where no domain was held out.  They are in the checkpoint, and never in a model's
+    file: they tell of single rows.
     """
 
     late = ("predicted", "y", "domain", "fold")
@@ -58,7 +58,7 @@ class HeldOutPredictions(LateBuffers):
 
 
 class EnsembleHead(nn.Module):
-    """A fitted ensemble as a module: rows [n, d] → log-probabilities [n, c], or numbers [n, 1].
+    """A fitted ensemble as a module: rows [n, d] → log-probabilities [n, c], or numbers [n, k].
 
     The ensemble's file is a buffer, so it is saved and loaded with the module.
     """
@@ -91,7 +91,7 @@ class EnsembleHead(nn.Module):
         """
         rows = x.flatten(1).double().cpu().numpy()
         if self.ensemble.classes == 0:
-            return torch.from_numpy(self.ensemble.predict(rows)[:, None]).to(x.device)
+            return torch.from_numpy(self.ensemble.predict(rows)).to(x.device)
         predicted = np.log(np.maximum(self.ensemble.predict_proba(rows), SMALLEST))
         return torch.from_numpy(predicted).float().to(x.device)
 

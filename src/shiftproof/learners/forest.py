@@ -44,7 +44,7 @@ class ForestCandidate(Candidate):
         if not train.classes:
             few = replace(self, trees=min(self.trees, JUDGING_TREES))
             numbers = [few.fit(train, variant, seed).predict(x) for variant in self.variants]
-            return np.stack(numbers)[:, :, None]
+            return np.stack(numbers).reshape(len(numbers), len(x), -1)
         models = [self.fit(train, variant, seed) for variant in self.variants]
         return np.stack(
             [in_all_classes(m.predict_proba(x), m.classes_, train.classes) for m in models]

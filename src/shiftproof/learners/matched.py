@@ -53,11 +53,12 @@ class MatchedProblems:
     def __call__(self, hidden: Tensor, logits: Tensor, labels: Tensor, risks: Tensor) -> Tensor:
         """Return the sum of all networks' penalties in a batch that holds the domains in order.
 
-        hidden [networks, domains · b, k] and logits [networks, domains · b, c], labels
-        [domains · b], and the mean risk of each problem, risks [problems].
+        hidden [networks, domains · b, k] and logits [networks, domains · b, c], labels [domains ·
+        b] or [domains · b, c] of numbers, and the mean risk of each problem, risks [problems].
         """
-        residual = self.loss.residual(logits, labels.expand(len(logits), -1))
-        if residual.shape[-1] == 2:
+        labels = labels.expand(len(logits), *labels.shape)
+        residual = self.loss.residual(logits, labels)
+        if residual.shape[-1] == 2 and not labels.is_floating_point():
             residual = residual[..., 1:]  # that of the first class is its opposite
         inputs = torch.cat([hidden, torch.ones_like(hidden[..., :1])], dim=-1)
         gradients = (residual.unsqueeze(-1) * inputs.unsqueeze(-2)).flatten(-2)

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.types import CROSS_ENTROPY
-from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
+from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size, side_by_side
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.encoding import encoder
 from shiftproof.learners.matched import MatchedProblems
@@ -115,7 +115,7 @@ class NetworkCandidate(Candidate):
         ready = encoder(train, ranks=True).fit(train.x)
         short = replace(self, variants=(variant,))
         (layers,) = short._train(ready.transform(train.x), train, np.ones((1, len(train))), seed)
-        made = _voting(layers, train.classes) if train.classes else _voting_on_numbers(layers)
+        made = _voting(layers, train.classes) if train.classes else _numbers(layers)
         return Pipeline([("encoder", ready), ("model", made)])
 
     def _train(
@@ -150,10 +150,10 @@ def trained_networks(
 ) -> Iterator[Layers]:
     """Train ``seeds`` networks for each row of ``weights`` [problems, n]; yield averages.
 
-    x [n, d] and y [n] are the samples; ``sizes`` are those of the layers, from d to the outputs.
-    With ``domain`` [n], 0, 1, …, the domains of a problem, of which it uses all rows or none, are
-    matched.  Of each layer, weights [networks, in, out] and biases [networks, 1, out], after each
-    number of steps in ``stops``, which rise; networks of one problem stand together.
+    x [n, d] and y [n] or [n, targets] are the samples; ``sizes`` are those of the layers, from d to
+    the outputs.  With ``domain`` [n], 0, 1, …, the domains of a problem, of which it uses all rows
+    or none, are matched.  Of each layer, weights [networks, in, out] and biases [networks, 1, out],
+    after each number of steps in ``stops``, which rise; networks of one problem stand together.
     """
     generator = torch.Generator().manual_seed(seed)
     measure = loss_named(loss)
@@ -179,7 +179,7 @@ def trained_networks(
     for step in range(1, max(stops) + 1):
         batch = torch.cat(next(batches))
         hidden, logits = _represented(layers, x[batch])
-        labels = y[batch].expand(networks, -1)
+        labels = y[batch].expand(networks, *y[batch].shape)
         risks = measure.risk(logits, labels)
         share = shares[:, batch]
         scale = share.sum(dim=1, keepdim=True).clamp(min=1)
@@ -251,7 +251,7 @@ def _represented(layers: Layers, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def _predicted(layers: Layers, rows: np.ndarray, seeds: int, loss: str) -> np.ndarray:
-    """Return probabilities [problems, n, classes] or numbers [problems, n, 1], means over seeds."""
+    """Return probabilities [problems, n, classes] or numbers [problems, n, k], means over seeds."""
     found = _logits(layers, torch.from_numpy(rows).float())
     if loss == CROSS_ENTROPY:
         found = found.softmax(dim=2)
@@ -289,8 +289,19 @@ def _voting(layers: Layers, classes: int) -> Any:
     return voting
 
 
+def _numbers(layers: Layers) -> Any:
+    """Return networks of numbers as scikit-learn's, whose votes are on one target each."""
+    *hidden, (weight, bias) = layers
+    targets = range(weight.shape[2])
+    made = [
+        _voting_on_numbers([*hidden, (weight[:, :, k : k + 1], bias[:, :, k : k + 1])])
+        for k in targets
+    ]
+    return made[0] if len(made) == 1 else side_by_side(made)
+
+
 def _voting_on_numbers(layers: Layers) -> Any:
-    """Return networks of numbers as scikit-learn's."""
+    """Return networks of one number as scikit-learn's."""
     from sklearn.ensemble import VotingRegressor
     from sklearn.neural_network import MLPRegressor
 

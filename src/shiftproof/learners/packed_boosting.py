@@ -7,6 +7,7 @@ times as fast.  What is read is checked before it is used.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ FORGOTTEN = ("count", "gain", "bin_threshold")
 def pack(model: Any) -> Any:
     """Return a copy of a boosting model with joined arrays in place of its trees.
 
-    Other models are returned as they are.
+    So is one of each target.  Other models are returned as they are.
     """
+    if _of_targets(model):
+        return _with_each(model, pack)
     stages = getattr(model, "_predictors", None)
     if not isinstance(stages, list):
         return model
@@ -40,6 +43,8 @@ def pack(model: Any) -> Any:
 
 def unpack(model: Any) -> Any:
     """Return the model that `pack` was given, for predictions; ValueError if it is damaged."""
+    if _of_targets(model):
+        return _with_each(model, unpack)
     joined = getattr(model, "_predictors", None)
     if not isinstance(joined, dict):
         return model
@@ -56,6 +61,20 @@ def unpack(model: Any) -> Any:
     whole = copy.copy(model)
     whole._predictors = [trees[start : start + count] for start in range(0, len(trees), count)]
     return whole
+
+
+def _of_targets(model: Any) -> bool:
+    from sklearn.multioutput import MultiOutputRegressor  # type: ignore[import-untyped]
+
+    return isinstance(model, MultiOutputRegressor)
+
+
+def _with_each(model: Any, change: Callable[[Any], Any]) -> Any:
+    """Return models of several targets, each changed."""
+    changed = copy.copy(model)
+    changed.estimators_ = [change(each) for each in model.estimators_]
+    changed.estimator = changed.estimators_[0]
+    return changed
 
 
 def _check(joined: dict[str, Any], columns: int) -> None:

@@ -24,7 +24,8 @@ def pack(model: Any) -> Any:
     """Return a copy of a pipeline, with arrays in place of the trees of its forest, if it has one.
 
     Arrays of all trees are joined: of the nodes `left`, `right`, `feature`, `threshold` and
-    `missing_left`, of the leaves `shares` [leaves, c], and of the trees `nodes` and `depth`.
+    `missing_left`, of the leaves `shares` [leaves, c] (or numbers, [leaves, targets]), and of the
+    trees `nodes` and `depth`.
     """
     forest = _last(model)
     grown = getattr(forest, "estimators_", None)
@@ -37,7 +38,7 @@ def pack(model: Any) -> Any:
         "feature": np.concatenate([tree.feature for tree in trees]),
         "threshold": np.concatenate([tree.threshold for tree in trees]),
         "missing_left": np.concatenate([tree.missing_go_to_left for tree in trees]),
-        "shares": np.concatenate([t.value[t.children_left == LEAF, 0] for t in trees]),
+        "shares": np.concatenate([_values(t)[t.children_left == LEAF] for t in trees]),
         "nodes": np.array([tree.node_count for tree in trees]),
         "depth": np.array([tree.max_depth for tree in trees]),
     }
@@ -54,9 +55,10 @@ def unpack(model: Any) -> Any:
         return model
     from sklearn.tree._tree import NODE_DTYPE, Tree  # type: ignore[import-untyped]
 
-    # A forest of numbers has one value a leaf, as if of one class.
+    # A forest of numbers has one value a leaf for each target, as if of one class.
     columns, classes = int(forest.n_features_in_), int(getattr(forest, "n_classes_", 1))
-    _check(joined, columns, classes)
+    targets = 1 if hasattr(forest, "n_classes_") else int(forest.n_outputs_)
+    _check(joined, columns, classes * targets)
     ends = np.cumsum(joined["nodes"])
     leaf = joined["left"] == LEAF
     before = np.concatenate([[0], np.cumsum(leaf)])
@@ -69,18 +71,24 @@ def unpack(model: Any) -> Any:
         nodes["feature"] = joined["feature"][start:end]
         nodes["threshold"] = joined["threshold"][start:end]
         nodes["missing_go_to_left"] = joined["missing_left"][start:end]
-        values = np.zeros((end - start, 1, classes))
-        values[leaf[start:end], 0] = joined["shares"][before[start] : before[end]]
-        tree = Tree(columns, np.array([classes], dtype=np.intp), 1)
+        values = np.zeros((end - start, targets, classes))
+        own = joined["shares"][before[start] : before[end]]
+        values[leaf[start:end]] = own.reshape(-1, targets, classes)
+        tree = Tree(columns, np.full(targets, classes, dtype=np.intp), targets)
         tree.__setstate__(
             {"max_depth": int(depth), "node_count": len(nodes), "nodes": nodes, "values": values}
         )
         grown = copy.copy(forest.estimator_)
-        grown.tree_, grown.n_outputs_, grown.n_features_in_ = tree, 1, columns
+        grown.tree_, grown.n_outputs_, grown.n_features_in_ = tree, targets, columns
         if hasattr(forest, "classes_"):
             grown.n_classes_, grown.classes_ = classes, forest.classes_
         whole.estimators_.append(grown)
     return _with_last(model, whole)
+
+
+def _values(tree: Any) -> np.ndarray:
+    """Return the class shares [nodes, c] or numbers [nodes, targets] of a tree's nodes."""
+    return np.asarray(tree.value).reshape(tree.node_count, -1)
 
 
 def _check(joined: dict[str, Any], columns: int, classes: int) -> None:

@@ -1,19 +1,19 @@
 """Ridge regression solved exactly: a whole path of penalties, for every held-out fold.
 
-With rows xᵢ [d], labels yᵢ and sample weights ωᵢ ≥ 0 that sum to 1, the coefficients w [d] and the
-intercept b minimise
+With rows xᵢ [d], labels yᵢ [k] and sample weights ωᵢ ≥ 0 that sum to 1, the coefficients w [k, d]
+and the intercepts b [k] minimise
 
-    F(w, b) = ½ Σᵢ ωᵢ (w·xᵢ + b − yᵢ)² + (α/2) ‖w‖².
+    F(w, b) = ½ Σᵢ ωᵢ ‖w xᵢ + b − yᵢ‖² + (α/2) ‖w‖².
 
 scikit-learn's `Ridge` has the same minimum for its penalty α n.  With x̄ and ȳ the weighted means,
-C = Σ ωᵢ (xᵢ − x̄)(xᵢ − x̄)ᵀ = V S Vᵀ and c = Σ ωᵢ (yᵢ − ȳ)(xᵢ − x̄),
+C = Σ ωᵢ (xᵢ − x̄)(xᵢ − x̄)ᵀ = V S Vᵀ and c = Σ ωᵢ (yᵢ − ȳ)(xᵢ − x̄)ᵀ,
 
-    w = V (S + α)⁻¹ Vᵀ c,   b = ȳ − w·x̄,
+    w = c V (S + α)⁻¹ Vᵀ,   b = ȳ − w x̄,
 
-so one decomposition serves all penalties.  C and c are sums over rows.  The sums of each fold are
-computed once, and those without a fold are the total less its own: all folds together take one pass
-over the data.  With more columns than rows the decomposition is that of the rows instead
-(`logistic.rotate`).
+so one decomposition serves all penalties and targets.  C and c are sums over rows.  The sums of
+each fold are computed once, and those without a fold are the total less its own: all folds together
+take one pass over the data.  With more columns than rows the decomposition is that of the rows
+instead (`logistic.rotate`).
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from shiftproof.learners.logistic import RANK_TOLERANCE, rotate
 
 
 class RidgePath(NamedTuple):
-    """Coefficients [penalties, d] and intercepts [penalties]."""
+    """Coefficients [penalties, targets, d] and intercepts [penalties, targets]."""
 
     coefficients: np.ndarray
     intercepts: np.ndarray
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return predictions [penalties, n] of x [n, d]."""
-        predicted: np.ndarray = self.coefficients @ x.T + self.intercepts[:, None]
+        """Return predictions [penalties, n, targets] of x [n, d]."""
+        predicted: np.ndarray = x @ self.coefficients.swapaxes(1, 2) + self.intercepts[:, None]
         return predicted
 
 
 def ridge_path(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray, penalties: Sequence[float]
 ) -> RidgePath:
-    """Solve for every penalty α > 0: x [n, d], y [n] and weights [n], scaled to sum to 1.
+    """Solve for every penalty α > 0: x [n, d], y [n, targets], weights [n], scaled to sum to 1.
 
-    >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0])
+    >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
     >>> path = ridge_path(x, y, np.ones(3), [1e-9, 2 / 3])
     >>> path.coefficients.round(6).tolist(), path.intercepts.round(6).tolist()
-    ([[2.0], [1.0]], [1.0, 2.0])
+    ([[[2.0]], [[1.0]]], [[1.0], [2.0]])
     """
     return ridge_paths(x, y, weights, np.zeros(len(y), dtype=int), penalties)[None]
 
@@ -74,7 +74,7 @@ def ridge_paths(
         }
     # Centred once by all rows, so that sums of squares lose no digits to a large mean.
     shares = weights / weights.sum()
-    origin, height = shares @ x, float(shares @ y)
+    origin, height = shares @ x, shares @ y
     rows, labels = x - origin, y - height
     sums = {int(name): _Sums.of(rows, labels, shares, folds == name) for name in names}
     total = functools.reduce(_Sums.plus, sums.values())
@@ -87,11 +87,11 @@ def ridge_paths(
 
 
 class _Sums(NamedTuple):
-    """Σ ω, Σ ω x [d], Σ ω y, Σ ω x xᵀ [d, d] and Σ ω y x [d]."""
+    """Σ ω, Σ ω x [d], Σ ω y [k], Σ ω x xᵀ [d, d] and Σ ω y xᵀ [k, d]."""
 
     weight: float
     x: np.ndarray
-    y: float
+    y: np.ndarray
     xx: np.ndarray
     xy: np.ndarray
 
@@ -100,8 +100,8 @@ class _Sums(NamedTuple):
         x, y, weights = x[rows], y[rows], weights[rows]
         weighted = weights[:, None] * x
         return cls(
-            float(weights.sum()), weighted.sum(axis=0), float(weights @ y), weighted.T @ x,
-            y @ weighted,
+            float(weights.sum()), weighted.sum(axis=0), weights @ y, weighted.T @ x,
+            y.T @ weighted,
         )  # fmt: skip
 
     def plus(self, other: _Sums, sign: int = 1) -> _Sums:
@@ -114,13 +114,14 @@ class _Sums(NamedTuple):
         )
 
     def solve(self, alphas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients [penalties, d] and intercepts [penalties]."""
+        """Return coefficients [penalties, k, d] and intercepts [penalties, k]."""
         x, y = self.x / self.weight, self.y / self.weight
         variance, basis = np.linalg.eigh(self.xx / self.weight - np.outer(x, x))
-        projected = basis.T @ (self.xy / self.weight - y * x)
+        projected = (self.xy / self.weight - np.outer(y, x)) @ basis
         # Below this, variances are rounding errors, and may be negative.
         kept = variance > RANK_TOLERANCE * max(float(variance[-1]), np.finfo(float).tiny)
-        coefficients = (projected[kept] / (variance[kept] + alphas[:, None])) @ basis[:, kept].T
+        shrunk = projected[:, kept] / (variance[kept] + alphas[:, None, None])
+        coefficients = shrunk @ basis[:, kept].T
         return coefficients, y - coefficients @ x
 
 
@@ -128,8 +129,8 @@ def _by_rows(x: np.ndarray, y: np.ndarray, weights: np.ndarray, alphas: np.ndarr
     """Return the path where there are more columns than rows."""
     used = weights > 0
     x, y, shares = x[used], y[used], weights[used] / weights[used].sum()
-    centre, height = shares @ x, float(shares @ y)
+    centre, height = shares @ x, shares @ y
     rows, basis, variance = rotate(x - centre, shares)
-    projected = (shares * (y - height)) @ rows
-    coefficients = (projected / (variance + alphas[:, None])) @ basis.T
+    projected = (shares[:, None] * (y - height)).T @ rows
+    coefficients = (projected / (variance + alphas[:, None, None])) @ basis.T
     return RidgePath(coefficients, height - coefficients @ centre)

@@ -16,11 +16,11 @@ class Samples:
 
     ``x`` [n, d] float64: numbers as they are, categories as codes 0, 1, …, missing values as NaN.
     ``y`` [n] are classes 0 … ``classes`` − 1 or, where ``loss`` is one of numbers and ``classes``
-    is 0, numbers in standard units.  ``domain`` [n] numbers the domains.  ``categorical``
-    [d] says which columns hold codes.  ``class_names`` [classes] and, for a table whose columns
-    have names, ``columns`` [d] say what the numbers stand for.  A model of ``private`` samples must
-    not hold what tells of single rows.  ``within`` [n, d], if both views are to be judged, are the
-    same rows standardised within their domains (`data.within_domain`).
+    is 0, numbers in standard units, [n, k] of k targets.  ``domain`` [n] numbers the domains.
+    ``categorical`` [d] says which columns hold codes.  ``class_names`` [classes] and, for a table
+    whose columns have names, ``columns`` [d] say what the numbers stand for.  A model of
+    ``private`` samples must not hold what tells of single rows.  ``within`` [n, d], if both views
+    are to be judged, are the same rows standardised within their domains (`data.within_domain`).
     """
 
     x: np.ndarray
@@ -39,8 +39,13 @@ class Samples:
 
     @property
     def outputs(self) -> int:
-        """How many numbers a prediction has: one for each class, or one."""
-        return self.classes or 1
+        """How many numbers a prediction has: one for each class, or each target."""
+        return self.classes or self.targets.shape[1]
+
+    @property
+    def targets(self) -> np.ndarray:
+        """The labels that are numbers, one column a target, [n, k]."""
+        return self.y.reshape(len(self.y), -1)
 
     def rows_by_domain(self) -> list[np.ndarray]:
         """Return the positions of the rows of each domain."""

@@ -6,8 +6,8 @@ linear head f_ψ(r) = W r + β they have the closed form
     ∂ℓ/∂W = e rᵀ,   ∂ℓ/∂β = e,   e = ∂ℓ/∂f
 
 with e = softmax(W r + β) − onehot(y) under cross-entropy (σ(logit) − y for one logit), e = ŷ − y
-under the squared loss of numbers, and alike for the others (`models.risk`).  Any other head goes
-through `torch.func`.
+under the squared loss of numbers, and alike for the others and for several targets (`models.risk`).
+Any other head goes through `torch.func`.
 """
 
 from __future__ import annotations
@@ -147,6 +147,6 @@ def functional_head_gradients(
         return loss.risk(logits, label.unsqueeze(0)).squeeze(0)
 
     per_sample = vmap(grad(risk), in_dims=(None, 0, 0), randomness="different")
-    gradients = per_sample(parameters, features.flatten(0, 1), labels.flatten())
+    gradients = per_sample(parameters, features.flatten(0, 1), labels.flatten(0, 1))
     flat = torch.cat([part.flatten(1) for part in gradients.values()], dim=1)
     return flat.view(*features.shape[:2], -1)

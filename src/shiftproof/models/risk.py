@@ -2,7 +2,7 @@
 
 Two classes have two logits and softmax, or one logit and the logistic function.  Everywhere here,
 `logits` whose last dimension is 1 mean the latter.  Numbers have one output ŷ, in the units of the
-labels given with it.  With the error e = ŷ − y of a sample:
+labels given with it, or one for each of several targets.  With the error e = ŷ − y of a sample:
 
 | loss | ℓ | ∂ℓ/∂ŷ | what it estimates |
 |---|---|---|---|
@@ -10,6 +10,8 @@ labels given with it.  With the error e = ŷ − y of a sample:
 | `absolute` | |e| | sign e | the median |
 | `huber:δ` | e² / 2 where |e| ≤ δ, else δ (|e| − δ/2) | e, cut to [−δ, δ] | between the two |
 | `quantile:q` | max(−q e, (1 − q) e) | 1 − q where e > 0, else −q | the q-quantile |
+
+Of k targets ℓ is the mean over them, and its derivative by each output that of the table over k.
 """
 
 from __future__ import annotations
@@ -104,12 +106,16 @@ class NumberLoss(Loss):
         """Return ℓ′(e)."""
 
     def risk(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return ℓ(ŷ − y): outputs [..., 1], labels [...] → [...]."""
-        return self.of(outputs.squeeze(-1) - labels.to(outputs.dtype))
+        """Return ℓ(ŷ − y): outputs [..., k], labels [...] or [..., k] → [...]."""
+        if labels.dim() < outputs.dim():
+            return self.of(outputs.squeeze(-1) - labels.to(outputs.dtype))
+        return self.of(outputs - labels.to(outputs.dtype)).mean(dim=-1)
 
     def residual(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return ℓ′(ŷ − y): outputs [..., 1], labels [...] → [..., 1]."""
-        return self.slope(outputs - labels.unsqueeze(-1).to(outputs.dtype))
+        """Return ℓ′(ŷ − y) / k: outputs [..., k], labels [...] or [..., k] → [..., k]."""
+        if labels.dim() < outputs.dim():
+            labels = labels.unsqueeze(-1)
+        return self.slope(outputs - labels.to(outputs.dtype)) / outputs.shape[-1]
 
 
 @dataclass(frozen=True)

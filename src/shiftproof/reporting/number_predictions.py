@@ -31,11 +31,14 @@ LOW, HIGH = "low", "high"
 
 
 def numbers_frame(
-    parts: Sequence[tuple[Samples, NumberPredictions]], half_width: float | None = None
+    parts: Sequence[tuple[Samples, NumberPredictions]],
+    half_widths: Sequence[float] = (),
+    targets: Sequence[str] = ("",),
 ) -> pd.DataFrame:
     """Return one row a sample: what it is, the predicted number and its interval, the warning.
 
-    `half_width` is half the width of the intervals, if there are any.
+    `half_widths` are half the widths of the intervals of each target, if there are any.  Columns of
+    several `targets` end in their names.
     """
     import pandas as pd
 
@@ -44,29 +47,42 @@ def numbers_frame(
         columns: dict[str, object] = dict(samples.names)
         if samples.domains is not None:
             columns["domain"] = samples.domains
-        columns[PREDICTED] = predictions.values.numpy()
-        if half_width is not None:
-            columns[LOW] = predictions.values.numpy() - half_width
-            columns[HIGH] = predictions.values.numpy() + half_width
+        values = predictions.values.numpy().reshape(len(samples), -1)
+        for place, end in enumerate(endings(targets)):
+            columns[PREDICTED + end] = values[:, place]
+            if half_widths:
+                columns[LOW + end] = values[:, place] - half_widths[place]
+                columns[HIGH + end] = values[:, place] + half_widths[place]
         frames.append(pd.DataFrame(columns | typicality_columns(predictions)))
     return pd.concat(frames, ignore_index=True)
 
 
-def numbers_summary(frame: pd.DataFrame) -> str:
+def endings(targets: Sequence[str]) -> list[str]:
+    """Return what the columns of each target end in: nothing, if there is one."""
+    return [f"_{target}" for target in targets] if len(targets) > 1 else [""]
+
+
+def numbers_summary(frame: pd.DataFrame, targets: Sequence[str] = ("",)) -> str:
     """Say what range was predicted, and how many inputs are far off."""
-    found = frame[PREDICTED]
-    low, middle, high = (three_digits(each) for each in (found.min(), found.median(), found.max()))
-    spread = f"{low} to {high}, median {middle}"
-    return f"{counted(len(frame), 'prediction')} ({spread}); {far_text(frame)}"
+    spreads = []
+    for target, end in zip(targets, endings(targets), strict=True):
+        own = frame[PREDICTED + end]
+        low, middle, high = (three_digits(each) for each in (own.min(), own.median(), own.max()))
+        name = f"{target} " if end else ""
+        spreads.append(f"{name}{low} to {high}, median {middle}")
+    return f"{counted(len(frame), 'prediction')} ({'; '.join(spreads)}); {far_text(frame)}"
 
 
 def numbers_table(outcomes: Sequence[NumberMetrics], adaptation: str = "") -> Table:
-    """Return errors by domain, with their mean and the worst."""
+    """Return errors by domain (and target), with their mean and the worst."""
     used = f". Adaptation, {adaptation}: each domain's rows are used" if adaptation else ""
     table = Table(
         caption=f"± is the standard error of the MAE over samples{used}", caption_justify="left"
     )
     table.add_column("domain")
+    targets = list(dict.fromkeys(own.target for own in outcomes))
+    if len(targets) > 1:
+        table.add_column("target")
     names = ("r2", "mae", "rmse")
     for name in ("samples", *(MEASURE_TITLES[name] for name in names), "far"):
         table.add_column(name, justify="right")
@@ -75,26 +91,33 @@ def numbers_table(outcomes: Sequence[NumberMetrics], adaptation: str = "") -> Ta
         cells["mae"] += f" ± {three_digits(own.standard_error)}"
         table.add_row(
             own.domain + (" (trained on)" if own.trained_on else ""),
+            *([own.target] if len(targets) > 1 else []),
             f"{own.samples:,}",
             *cells.values(),
             "–" if own.far is None else f"{own.far:.1%}",
         )
-    if len(outcomes) > 1:
+    for target in targets:
+        of_target = [own for own in outcomes if own.target == target]
+        if len(of_target) < 2:
+            continue
         table.add_section()
-        known = {n: [v for own in outcomes if (v := own.scores[n]) is not None] for n in names}
+        known = {n: [v for own in of_target if (v := own.scores[n]) is not None] for n in names}
         means = [measure_text(n, fmean(v) if v else None) for n, v in known.items()]
         worst = [
             measure_text(n, (min if n == "r2" else max)(v) if v else None) for n, v in known.items()
         ]
-        table.add_row("mean", "", *means, "")
-        table.add_row("worst", "", *worst, "")
+        named = [target] if len(targets) > 1 else []
+        table.add_row("mean", *named, "", *means, "")
+        table.add_row("worst", *named, "", *worst, "")
     return table
 
 
 def number_card_table(outcomes: Sequence[NumberMetrics]) -> Table:
     """Return all scores with their intervals: a row a score, a column a domain, a few domains."""
     shown = outcomes[:COLUMNS]
-    table = empty_card([own.domain for own in shown], len(outcomes))
+    several = len({own.target for own in outcomes}) > 1
+    titles = [f"{own.domain}, {own.target}" if several else own.domain for own in shown]
+    table = empty_card(titles, len(outcomes))
     for name in NUMBER_CARD:
         cells = [estimate_of(name, own.outputs) for own in shown]
         table.add_row(

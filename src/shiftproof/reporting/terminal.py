@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
+import torch
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
@@ -81,21 +82,28 @@ def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table
         caption_justify="left",
     )
     table.add_column("held out")
+    targets = list(dict.fromkeys(score.target for score in scores))
+    if len(targets) > 1:
+        table.add_column("target")
     for name in ("samples", "R²", "MAE", "RMSE", "training mean", "training domains"):
         table.add_column(name, justify="right")
     names = ("r2", "mae", "rmse", "training_mean", "training_domains")
     kinds = ("r2", "mae", "rmse", "mae", "r2")
     for score in scores:
         values = [measure_text(k, getattr(score, n)) for k, n in zip(kinds, names, strict=True)]
-        table.add_row(Text(score.domain), f"{score.samples:,}", *values)
-    table.add_section()
-    for title, best, style in (("mean", None, "bold"), ("worst", True, "")):
-        cells = []
-        for kind, name in zip(kinds, names, strict=True):
-            worse = min if kind == "r2" else max
-            values_there = [getattr(score, name) for score in scores]
-            cells.append(measure_text(kind, _over(worse if best else fmean, values_there)))
-        table.add_row(title, "", *cells, style=style)
+        named = [Text(score.target)] if len(targets) > 1 else []
+        table.add_row(Text(score.domain), *named, f"{score.samples:,}", *values)
+    for target in targets:
+        table.add_section()
+        own = [score for score in scores if score.target == target]
+        named = [Text(target)] if len(targets) > 1 else []
+        for title, best, style in (("mean", None, "bold"), ("worst", True, "")):
+            cells = []
+            for kind, name in zip(kinds, names, strict=True):
+                worse = min if kind == "r2" else max
+                values_there = [getattr(score, name) for score in own]
+                cells.append(measure_text(kind, _over(worse if best else fmean, values_there)))
+            table.add_row(title, *named, "", *cells, style=style)
     return table
 
 
@@ -227,9 +235,10 @@ def dataset_summary(dataset: DomainDataset) -> str:
         inputs = f"images of {' × '.join(map(str, dataset.input_shape))}"
     labels = f"{len(dataset.classes)} classes ({_some(dataset.classes)})"
     if dataset.target:
-        low = min(float(domain.y.min()) for domain in dataset.domains)
-        high = max(float(domain.y.max()) for domain in dataset.domains)
-        labels = f"numbers to predict ({dataset.target}, {low:g} to {high:g})"
+        values = torch.cat([d.y.reshape(len(d), -1) for d in dataset.domains])
+        ends = zip(dataset.targets, values.amin(0).tolist(), values.amax(0).tolist(), strict=True)
+        spans = "; ".join(f"{target}, {low:g} to {high:g}" for target, low, high in ends)
+        labels = f"numbers to predict ({spans})"
     return f"{len(dataset.domains)} domains ({domains}), {labels}, {inputs}"
 
 

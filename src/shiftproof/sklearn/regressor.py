@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped]
+from sklearn.utils import Tags  # type: ignore[import-untyped]
 from sklearn.utils.validation import (  # type: ignore[import-untyped]
     check_is_fitted,
     validate_data,
@@ -25,7 +26,8 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
 
     `fit(X, y, sample_domain=…)` takes the domain of each sample: the hospital, camera, year or
     style that it comes from.  `predict` needs no domains.  `X` is that of `ShiftproofClassifier`,
-    without paths of image files; `y` are numbers, one for each sample.
+    without paths of image files; `y` [n] are numbers, one for each sample, or [n, targets] several,
+    which are predicted together.
 
     Parameters
     ----------
@@ -96,7 +98,9 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
         """
         with value_errors():
             require_none_of(other)
-            targets = validate_data(self, y=as_numpy(y), y_numeric=True)
+            y = as_numpy(y)
+            several = getattr(y, "ndim", 1) == 2 and y.shape[1] > 1
+            targets = validate_data(self, y=y, y_numeric=True, multi_output=several)
             if len(targets) == 1:
                 raise DataError("`y` has one sample; a regressor needs at least two")
             if np.asarray(targets).dtype.kind not in "biuf":
@@ -105,11 +109,16 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
         return self
 
     def predict(self, X: Any, sample_domain: Any = None) -> np.ndarray:
-        """Return the number predicted for each sample, [n].
+        """Return the number predicted for each sample, [n], or the numbers [n, targets].
 
         `sample_domain` is only for `standardize`: without it, all samples are of one domain.
         """
         return np.asarray(self._predicted(X, sample_domain).values)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def _predicted(self, given: Any, sample_domain: Any) -> NumberPredictions:
         check_is_fitted(self, "model_")

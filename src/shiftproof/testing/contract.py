@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.core.space import Regime, draw, resolve, specs
-from shiftproof.core.types import Batch
+from shiftproof.core.types import SQUARED, Batch
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.learners.algorithms.base import Family
@@ -234,7 +234,8 @@ def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
 def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
     """It lowers the risk of every loss of numbers, and continues from a checkpoint.
 
-    One with `classes_only` refuses numbers, and gives that reason.
+    It predicts several numbers at once too.  One with `classes_only` refuses numbers, and gives
+    that reason.
     """
     data = number_problem()
     reason = ALGORITHMS.get(name).classes_only
@@ -248,6 +249,7 @@ def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
     for loss in NUMBER_LOSSES:
         for nonlinear_head in (False, True):
             _check_steps(name, data, hparams, steps=2, loss=loss, nonlinear_head=nonlinear_head)
+    _check_steps(name, number_problem(targets=2), hparams, steps=2, loss=SQUARED)
     whole, resumed = (build(name, data, {"lr": 0.01, **hparams}, seed=seed) for seed in (0, 1))
     before = mean_risk(whole, data)
     take_steps(whole, data, steps=STEPS)

@@ -330,15 +330,19 @@ def configure(
     )
 
 
-def standard_units(labels: Sequence[Tensor]) -> tuple[float, float]:
-    """Return mean and standard deviation of numbers, every domain counted alike.
+def standard_units(labels: Sequence[Tensor]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and standard deviation of each target, every domain counted alike.
 
     >>> standard_units([torch.tensor([0.0, 2.0]), torch.tensor([5.0, 5.0, 5.0])])
-    (3.0, 2.1213203435596424)
+    ((3.0,), (2.1213203435596424,))
     """
-    center = fmean(float(own.double().mean()) for own in labels)
-    variance = fmean(float((own.double() - center).square().mean()) for own in labels)
-    return center, math.sqrt(variance) or 1.0
+    centers, scales = [], []
+    for target in zip(*(own.double().reshape(len(own), -1).T for own in labels), strict=True):
+        center = fmean(float(own.mean()) for own in target)
+        variance = fmean(float((own - center).square().mean()) for own in target)
+        centers.append(center)
+        scales.append(math.sqrt(variance) or 1.0)
+    return tuple(centers), tuple(scales)
 
 
 def _loss(dataset: DomainDataset, asked: str | None) -> str:

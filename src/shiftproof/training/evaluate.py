@@ -6,13 +6,14 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.types import CLASSIFICATION
+from shiftproof.core.types import CLASSIFICATION, Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
@@ -46,8 +47,10 @@ class Score:
     """What was measured on samples, by name, and their mean risk.
 
     Of classes it is the `accuracy`, the share classified correctly; of numbers `r2`, `mae` and
-    `rmse`, in the units of the labels, without R² where all labels are equal.  `outputs` are the
-    logits [n, classes] or numbers [n, 1], and the labels [n], on the CPU, if they were requested.
+    `rmse`, in the units of the labels, without R² where all labels are equal.  Several targets have
+    no common unit: there all three are means over targets, in standard units (`core.types.Task`).
+    `outputs` are the logits [n, classes] or numbers [n, targets], and the labels, on the CPU, if
+    they were requested.
     """
 
     measured: Mapping[str, float]
@@ -102,7 +105,7 @@ def evaluate(
     """
     device = subset.domain.y.device
     task = algorithm.task
-    measure = _Correct(device) if task.kind == CLASSIFICATION else _Errors(device, task.scale)
+    measure = _Correct(device) if task.kind == CLASSIFICATION else _Errors(device, task)
     risk = torch.zeros((), dtype=_precise(device), device=device)
     kept: list[tuple[Tensor, Tensor]] = []
     for logits, labels in predictions(algorithm, subset, workers, view_seed):
@@ -129,25 +132,29 @@ class _Correct:
 
 
 class _Errors:
-    """Adds up y, y², |e| and e², in standard units."""
+    """Adds up y, y², |e| and e² of each target, in standard units."""
 
-    def __init__(self, device: torch.device, scale: float) -> None:
-        self.sums = torch.zeros(4, dtype=_precise(device), device=device)
-        self.scale = scale
+    def __init__(self, device: torch.device, task: Task) -> None:
+        targets = task.num_outputs
+        self.sums = torch.zeros(4, targets, dtype=_precise(device), device=device)
+        self.scale = task.scale[0] if targets == 1 else 1.0
 
     def add(self, outputs: Tensor, labels: Tensor) -> None:
-        y = labels.to(self.sums.dtype)
-        error = outputs.squeeze(-1).to(self.sums.dtype) - y
+        y = labels.to(self.sums.dtype).reshape(len(labels), -1)
+        error = outputs.to(self.sums.dtype) - y
         self.sums += torch.stack([y, y.square(), error.abs(), error.square()]).sum(dim=1)
 
     def measured(self, n: int) -> dict[str, float]:
-        y, squared_y, absolute, squared = (value / n for value in self.sums.tolist())
-        variance = squared_y - y * y
-        found = {"mae": self.scale * absolute, "rmse": self.scale * math.sqrt(squared)}
-        # What is left of the variance of equal labels is a rounding error.
-        if variance > 1e-12 * squared_y:
-            return {"r2": 1 - squared / variance, **found}
-        return found
+        r2, found = [], {"mae": 0.0, "rmse": 0.0}
+        targets = self.sums.shape[1]
+        for y, squared_y, absolute, squared in (self.sums.T / n).tolist():
+            variance = squared_y - y * y
+            found["mae"] += self.scale * absolute / targets
+            found["rmse"] += self.scale * math.sqrt(squared) / targets
+            # What is left of the variance of equal labels is a rounding error.
+            if variance > 1e-12 * squared_y:
+                r2.append(1 - squared / variance)
+        return {"r2": fmean(r2), **found} if r2 else found
 
 
 def _precise(device: torch.device) -> torch.dtype:

@@ -9,6 +9,7 @@ from statistics import fmean
 
 from shiftproof.data import DomainDataset
 from shiftproof.training.config import RunConfig
+from shiftproof.training.outputs import NumberOutputs
 from shiftproof.training.records import Record
 
 
@@ -43,7 +44,8 @@ class HeldOutNumbers:
     `r2`, `mae` and `rmse` are over the `samples` of the held-out domain that were evaluated, and
     `training_mean` is the MAE there of always predicting the mean of the training domains, each
     counted alike.  `training_domains` is the mean over the training domains of R² on the part of
-    each that was not trained on.  What was not evaluated, or is undefined, is NaN.
+    each that was not trained on (of several targets, the mean over them).  What was not evaluated,
+    or is undefined, is NaN.  `target` is the number that is predicted.
     """
 
     domain: str
@@ -53,6 +55,7 @@ class HeldOutNumbers:
     rmse: float
     training_mean: float
     training_domains: float
+    target: str = ""
 
     @property
     def shown(self) -> float:
@@ -67,30 +70,38 @@ def held_out_numbers(
     config: RunConfig,
     record: Record,
     dataset: DomainDataset,
-    scores: Mapping[str, float | None],
-) -> HeldOutNumbers:
-    """Return the errors of a run with one test domain, whose scores on all of it are given."""
+    outputs: NumberOutputs | None,
+) -> list[HeldOutNumbers]:
+    """Return the errors on each target of a run with one test domain, from its outputs there."""
     (domain,) = config.test_domains
-    labels = dataset.domains[dataset.index_of(domain)].y
+    labels = dataset.domains[dataset.index_of(domain)].y.reshape(-1, len(dataset.targets))
+    centers = config.task(dataset).center
     within = [
         value
         for name, value in record.get("r2", {}).items()
         if name.endswith("/out") and name.rpartition("/")[0] != domain
     ]
 
-    def score(name: str) -> float:
-        found = scores.get(name)
-        return math.nan if found is None else found
-
-    return HeldOutNumbers(
-        domain,
-        len(labels) if scores else 0,
-        score("r2"),
-        score("mae"),
-        score("rmse"),
-        float((labels - config.task(dataset).center).abs().mean()),
-        fmean(within) if within else math.nan,
-    )
+    found = []
+    for place, (target, center) in enumerate(zip(dataset.targets, centers, strict=True)):
+        scores = {} if outputs is None else outputs.of_target(place).scores()
+        r2, mae, rmse = (
+            math.nan if (value := scores.get(name)) is None else value
+            for name in ("r2", "mae", "rmse")
+        )
+        found.append(
+            HeldOutNumbers(
+                domain,
+                len(labels) if scores else 0,
+                r2,
+                mae,
+                rmse,
+                float((labels[:, place] - center).abs().mean()),
+                fmean(within) if within else math.nan,
+                target,
+            )
+        )
+    return found
 
 
 def held_out_score(config: RunConfig, record: Record, dataset: DomainDataset) -> HeldOutScore:

@@ -6,7 +6,7 @@ computed from this file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.core.errors import CheckpointError, DataError, UnknownName
+from shiftproof.core.text import listed
 from shiftproof.core.types import REGRESSION, Task
-from shiftproof.learners.number_scores import number_scores
+from shiftproof.learners.number_scores import mean_r2, number_scores
 from shiftproof.learners.scores import scores
 from shiftproof.models.risk import class_probabilities
 from shiftproof.training.checkpoint import load_state, save_state
@@ -37,15 +38,29 @@ class Outputs(NamedTuple):
 
 
 class NumberOutputs(NamedTuple):
-    """Predicted numbers [n] and labels [n] of samples, in the units of the labels."""
+    """Predicted numbers and labels of samples, in the units of the labels.
+
+    Both are [n], or [n, targets] of several targets.
+    """
 
     predicted: np.ndarray
     labels: np.ndarray
     rows: np.ndarray
 
     def scores(self) -> dict[str, float | None]:
-        """Return R², MAE and RMSE, by name."""
-        return number_scores(self.predicted, self.labels)
+        """Return R², MAE, RMSE and calibration, by name.
+
+        Of several targets, whose units differ, it is the mean of R² alone; `of_target` has the
+        others.
+        """
+        if self.predicted.ndim == 1:
+            return number_scores(self.predicted, self.labels)
+        return {"r2": mean_r2(self.predicted, self.labels)}
+
+    def of_target(self, place: int) -> NumberOutputs:
+        """Return the numbers of one target, [n]."""
+        predicted, labels = (own.reshape(len(own), -1)[:, place] for own in self[:2])
+        return NumberOutputs(predicted, labels, self.rows)
 
 
 AnyOutputs = Outputs | NumberOutputs
@@ -71,12 +86,27 @@ def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Number
     return found
 
 
+def one_target(
+    outputs: Mapping[str, AnyOutputs], targets: Sequence[str], asked: str | None = None
+) -> dict[str, AnyOutputs]:
+    """Return outputs of one number: of several `targets`, the one that is `asked` for."""
+    if asked is not None and asked not in targets:
+        raise UnknownName("target", asked, targets)
+    if len(targets) < 2:
+        return dict(outputs)
+    if asked is None:
+        raise DataError(f"these runs predict {listed(targets)}: set `target` to one of them")
+    place = targets.index(asked)
+    return {d: own.of_target(place) for d, own in of_numbers(outputs, "`target`").items()}
+
+
 def outputs_of(task: Task, logits: Tensor, labels: Tensor, rows: np.ndarray) -> AnyOutputs:
     """Return outputs in the order of the rows; labels are as a batch has them."""
     order = np.argsort(rows, kind="stable")
     if task.kind == REGRESSION:
         predicted, true = (
-            task.in_units(part.double()).numpy()[order] for part in (logits, labels[:, None])
+            task.in_units(part.double().reshape(len(part), -1)).numpy()[order]
+            for part in (logits, labels)
         )
         return NumberOutputs(predicted, true, rows[order])
     probabilities = class_probabilities(logits.double()).numpy()
@@ -127,7 +157,8 @@ def _outputs(stored: Mapping[str, Tensor]) -> AnyOutputs:
 
 
 def _numbers(predicted: Tensor, labels: Tensor, rows: Tensor) -> NumberOutputs:
-    if predicted.ndim != 1 or not predicted.shape == labels.shape == rows.shape:
+    fits = predicted.shape == labels.shape and rows.shape == predicted.shape[:1]
+    if predicted.ndim not in (1, 2) or not fits:
         raise ValueError("predicted numbers, labels and rows do not fit each other")
     if rows.dtype != torch.int64 or not (predicted.isfinite().all() and labels.isfinite().all()):
         raise ValueError("rows must be whole numbers, predictions and labels finite")

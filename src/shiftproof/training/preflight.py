@@ -54,7 +54,7 @@ def _thin_domains(
                 f" than the batch size of {batch_size}, so they repeat within a batch; lower"
                 " `batch_size` or `holdout`"
             )
-        present = torch.unique(domain.labels(split.in_))
+        present = torch.unique(domain.labels(split.in_), dim=0)
         if len(present) == 1 and dataset.target:
             yield (
                 f"domain {domain.name!r} has training samples of one value only"

@@ -51,7 +51,7 @@ def in_standard_units(dataset: DomainDataset, task: Task) -> DomainDataset:
         return dataset
 
     def standardize(domain: Domain) -> Domain:
-        return replace(domain, y=(domain.y - task.center) / task.scale)
+        return replace(domain, y=task.in_standard_units(domain.y))
 
     return replace(dataset.with_domains(standardize), identity=dataset.fingerprint)
 

@@ -36,12 +36,12 @@ def domains(seed: int, n: int = 400) -> list[Domain]:
 def squared_error(name: str, seed: int, **hparams: Any) -> float:
     """Return the mean squared error in the last domain of a linear model of the others."""
     *trained_on, target = domains(seed)
-    data = DomainDataset("slopes", tuple(trained_on), (), "table", "mlp", 0, target="y")
+    data = DomainDataset("slopes", tuple(trained_on), (), "table", "mlp", 0, targets=("y",))
     algorithm = build(name, data, {"lr": 0.05, **hparams}, seed=seed, depth=0)
     task = algorithm.task
     batch = Batch(
         torch.stack([domain.x for domain in trained_on]),  # type: ignore[arg-type]
-        torch.stack([(domain.y - task.center) / task.scale for domain in trained_on]),
+        torch.stack([task.in_standard_units(domain.y) for domain in trained_on]),
     )
     for _ in range(200):
         algorithm.update(batch)

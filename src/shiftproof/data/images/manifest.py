@@ -32,7 +32,7 @@ def load_manifest(
     frame = read_frame(manifest)
     images = frame[column_of(frame, manifest.name, "image", image)]
     groups = grouped(
-        frame[column_of(frame, manifest.name, "label", label)],
+        frame[[column_of(frame, manifest.name, "label", label)]],
         frame[column_of(frame, manifest.name, "domain", domain)],
         manifest.name,
         CLASSIFICATION,  # classes of images are the names of folders elsewhere

@@ -30,17 +30,19 @@ def column_name(columns: Sequence[str], table: str, parameter: str, given: str |
     raise UnknownName(f"column of {table}", given, columns)
 
 
-def domain_columns(columns: Sequence[str], table: str, given: str | None) -> list[str]:
-    """Return the columns that tell the domain: one, or several separated by commas.
+def column_names(
+    columns: Sequence[str], table: str, parameter: str, given: str | None
+) -> list[str]:
+    """Return the columns of the label or the domain: one, or several separated by commas.
 
-    >>> domain_columns(["site", "year", "a,b"], "t.csv", "site, year")
+    >>> column_names(["site", "year", "a,b"], "t.csv", "domain", "site, year")
     ['site', 'year']
-    >>> domain_columns(["site", "year", "a,b"], "t.csv", "a,b")
+    >>> column_names(["site", "year", "a,b"], "t.csv", "domain", "a,b")
     ['a,b']
     """
     if given is None or " ".join(given.split()) in columns or "," not in given:
-        return [column_name(columns, table, "domain", given)]
-    return [column_name(columns, table, "domain", part) for part in given.split(",")]
+        return [column_name(columns, table, parameter, given)]
+    return [column_name(columns, table, parameter, part) for part in given.split(",")]
 
 
 def header_of(path: Path) -> list[str] | None:

@@ -13,7 +13,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.text import quoted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.tables.cell_types import named
-from shiftproof.data.tables.column_names import column_name, domain_columns
+from shiftproof.data.tables.column_names import column_name, column_names
 from shiftproof.data.tables.domain_column import domain_series, is_plain, require_domains
 from shiftproof.data.tables.feature_columns import copies_of_label_or_domain, feature_columns
 from shiftproof.data.tables.groups import grouped
@@ -39,24 +39,28 @@ def table_dataset(
 ) -> DomainDataset:
     """Return a table as a dataset: each row a sample, in the order of the table.
 
-    `label` and `domain` are the columns that hold them, by default those of these names; the
-    columns in `drop` are not used, and all others are features.  Numbers are numbers; text and
-    pandas' categoricals are categories; dates, row numbers, and texts that are mostly distinct
-    (identifiers, remarks) are left out with a note, as are rows without a label or domain.
+    `label` and `domain` are the columns that hold them, by default those of these names; several
+    labels, separated by commas, are numbers that are predicted together.  The columns in `drop` are
+    not used, and all others are features.  Numbers are numbers; text and pandas' categoricals are
+    categories; dates, row numbers, and texts that are mostly distinct (identifiers, remarks) are
+    left out with a note, as are rows without a label or domain.
     `categorical` names columns whose numbers are codes.
     `by` and `pool_below` are explained at `domain_column`, `missing_indicators` at `Columns`.
     `task` is `classification` or `regression`; `auto` decides by the label column (`label_kind`).
     """
     frame = named(frame, name)
-    label = column_of(frame, name, "label", label)
-    domains = domain_columns(list(frame.columns), name, domain)
+    labels = column_names(list(frame.columns), name, "label", label)
+    domains = column_names(list(frame.columns), name, "domain", domain)
     drop = [column_of(frame, name, "drop", column) for column in drop]
-    if label in domains:
-        raise InvalidValue(f"`label` and `domain` name the same column, {quoted(label)}")
-    for column in (label, *domains):
+    for column in labels:
+        if column in domains:
+            raise InvalidValue(f"`label` and `domain` name the same column, {quoted(column)}")
+        if labels.count(column) > 1:
+            raise InvalidValue(f"`label` names {quoted(column)} twice")
+    for column in (*labels, *domains):
         if column in drop:
             raise InvalidValue(f"`drop` names {quoted(column)}, which is the label or domain")
-    features = frame.drop(columns=[label, *domains, *drop])
+    features = frame.drop(columns=[*labels, *domains, *drop])
     for column in [column_of(features, name, "categorical", column) for column in categorical]:
         features[column] = features[column].astype("category")
     own, notes = frame[domains[-1]], list[str]()
@@ -66,7 +70,7 @@ def table_dataset(
         own, notes = domain_series(frame, name, domains, by, pool_below)
     dataset = frame_dataset(
         features,
-        frame[label],
+        frame[labels],
         own,
         name,
         missing_indicators=missing_indicators,
@@ -77,14 +81,14 @@ def table_dataset(
 
 def frame_dataset(
     features: pd.DataFrame,
-    label: pd.Series,
+    label: pd.DataFrame,
     domain: pd.Series,
     name: str,
     *,
     missing_indicators: bool = False,
     task: str = AUTO,
 ) -> DomainDataset:
-    """Return features, labels and domains, row by row, as a dataset."""
+    """Return features, columns of labels, and domains, row by row, as a dataset."""
     features = named(features, name)
     groups = grouped(label, domain, name, task)
     columns, notes = feature_columns(features, name)

@@ -64,11 +64,13 @@ def copies_of_label_or_domain(
     other: two columns of distinct numbers always determine each other in some way.
     """
     kept = groups.domain >= 0
-    same_label = _proportional if groups.target else one_to_one
+    labels = groups.label.reshape(len(kept), -1).T
+    same_label = _proportional if groups.targets else one_to_one
+    names = [f"label {quoted(t)}" for t in groups.targets] if len(groups.targets) > 1 else ["label"]
     notes = []
     for position, column in enumerate(columns):
         for what, codes, same in (
-            ("label", groups.label, same_label),
+            *((name, own, same_label) for name, own in zip(names, labels, strict=True)),
             ("domain", groups.domain, one_to_one),
         ):
             if same(x[kept, position], codes[kept]):

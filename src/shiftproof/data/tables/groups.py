@@ -1,6 +1,6 @@
 """Labels and domains of a table's rows: which classes and domains there are, which row has which.
 
-A label is one of several classes, or a number (`tables.label_kind`).
+A label is one of several classes, or a number, or several numbers (`tables.label_kind`).
 
 Nothing is guessed silently: every row left out is named in the notes.
 """
@@ -22,7 +22,7 @@ from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain
 from shiftproof.data.similar_names import similar_names
 from shiftproof.data.tables.cell_types import NUMBER, kind_of, texts, values
-from shiftproof.data.tables.label_kind import AUTO, FEW, MOST_CLASSES, label_kind
+from shiftproof.data.tables.label_kind import AUTO, FEW, MOST_CLASSES, labels_kind
 from shiftproof.data.tables.preprocessing import Columns
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Groups(NamedTuple):
     """Which rows belong to which domain, and their labels.
 
     `label` and `domain` [rows] are positions in `classes` and `names`; `domain` is −1 where the row
-    is left out.  Where numbers are predicted, `target` names them, `label` holds them as float64,
-    and there are no classes.
+    is left out.  Where numbers are predicted, `targets` name them, `label` holds them as float64
+    (of several targets [rows, targets]), and there are no classes.
     """
 
     classes: tuple[str, ...]
@@ -45,7 +45,7 @@ class Groups(NamedTuple):
     label: np.ndarray
     domain: np.ndarray
     notes: tuple[str, ...]
-    target: str = ""
+    targets: tuple[str, ...] = ()
 
     def domains_of(self, x: Tensor) -> tuple[Domain, ...]:
         """Split the inputs [rows, …] into domains; within a domain they keep their order."""
@@ -69,22 +69,22 @@ class Groups(NamedTuple):
             eval_every=EVAL_EVERY,
             preparation=preparation,
             notes=(*self.notes, *notes),
-            target=self.target,
+            targets=self.targets,
         )
 
 
-def grouped(label: pd.Series, domain: pd.Series, table: str, task: str = AUTO) -> Groups:
-    """Read labels and domains, and find the rows of each domain.
+def grouped(label: pd.DataFrame, domain: pd.Series, table: str, task: str = AUTO) -> Groups:
+    """Read labels, columns [rows, targets], and domains, and find the rows of each domain.
 
     Classes and domains are sorted, as numbers if all are numbers.  Rows without a label or domain
     are left out, with a note.  `task` says whether labels are classes or numbers; `auto` decides by
-    the column (`label_kind`).
+    the column (`label_kind`).  Several columns of labels are numbers.
     """
-    kind, why = label_kind(label, table, task)
+    kind, why = labels_kind(label, table, task)
     codes, names = _names(domain, "domain", table)
     if kind == REGRESSION:
         return _with_numbers(label, codes, names, table, why)
-    labels, classes = _names(label, "label", table)
+    labels, classes = _names(label.iloc[:, 0], "label", table)
     notes = [*why, *_left_out(labels < 0, codes, names)]
     kept = (labels >= 0) & (codes >= 0)
     labels, classes = _renumbered(np.where(kept, labels, -1), classes)
@@ -106,24 +106,28 @@ def grouped(label: pd.Series, domain: pd.Series, table: str, task: str = AUTO) -
 
 
 def _with_numbers(
-    label: pd.Series, codes: np.ndarray, names: list[str], table: str, why: tuple[str, ...]
+    label: pd.DataFrame, codes: np.ndarray, names: list[str], table: str, why: tuple[str, ...]
 ) -> Groups:
     """Return the rows of each domain with numbers as labels."""
-    target = " ".join(str(label.name).split())
-    column = f"the label column {quoted(target)} of {table}"
-    numbers = values(label, column)
-    missing = np.isnan(numbers)
+    targets = tuple(" ".join(str(name).split()) for name in label.columns)
+    columns = [f"the label column {quoted(target)} of {table}" for target in targets]
+    numbers = np.stack(
+        [values(label.iloc[:, place], column) for place, column in enumerate(columns)], axis=1
+    )
+    missing = np.isnan(numbers).any(axis=1)
     notes = [*why, *_left_out(missing, codes, names)]
     kept = ~missing & (codes >= 0)
     codes, names = _renumbered(np.where(kept, codes, -1), names)
     _require_two("domain", names, kept, table)
-    if len(np.unique(numbers[kept])) < 2:
-        raise DataError(
-            f"{column} has one value only, {numbers[kept][0]:g}, in"
-            f" {counted(int(kept.sum()), 'row')}; at least two are needed"
-        )
+    for place, column in enumerate(columns):
+        if len(np.unique(own := numbers[kept, place])) < 2:
+            raise DataError(
+                f"{column} has one value only, {own[0]:g}, in"
+                f" {counted(int(kept.sum()), 'row')}; at least two are needed"
+            )
     notes += similar_names(names, "domains")
-    return Groups((), tuple(names), numbers, codes, tuple(notes), target)
+    shaped = numbers if len(targets) > 1 else numbers[:, 0]
+    return Groups((), tuple(names), shaped, codes, tuple(notes), targets)
 
 
 def _left_out(unlabelled: np.ndarray, codes: np.ndarray, names: list[str]) -> list[str]:

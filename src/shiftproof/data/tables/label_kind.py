@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from shiftproof.core.errors import DataError, UnknownName
-from shiftproof.core.text import counted, quoted
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.text import counted, listed, quoted
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 from shiftproof.data.tables.cell_types import kind_of, values
 
@@ -37,6 +37,28 @@ def checked_task(task: str) -> TaskName:
     if task not in known:
         raise UnknownName("task", str(task), known)
     return typing.cast(TaskName, task)
+
+
+def labels_kind(labels: pd.DataFrame, table: str, task: str = AUTO) -> tuple[Kind, tuple[str, ...]]:
+    """Return the kind of task that columns of labels call for, and notes that say why.
+
+    Several columns are numbers, predicted together.
+    """
+    if labels.shape[1] == 1:
+        return label_kind(labels.iloc[:, 0], table, task)
+    names = listed([str(name) for name in labels.columns])
+    if checked_task(task) == CLASSIFICATION:
+        raise InvalidValue(
+            f"`label` names several columns ({names}), which are numbers to predict; classes are"
+            " one column"
+        )
+    for name in labels.columns:
+        if kind_of(labels[name]) != "number":
+            raise DataError(
+                f"the label column {quoted(str(name))} of {table} does not hold numbers; several"
+                f" labels ({names}) must"
+            )
+    return REGRESSION, () if task == REGRESSION else (f"regression of several labels: {names}",)
 
 
 def label_kind(label: pd.Series, table: str, task: str = AUTO) -> tuple[Kind, tuple[str, ...]]:

@@ -145,7 +145,7 @@ class Algorithm(nn.Module, ABC):
     def features(self, batch: Batch) -> Tensor:
         """Return the representations R = φ(x) of all domains, [domains, batch, k], in one pass."""
         flat: Tensor = self.featurizer(batch.x.flatten(0, 1))
-        return flat.view(*batch.y.shape, *flat.shape[1:])
+        return flat.view(*batch.y.shape[:2], *flat.shape[1:])
 
     def looks(self, steps: int) -> tuple[int, ...]:
         """Return after which of `steps` updates to call `look`, in order; by default never."""

@@ -119,7 +119,8 @@ class DANN(ERM):
     def discriminator_loss(self, representations: Tensor, labels: Tensor) -> Tensor:
         """Return L_D of representations [domains, batch, k] with labels [domains, batch]."""
         inputs = self.discriminator_inputs(representations, labels).requires_grad_()
-        domains = torch.arange(len(labels), device=labels.device).unsqueeze(1).expand_as(labels)
+        shape = representations.shape[:2]
+        domains = torch.arange(shape[0], device=labels.device).unsqueeze(1).expand(shape)
         risk = per_sample_risk(self.discriminator(inputs), domains)
         loss = self.mean_domain_risk(risk, labels)
         penalty_weight = self.hparams.discriminator_gradient_penalty

@@ -145,5 +145,5 @@ class SampledGradients(SampledDimensions):
         total = found.dims if is_linear else found.shape[2]
         dims = self.drawn(total, self._generator).to(found[0].device)
         if is_linear:
-            return (found.some(dims).unflatten(0, inputs.labels.shape),)
+            return (found.some(dims).unflatten(0, inputs.labels.shape[:2]),)
         return (found[..., dims],)
