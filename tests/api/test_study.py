@@ -145,3 +145,36 @@ def test_a_private_study_shows_no_rows(tmp_path: Path):
     assert not (tmp_path / "baselines").exists()
     assert found.final.config.private
     assert found.answer in found.page.read_text()
+
+
+def test_a_study_of_numbers_has_its_baselines_and_page(tmp_path: Path):
+    """The mean of training, ridge and forest beside the model, each from its own computation."""
+    rng = np.random.default_rng(0)
+    ward = np.array(list("abc"))[np.arange(120) % 3]
+    x = rng.normal(size=120)
+    level = np.array([0.0, 20.0, -5.0])[np.arange(120) % 3]
+    table = pd.DataFrame({"x": x, "ward": ward, "stay": 10 * x + level + rng.normal(size=120)})
+    found = shiftproof.study(table, "linear", label="stay", domain="ward", out=tmp_path)
+    expected = found.held_out.expected
+    assert found.answer.startswith(
+        f"At a ward like these expect an error of {expected.headline.mean:.3g} ("
+    )
+    assert " in stay; the mean alone gives " in found.answer
+    page = found.page.read_text()
+    assert found.answer in page
+    for words in ("Predicted against true", "Errors by ward", "Training mean", "Worst ward"):
+        assert words in page
+    assert "Logistic" not in page
+    for title in ("Ridge regression", "Random forest"):
+        assert title in page
+    baseline = shiftproof.expect(tmp_path / "baselines" / "ridge")
+    a = table[table.ward != "a"]
+    slope, _ = np.polyfit(a.x, a.stay, 1)
+    # scikit-learn's penalty of 1 on 80 standardised rows shrinks the slope by 1/81.
+    shrunk = slope * 80 / 81
+    predicted = shrunk * (table[ward == "a"].x - a.x.mean()) + a.stay.mean()
+    error = np.abs(predicted - table[ward == "a"].stay).mean()
+    assert baseline.score("mae").estimates["a"].value == pytest.approx(error, rel=1e-4)
+    evidence = read_evidence(tmp_path / "study.json")
+    assert [column.name for column in evidence.shifted] == ["stay", "x"]
+    assert evidence.shifted[0].quantiles["b"][2] == pytest.approx(table[ward == "b"].stay.median())

@@ -167,6 +167,8 @@ def test_export_and_page(shiftproof: Any, folder: Path, tmp_path: Path) -> None:
     page = (tmp_path / "r.html").read_text()
     assert "price: Linear on homes" in page or "price: linear on homes" in page.lower()
     assert "size: " in page
+    assert "R² (%)" in page
+    assert "of the variance of the label in a domain that it was not trained on" in page
 
 
 @pytest.mark.parametrize(

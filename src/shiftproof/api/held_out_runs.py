@@ -22,7 +22,11 @@ from shiftproof.training.outputs import AnyOutputs, one_target
 
 # In the folder of a study: models to compare with, and what a page calls them.
 BASELINES = "baselines"
-TITLES = {"logistic-regression": "Logistic regression", "random-forest": "Random forest"}
+TITLES = {
+    "logistic-regression": "Logistic regression",
+    "ridge": "Ridge regression",
+    "random-forest": "Random forest",
+}
 
 
 def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list[HeldOut]:

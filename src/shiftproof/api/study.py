@@ -92,8 +92,8 @@ def study(
         steps: number of updates, of algorithms that are trained in steps.
         seed: seed of everything random.
         out: folder of the study; by default one in `runs`, named after the data.  It gets
-            the diagnosis and the runs in `held-out`, those of a logistic regression and a forest
-            to compare with in `baselines`, the model in `model`, and `report.html`.
+            the diagnosis and the runs in `held-out`, those of a logistic or ridge regression and a
+            forest to compare with in `baselines`, the model in `model`, and `report.html`.
         backbone: as in `train`.
         weights: as in `train`.
         freeze: compute the features of all images with the backbone once, and train on them.
@@ -163,7 +163,7 @@ def study(
     final = train(dataset, algorithm, budget=last_budget, out=folder / MODEL, **settings)
     if final.status != "finished":
         return Study(folder, found, held_out, final, None, *columns)
-    if not private and not dataset.target:
+    if not private:
         train_baselines(dataset, folder, seed, observer)
     seconds = sum(run.seconds for run in (*held_out.runs, final))
     shown = evidence(dataset, raw, held_out, found, seconds, private=private)

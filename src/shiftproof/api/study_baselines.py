@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftproof.api.held_out_runs import BASELINES, TITLES
+from shiftproof.api.held_out_runs import BASELINES
 from shiftproof.api.train_each import train_each
 from shiftproof.data import DomainDataset
 from shiftproof.data.tables.preprocessing import Columns
@@ -18,29 +18,35 @@ TREES = 100
 
 
 def train_baselines(dataset: DomainDataset, folder: Path, seed: int, observer: Observer) -> None:
-    """Train them with each domain held out.
-
-    They are classifiers, and pixels are nothing for a logistic regression.
-    """
-    if len(dataset.input_shape) > 1 or not dataset.classes:
+    """Train them with each domain held out; pixels are nothing for a linear model."""
+    if len(dataset.input_shape) > 1:
         return
-    for number, name in enumerate(TITLES):
-        observer.progress(BASELINES, number, len(TITLES))
+    names = ("ridge" if dataset.targets else "logistic-regression", "random-forest")
+    for number, name in enumerate(names):
+        observer.progress(BASELINES, number, len(names))
         train_each(dataset, baseline(name, dataset), out=folder / BASELINES / name, seed=seed)
-    observer.progress(BASELINES, len(TITLES), len(TITLES))
+    observer.progress(BASELINES, len(names), len(names))
 
 
 def baseline(name: str, dataset: DomainDataset) -> BaseEstimator:
     """Return a model with scikit-learn's defaults, after imputing, scaling and encoding."""
-    from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+    from sklearn.ensemble import (  # type: ignore[import-untyped]
+        RandomForestClassifier,
+        RandomForestRegressor,
+    )
+    from sklearn.linear_model import (  # type: ignore[import-untyped]
+        LogisticRegression,
+        Ridge,
+    )
     from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
 
-    if name == "random-forest":
-        model: Any = RandomForestClassifier(TREES, n_jobs=-1)
-    else:
-        model = LogisticRegression(max_iter=1000)
-    return make_pipeline(_encoder(dataset), model)
+    forest = RandomForestRegressor if dataset.targets else RandomForestClassifier
+    models: dict[str, Any] = {
+        "random-forest": forest(TREES, n_jobs=-1),
+        "ridge": Ridge(),
+        "logistic-regression": LogisticRegression(max_iter=1000),
+    }
+    return make_pipeline(_encoder(dataset), models[name])
 
 
 def _encoder(dataset: DomainDataset) -> Any:

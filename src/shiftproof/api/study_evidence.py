@@ -56,12 +56,15 @@ def evidence(
         round(seconds, 1),
         {run.config.test_domains[0]: far_share(run, domains) for run in held_out.runs},
     )
-    if private or not dataset.classes:
+    if private:
         return found
+    shifted = [_by_domain(columns[at], at, dataset) for at in numbers]
+    if dataset.targets:
+        shifted.insert(0, _label_by_domain(dataset))
     return replace(
         found,
         errors=confident_errors(raw, held_out.expected.of_classes, ordered),
-        shifted=[_by_domain(columns[at], at, dataset) for at in numbers],
+        shifted=shifted,
         images={d.name: _some_images(d) for d in raw.domains if _is_image(d)},
     )
 
@@ -77,7 +80,8 @@ def far_share(run: TrainedRun, domains: Mapping[str, Domain]) -> float | None:
         index = np.sort(np.random.default_rng(0).choice(index, MOST_ROWS, replace=False))
     x = domain.stored(index)
     if not isinstance(model.form, TableForm):
-        return float(model.predict(x).far.double().mean())
+        predicted = model.predict_numbers(x) if model.targets else model.predict(x)
+        return float(predicted.far.double().mean())
     _, ready = model.ready(model.form.read(x), [domain.name] * len(index))
     seen = model.form.features(torch.as_tensor(ready)).float()
     return float(model.typicality.is_far(model.typicality.p_value(seen)).double().mean())
@@ -134,15 +138,24 @@ def _by_shift(columns: Sequence[Column], features: Sequence[str]) -> list[int]:
 
 
 def _by_domain(column: Column, at: int, dataset: DomainDataset) -> ColumnByDomain:
+    cells = {d.name: d.stored(np.arange(len(d)))[:, at].double().numpy() for d in dataset.domains}
+    return _quantiles(column.name, cells)
+
+
+def _label_by_domain(dataset: DomainDataset) -> ColumnByDomain:
+    """Return a label that is a number, as a column."""
+    return _quantiles(dataset.target, {d.name: d.y.double().numpy() for d in dataset.domains})
+
+
+def _quantiles(name: str, cells: Mapping[str, np.ndarray]) -> ColumnByDomain:
     quantiles: dict[str, Sequence[float] | None] = {}
     missing = {}
-    for domain in dataset.domains:
-        cells = domain.stored(np.arange(len(domain)))[:, at].double().numpy()
-        there = cells[~np.isnan(cells)]
-        missing[domain.name] = 1 - len(there) / len(cells)
+    for domain, own in cells.items():
+        there = own[~np.isnan(own)]
+        missing[domain] = 1 - len(there) / len(own)
         found = np.quantile(there, QUANTILES) if len(there) else None
-        quantiles[domain.name] = None if found is None else [float(value) for value in found]
-    return ColumnByDomain(column.name, quantiles, missing)
+        quantiles[domain] = None if found is None else [float(value) for value in found]
+    return ColumnByDomain(name, quantiles, missing)
 
 
 def _text(column: Column, cell: float) -> str:
@@ -163,7 +176,8 @@ def _some_images(domain: Domain) -> list[str]:
 
 
 def _samples(domain: Domain) -> Iterator[Tensor]:
-    labels = domain.y.numpy()
+    # Of numbers, labels say nothing of which to show.
+    labels = np.zeros(len(domain)) if domain.y.is_floating_point() else domain.y.numpy()
     order = np.random.default_rng(0).permutation(len(labels))
     turns = [order[labels[order] == label] for label in np.unique(labels)]
     chosen = [own[turn] for turn in range(IMAGES_A_DOMAIN) for own in turns if turn < len(own)]

@@ -80,6 +80,9 @@ def _labels(given: Any) -> pd.DataFrame:
         given = given.detach().cpu().numpy()
     if getattr(given, "ndim", 1) != 2 or given.shape[1] < 2:
         return _series(given, "y").to_frame()
+    values = np.asarray(given)
+    if np.isin(values, (0, 1)).all() and (values.sum(axis=1) == 1).all():
+        raise DataError("`y` holds classes as one-hot rows: pass y.argmax(axis=1), one entry each")
     if isinstance(given, pd.DataFrame):
         return given.reset_index(drop=True)
     return pd.DataFrame(given, columns=[f"y{place}" for place in range(1, given.shape[1] + 1)])

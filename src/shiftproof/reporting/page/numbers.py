@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shiftproof.core.text import counted, three_digits
 from shiftproof.inference.expected import Expected, pooled
 from shiftproof.inference.number_bins import RANGE, NumberBin, errors_of, number_bins
@@ -17,12 +19,19 @@ LONG = 10_000
 MOST = f"{RANGE[1] - RANGE[0]:.0%} of the labels"
 
 
-def predicted_panels(expected: Expected) -> Panels:
+def predicted_panels(
+    expected: Expected, only: Sequence[str] | None = None, whole: str = POOLED
+) -> Panels:
     """Return labels over predictions: all rows together, if domains are several, and each domain.
 
-    All panels have the same axes, and both axes the same range.
+    All panels have the same axes, and both axes the same range.  With ``only``, just these domains
+    have a panel of their own; ``whole`` is the title of the first.
     """
-    found = {domain: number_bins(own) for domain, own in _parts(expected).items()}
+    found = {
+        domain: number_bins(own)
+        for domain, own in _parts(expected, whole).items()
+        if only is None or domain in (whole, *only)
+    }
     every = [each for bins in found.values() for each in bins]
     ends = [end for each in every for end in (each.predicted, each.low, each.high)]
     # Long labels side by side need room.
@@ -60,11 +69,11 @@ def predicted_panels(expected: Expected) -> Panels:
     )
 
 
-def errors_plot(expected: Expected) -> DotPlot:
+def errors_plot(expected: Expected, whole: str = POOLED) -> DotPlot:
     """Return label less prediction: a row a held-out domain, and all rows together."""
-    parts = {d: errors_of(own) for d, own in _parts(expected).items()}
-    if POOLED in parts:
-        parts[POOLED] = parts.pop(POOLED)  # last
+    parts = {d: errors_of(own) for d, own in _parts(expected, whole).items()}
+    if whole in parts:
+        parts[whole] = parts.pop(whole)  # last
     ends = [end for each in parts.values() for end in (*each.range, each.mean)]
     axis = Axis.over([0.0, *ends], margin=0.02)
     marks, rows, tips = [], [], []
@@ -94,7 +103,7 @@ def errors_plot(expected: Expected) -> DotPlot:
             " high.",
         ),
         heads=("Held out",),
-        foot=1 if POOLED in parts else 0,
+        foot=1 if whole in parts else 0,
     )
     key = [
         ("dot", "mean"),
@@ -113,10 +122,10 @@ def short_number(value: float) -> str:
     return three_digits(value).replace("-", MINUS)
 
 
-def _parts(expected: Expected) -> dict[str, NumberOutputs]:
+def _parts(expected: Expected, whole: str) -> dict[str, NumberOutputs]:
     outputs = expected.numbers
     if len(outputs) > 1:
-        return {POOLED: pooled(list(outputs.values())), **outputs}
+        return {whole: pooled(list(outputs.values())), **outputs}
     return outputs
 
 

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from shiftproof.inference.expected import Expected
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.lead import lead
+from shiftproof.reporting.page.answer.number_sections import number_sections
 from shiftproof.reporting.page.answer.provenance import provenance_facts
 from shiftproof.reporting.page.answer.sections import answer_sections, figures_of, remarks_of
 from shiftproof.reporting.page.curves import learning_curves
@@ -62,15 +63,10 @@ class Source:
 
     @property
     def model(self) -> HeldOut | None:
-        """The model that the page is about; None if it compares several, or has one domain.
-
-        Numbers have no page of this kind yet: probabilities and classes are most of it.
-        """
+        """The model that the page is about; None if it compares several, or has one domain."""
         if len(self.held_out) != 1 or len(self.held_out[0].expected.outputs) < 2:
             return None
         own = self.held_out[0]
-        if own.expected.numbers:
-            return None
         return None if own.expected.score(own.expected.metric) is None else own
 
 
@@ -131,8 +127,9 @@ def _answer(
     evidence, expected = source.evidence, own.expected
     curves = _curves(found[0] if found else None, None)
     origin = provenance_facts(outcomes, evidence, source.paths, source.command, source.notes)
+    made = number_sections if expected.numbers else answer_sections
     sections = [
-        *answer_sections(own, source.baselines, evidence, source.diagnoses),
+        *made(own, source.baselines, evidence, source.diagnoses),
         Section("curves", "Learning curves", curves),
         Section("provenance", "Cost and provenance", [Block("facts", origin)]),
     ]

@@ -6,9 +6,11 @@ from shiftproof.inference.expected import Expected
 from shiftproof.reporting.page.answer.card import accuracies
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.lead import nouns
+from shiftproof.reporting.page.answer.mean_baseline import values_of
+from shiftproof.reporting.page.answer.numbers import number
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.values import DotPlot, Mark
-from shiftproof.reporting.table import Column, Row, Table
+from shiftproof.reporting.table import NOTHING, Column, Row, Table
 
 
 def far_plot(expected: Expected, evidence: Evidence) -> DotPlot | None:
@@ -16,7 +18,8 @@ def far_plot(expected: Expected, evidence: Evidence) -> DotPlot | None:
     shares = {domain: far for domain, far in evidence.far.items() if far is not None}
     if not shares:
         return None
-    right = accuracies(expected)
+    scored = "MAE" if expected.numbers else "Accuracy (%)"
+    scores = _scores(expected)
     axis = Axis(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0))
     ordered = sorted(shares, key=lambda domain: -shares[domain])
     others = nouns(evidence.noun)
@@ -24,7 +27,7 @@ def far_plot(expected: Expected, evidence: Evidence) -> DotPlot | None:
         Row.of(
             domain,
             f"{100 * shares[domain]:.1f}",
-            f"{100 * right[domain]:.1f}" if domain in right else "–",
+            scores.get(domain, NOTHING),
         )
         for domain in ordered
     ]
@@ -34,7 +37,7 @@ def far_plot(expected: Expected, evidence: Evidence) -> DotPlot | None:
     )
     table = Table(
         f"Rows unlike those of the other {others}",
-        (Column("Far (%)"), Column("Accuracy (%)", 1)),
+        (Column("Far (%)"), Column(scored, -1 if expected.numbers else 1)),
         tuple(rows),
         notes=(note,),
         heads=(evidence.noun[:1].upper() + evidence.noun[1:],),
@@ -43,3 +46,10 @@ def far_plot(expected: Expected, evidence: Evidence) -> DotPlot | None:
     tips = [f"{shares[domain]:.1%} of the rows of {domain} are far" for domain in ordered]
     marks = [[Mark("bar", 0.0, axis.percent(100 * shares[domain]))] for domain in ordered]
     return DotPlot(table, "Share of rows (%)", axis.percent_ticks(), marks, (), tips)
+
+
+def _scores(expected: Expected) -> dict[str, str]:
+    """Return how well each domain is predicted: its MAE, or its accuracy."""
+    if expected.numbers:
+        return {d: number("mae", value) for d, value in values_of(expected, "mae").items()}
+    return {d: f"{100 * value:.1f}" for d, value in accuracies(expected).items()}

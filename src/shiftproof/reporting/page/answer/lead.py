@@ -10,6 +10,11 @@ import numpy as np
 from shiftproof.core.text import plural
 from shiftproof.inference.expected import NUMBER_EXPECTED, Expected
 from shiftproof.learners.scores import EXPECTED
+from shiftproof.reporting.page.answer.mean_baseline import (
+    compared_metric,
+    mean_answers,
+    worse_than_mean,
+)
 from shiftproof.reporting.page.answer.numbers import SHARES, interval, name_of, number
 from shiftproof.training.outputs import Outputs
 
@@ -56,15 +61,19 @@ def lead(expected: Expected, noun: str = "domain", label: str = "") -> str:
     """Say what to expect at the next domain, and where a constant is better.
 
     The constant of a domain is its own commonest class, so the model is worse than *some* constant
-    in just these domains.
+    in just these domains.  Beside numbers stands always answering the mean of the other domains.
     """
     score = expected.score(expected.metric)
     if score is None:
         return f"One {noun} does not show what to expect at the next."
     said = rounded(expected.metric, score.mean, *score.interval)
+    if expected.metric == "mae":
+        ends = interval("mae", *score.interval)
+        said = f"an error of {number('mae', score.mean)} ({ends}){f' in {label}' if label else ''}"
     place = "In" if noun in TIMES else "At"
     start = f"{place} {_article(noun)} like these expect {said}"
-    return f"{start}." if expected.numbers else f"{start}; {_compared(expected, label)}."
+    compared = _beside_mean(expected) if expected.numbers else _compared(expected, label)
+    return f"{start}; {compared}."
 
 
 def rounded(metric: str, mean: float, low: float, high: float) -> str:
@@ -89,6 +98,17 @@ def _compared(expected: Expected, label: str) -> str:
     names = {each.name for each in worse}
     what = answer_of(label, names.pop()) if len(names) == 1 else "the commonest class"
     return f"{whose}worse than always answering {what} in {len(worse)} of {len(found)}"
+
+
+def _beside_mean(expected: Expected) -> str:
+    metric = compared_metric(expected)
+    mean = mean_answers(expected).score(metric)
+    worse, total = len(worse_than_mean(expected)), len(expected.outputs)
+    where = f", which is better in {worse} of {total}" if worse else ""
+    if mean is None:
+        return f"the mean alone is better in {worse} of {total}"
+    name = "" if metric == expected.metric else f"{name_of(metric)} "
+    return f"the mean alone gives {name}{number(metric, mean.mean)}{where}"
 
 
 def _article(noun: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from shiftproof.core.text import three_digits
 from shiftproof.reporting.words import MINUS, score_text
 
 # Shares of samples, which are read in percent.
 SHARES = ("accuracy", "balanced_accuracy", "sensitivity", "specificity", "calibration_error")
+# Errors in the unit of the label, which may be large or small.
+UNITS = ("mae", "rmse")
 TITLES = {"auroc": "AUROC", "f1": "F1", "r2": "R²", "mae": "MAE", "rmse": "RMSE"}
 
 
@@ -37,7 +40,11 @@ def number(metric: str, value: float) -> str:
     ('79.9', '0.884', '−0.500')
     >>> number("mae", 12345.6)
     '12,300'
+    >>> number("rmse", 0.0001234)
+    '0.000123'
     """
+    if metric in UNITS:
+        return three_digits(value).replace("-", MINUS)
     if metric in SHARES:
         return f"{scale_of(metric) * value:.1f}".replace("-", MINUS)
     return score_text(value)

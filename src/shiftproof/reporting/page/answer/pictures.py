@@ -24,13 +24,19 @@ MOST_CLASSES = 12
 
 def picture_blocks(expected: Expected, evidence: Evidence) -> list[Block]:
     """Return the pictures that the evidence allows."""
-    blocks = []
-    for domain, images in evidence.images.items():
-        blocks.append(Block("pictures", Pictures(domain, [(image, "") for image in images])))
+    blocks = image_blocks(evidence)
     if evidence.shifted:
         blocks.append(Block("strips", column_strips(evidence, list(expected.outputs))))
     shares = share_map(expected, evidence)
     return [*blocks, *([Block("heat", shares)] if shares else [])]
+
+
+def image_blocks(evidence: Evidence) -> list[Block]:
+    """Return a few images of each domain."""
+    return [
+        Block("pictures", Pictures(domain, [(image, "") for image in images]))
+        for domain, images in evidence.images.items()
+    ]
 
 
 def share_map(expected: Expected, evidence: Evidence) -> HeatMap | None:

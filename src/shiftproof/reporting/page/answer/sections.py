@@ -38,14 +38,14 @@ def answer_sections(
     worst = worst_facts(expected, evidence, diagnoses)
     shifts = [
         *picture_blocks(expected, evidence),
-        *(block for each in diagnoses for block in study_diagnosis_blocks(each)),
+        *(each for found in diagnoses for each in study_diagnosis_blocks(found)),
     ]
     thresholds = [
-        *_block("dots", shortfall_plot(expected, noun)),
-        *_block("table", cut_table(expected, noun, label)),
+        *block("dots", shortfall_plot(expected, noun)),
+        *block("table", cut_table(expected, noun, label)),
     ]
     return [
-        Section("expect", f"{one} by {noun}", _block("dots", forest_plot(own, noun))),
+        Section("expect", f"{one} by {noun}", block("dots", forest_plot(own, noun))),
         Section(
             "card",
             "Report card",
@@ -59,19 +59,21 @@ def answer_sections(
         Section("confusion", "Confusions", confusion_blocks(expected, noun, label)),
         Section("errors", "Most confident errors", error_blocks(evidence)),
         Section("shift", f"What differs between {many}", shifts),
-        Section("far", "Inputs it has not seen", _block("dots", far_plot(expected, evidence))),
+        Section("far", "Inputs it has not seen", block("dots", far_plot(expected, evidence))),
         Section("thresholds", "Thresholds", thresholds),
     ]
 
 
 def figures_of(expected: Expected, evidence: Evidence) -> list[tuple[str, str]]:
     """Return the size of the study: domains, rows, columns and classes."""
-    classes = next(iter(expected.of_classes.values())).probabilities.shape[1]
     rows = sum(len(own.labels) for own in expected.outputs.values())
     found = [(f"{nouns(evidence.noun)} held out in turn", f"{len(expected.outputs)}")]
     found.append(("rows", f"{rows:,}"))
     if evidence.columns:
         found.append(("columns", f"{evidence.columns:,}"))
+    if expected.numbers:
+        return found
+    classes = next(iter(expected.of_classes.values())).probabilities.shape[1]
     return [*found, ("classes", f"{classes}")]
 
 
@@ -87,6 +89,9 @@ def remarks_of(own: HeldOut, evidence: Evidence) -> list[str]:
         f" {evidence.noun}, and scored there. In brackets: where the next {evidence.noun} lies with"
         f" probability {score.level:.0%}."
     ]
+    if expected.metric == "mae":
+        unit = f" in the unit of {evidence.label}" if evidence.label else ""
+        said.append(f"The error is the mean absolute error (MAE){unit}.")
     if expected.adaptation:
         said.append(
             f"This is adaptation ({expected.adaptation}): it uses the rows of the new"
@@ -114,5 +119,6 @@ def _reliability(own: HeldOut, many: str) -> list[Block]:
     return [Block("panels", few), Block("panels", every, name, folded=True)]
 
 
-def _block(kind: str, value: object) -> list[Block]:
+def block(kind: str, value: object) -> list[Block]:
+    """Return a block, or none without a value."""
     return [] if value is None else [Block(kind, value)]

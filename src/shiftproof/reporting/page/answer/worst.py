@@ -49,10 +49,10 @@ def worst_facts(
     facts = []
     for domain in list(chosen)[: MOST + 1]:
         lines = [
-            _scored(expected, score, domain, domain == worst, evidence.noun),
+            scored_line(expected, score, domain, domain == worst, evidence.noun),
             *_constant(expected, domain, evidence),
             *_classes(expected, domain, evidence),
-            *_far(domain, evidence),
+            *far_lines(domain, evidence),
             *_lost(domain, diagnoses),
         ]
         facts.append(Fact(domain, lines))
@@ -65,7 +65,10 @@ def worst_first(score: ExpectedScore) -> list[str]:
     return sorted(values, key=lambda domain: -badness(score.metric, values[domain].value))
 
 
-def _scored(expected: Expected, score: ExpectedScore, domain: str, worst: bool, noun: str) -> str:
+def scored_line(
+    expected: Expected, score: ExpectedScore, domain: str, worst: bool, noun: str
+) -> str:
+    """Say how a domain scored, and whether it is the worst of all."""
     own = score.estimates.get(domain)
     if own is None:
         return f"{name_of(score.metric)} is undefined here."
@@ -108,7 +111,8 @@ def _classes(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
     return [f"{here:.0%} of its rows are {what}; in the other {nouns(evidence.noun)} {there:.0%}."]
 
 
-def _far(domain: str, evidence: Evidence) -> list[str]:
+def far_lines(domain: str, evidence: Evidence) -> list[str]:
+    """Say how many of its rows are unlike those of the other domains, if they are many."""
     share = evidence.far.get(domain)
     if share is None or share < MUCH:
         return []

@@ -1,0 +1,70 @@
+"""Always answering the mean of the training domains, beside a model of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from shiftproof.inference.expected import Expected
+from shiftproof.learners.number_scores import NUMBER_SCORES
+from shiftproof.learners.scores import badness
+from shiftproof.training.outputs import AnyOutputs
+
+MEAN = "Training mean"
+
+
+class Beside(NamedTuple):
+    """A domain beside always answering the mean of the other domains: both scores."""
+
+    domain: str
+    model: float
+    mean: float
+
+
+def compared_metric(expected: Expected) -> str:
+    """Return the score that baselines are compared by: the one shown, or the MAE."""
+    return expected.metric if expected.metric in NUMBER_SCORES else "mae"
+
+
+def mean_answers(expected: Expected) -> Expected:
+    """Return what always answering the mean of the other domains is worth, each counted alike.
+
+    All domains are held out in turn, so the others are those that a model was trained on.
+    """
+    found: Mapping[str, AnyOutputs] = {
+        domain: own._replace(
+            predicted=np.full(
+                len(own.labels),
+                fmean(
+                    float(other.labels.mean())
+                    for name, other in expected.numbers.items()
+                    if name != domain
+                ),
+            )
+        )
+        for domain, own in expected.numbers.items()
+    }
+    return replace(expected, outputs=found, metric=compared_metric(expected), at_least=None)
+
+
+def beside_mean(expected: Expected) -> list[Beside]:
+    """Return each held-out domain, where the score is defined, beside the mean of the others."""
+    metric = compared_metric(expected)
+    model, mean = values_of(expected, metric), values_of(mean_answers(expected), metric)
+    return [Beside(domain, model[domain], mean[domain]) for domain in model if domain in mean]
+
+
+def values_of(expected: Expected, metric: str) -> dict[str, float]:
+    """Return a score of each domain where it is defined."""
+    found = {d: NUMBER_SCORES[metric](*own[:2]) for d, own in expected.numbers.items()}
+    return {domain: value for domain, value in found.items() if value is not None}
+
+
+def worse_than_mean(expected: Expected) -> list[Beside]:
+    """Return the domains where the mean of the others is better than the model."""
+    metric = compared_metric(expected)
+    return [b for b in beside_mean(expected) if badness(metric, b.model) > badness(metric, b.mean)]

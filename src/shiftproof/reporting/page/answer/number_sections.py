@@ -1,0 +1,74 @@
+"""The sections of the page of predicted numbers, in the order of a reader's questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shiftproof.inference.expected import Expected
+from shiftproof.reporting.page.answer.evidence import Evidence
+from shiftproof.reporting.page.answer.far import far_plot
+from shiftproof.reporting.page.answer.lead import nouns
+from shiftproof.reporting.page.answer.number_card import number_card
+from shiftproof.reporting.page.answer.number_worst import number_worst_facts
+from shiftproof.reporting.page.answer.pictures import column_strips, image_blocks
+from shiftproof.reporting.page.answer.sections import MANY, WORST, block
+from shiftproof.reporting.page.answer.thresholds import shortfall_plot
+from shiftproof.reporting.page.answer.worst import worst_first
+from shiftproof.reporting.page.expectation import HeldOut, card_table, forest_plot
+from shiftproof.reporting.page.numbers import errors_plot, predicted_panels
+from shiftproof.reporting.page.shifts import study_diagnosis_blocks
+from shiftproof.reporting.page.values import Block, Section
+
+
+def number_sections(
+    own: HeldOut,
+    baselines: Mapping[str, Expected],
+    evidence: Evidence,
+    diagnoses: Sequence[Mapping[str, Any]] = (),
+) -> list[Section]:
+    """Return the sections; one without blocks is left out by the page."""
+    expected, noun, label = own.expected, evidence.noun, evidence.label
+    many = nouns(noun)
+    worst = number_worst_facts(expected, evidence, diagnoses)
+    strips = column_strips(evidence, list(expected.outputs)) if evidence.shifted else None
+    shifts = [
+        *image_blocks(evidence),
+        *block("strips", strips),
+        *(each for found in diagnoses for each in study_diagnosis_blocks(found)),
+    ]
+    return [
+        Section(
+            "expect",
+            f"{noun[:1].upper()}{noun[1:]} by {noun}",
+            block("dots", forest_plot(own, noun)),
+        ),
+        Section(
+            "card",
+            "Report card",
+            [
+                Block("table", number_card(expected, baselines, noun, label)),
+                Block("table", card_table(own), "All scores", folded=True),
+            ],
+        ),
+        Section("worst", f"Worst {noun}", [Block("facts", worst)] if worst else []),
+        Section("predicted", "Predicted against true", _predicted(own, many)),
+        Section(
+            "errors", f"Errors by {noun}", [Block("dots", errors_plot(expected, f"all {many}"))]
+        ),
+        Section("shift", f"What differs between {many}", shifts),
+        Section("far", "Inputs it has not seen", block("dots", far_plot(expected, evidence))),
+        Section("thresholds", "Thresholds", block("dots", shortfall_plot(expected, noun))),
+    ]
+
+
+def _predicted(own: HeldOut, many: str) -> list[Block]:
+    """Return panels of all rows and of each domain; of many domains, of the worst three."""
+    expected = own.expected
+    score = expected.score(expected.metric)
+    every = predicted_panels(expected, whole=f"all {many}")
+    if len(expected.outputs) <= MANY or score is None:
+        return [Block("panels", every)]
+    few = predicted_panels(expected, worst_first(score)[:WORST], f"all {many}")
+    name = f"Each of {len(expected.outputs)} {many}"
+    return [Block("panels", few), Block("panels", every, name, folded=True)]

@@ -1,0 +1,124 @@
+"""The worst domain of predicted numbers, and those where the training mean is better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from shiftproof.inference.expected import Expected
+from shiftproof.reporting.page.answer.evidence import Evidence
+from shiftproof.reporting.page.answer.lead import nouns
+from shiftproof.reporting.page.answer.mean_baseline import (
+    beside_mean,
+    compared_metric,
+    worse_than_mean,
+)
+from shiftproof.reporting.page.answer.numbers import interval, name_of, number
+from shiftproof.reporting.page.answer.worst import (
+    MOST,
+    SMALLEST_PART,
+    far_lines,
+    scored_line,
+    worst_first,
+)
+from shiftproof.reporting.page.values import Fact
+from shiftproof.reporting.words import MINUS
+
+# A mean of labels is worth a sentence if it differs by this many standard deviations.
+FAR_APART = 0.5
+PARTS = {
+    "inputs": "on rows that are rarer elsewhere",
+    "unseen": "on rows unlike those elsewhere",
+    "meaning": "on rows that mean something else there",
+    "level": "by another mean of the label",
+}
+
+
+def number_worst_facts(
+    expected: Expected, evidence: Evidence, diagnoses: Sequence[Mapping[str, Any]] = ()
+) -> list[Fact]:
+    """Return a few sentences on the worst domain, and on those that lose to the mean."""
+    score = expected.score(expected.metric)
+    if score is None:
+        return []
+    worst = worst_first(score)[0]
+    behind = [each.domain for each in worse_than_mean(expected)]
+    return [
+        Fact(
+            domain,
+            [
+                scored_line(expected, score, domain, domain == worst, evidence.noun),
+                *_mean(expected, domain, evidence.noun),
+                *_bias(expected, domain),
+                *_labels(expected, domain, evidence),
+                *far_lines(domain, evidence),
+                *_lost(domain, diagnoses),
+            ],
+        )
+        for domain in list(dict.fromkeys([worst, *behind]))[: MOST + 1]
+    ]
+
+
+def _mean(expected: Expected, domain: str, noun: str) -> list[str]:
+    metric = compared_metric(expected)
+    behind = {each.domain for each in worse_than_mean(expected)}
+    for own in beside_mean(expected):
+        if own.domain == domain:
+            side = "better" if domain in behind else "worse"
+            return [
+                f"Always answering the mean of the other {nouns(noun)} would be {side}:"
+                f" {name_of(metric)} {number(metric, own.mean)}."
+            ]
+    return []
+
+
+def _bias(expected: Expected, domain: str) -> list[str]:
+    """Say on which side predictions are, if their mean error is surely not 0."""
+    own = expected.estimates("calibration_intercept")[domain]
+    if own is None or own.low <= 0 <= own.high:
+        return []
+    side = "low" if own.value > 0 else "high"
+    ends = sorted(map(abs, (own.low, own.high)))
+    said = f"{number('mae', abs(own.value))} ({interval('mae', *ends)})"
+    return [f"Its predictions are too {side} by {said} on average."]
+
+
+def _labels(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
+    """Say how labels differ there from the mean of the other domains."""
+    here = expected.numbers[domain].labels
+    others = [own.labels for name, own in expected.numbers.items() if name != domain]
+    if not others:
+        return []
+    elsewhere = float(np.mean([own.mean() for own in others]))
+    spread = float(np.mean([own.std() for own in others]))
+    if abs(float(here.mean()) - elsewhere) < FAR_APART * spread:
+        return []
+    name = evidence.label or "the label"
+    return [
+        f"The mean of {name} is {number('mae', float(here.mean()))} there; in the other"
+        f" {nouns(evidence.noun)} {number('mae', elsewhere)}."
+    ]
+
+
+def _lost(domain: str, diagnoses: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say what training without it costs, by a simple model, and where it is lost."""
+    for diagnosis in diagnoses:
+        for drop in diagnosis.get("drops", ()):
+            if drop["domain"] != domain or not drop.get("r2"):
+                continue
+            lost = drop["r2"]["lost"]
+            low, high = lost["interval"]
+            parts = {name: drop["r2"][name]["value"] for name in PARTS}
+            large = sorted(
+                (name for name, value in parts.items() if value >= SMALLEST_PART),
+                key=lambda name: -parts[name],
+            )
+            where = ", ".join(f"{parts[name]:.1f} {PARTS[name]}" for name in large)
+            said = f"{lost['value']:.1f} points of R² there ({low:.1f} to {high:.1f})"
+            return [
+                f"A simple model that is not trained on it loses {said.replace('-', MINUS)}"
+                f"{': ' + where if where else ''}."
+            ]
+    return []
