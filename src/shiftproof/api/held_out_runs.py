@@ -24,7 +24,7 @@ from shiftproof.training.outputs import AnyOutputs, one_target
 BASELINES = "baselines"
 TITLES = {
     "logistic-regression": "Logistic regression",
-    "ridge": "Ridge regression",
+    "ridge": "Ridge",
     "random-forest": "Random forest",
 }
 

@@ -58,7 +58,7 @@ class DataRequest:
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the dataset; all randomness in making it comes from `seed`."""
         is_file = self.data not in DATASETS and Path(self.data).expanduser().is_file()
-        self.check_task(tables=is_file and self.image is None)
+        self.check_task(tables=is_file)
         if self.data in DATASETS:
             self.refuse_columns(f"{self.data} is a dataset name")
             source = DATASETS.get(self.data)
@@ -78,7 +78,13 @@ class DataRequest:
                 raise InvalidValue(f"`{name}` is for tables; {self.data} is a manifest of images")
         view = resolve(ImageView, "large-image", self.options, "option of an image manifest")
         dataset = load_manifest(
-            path, view, image=self.image, label=self.label, domain=self.domain, progress=progress
+            path,
+            view,
+            image=self.image,
+            label=self.label,
+            domain=self.domain,
+            task=self.task,
+            progress=progress,
         )
         return self._with_columns(dataset, "label", "domain", "image")
 
@@ -109,8 +115,9 @@ class DataRequest:
         """Raise if `task` is unknown, or asks for numbers where labels are classes."""
         if checked_task(self.task) == REGRESSION and not tables:
             raise InvalidValue(
-                f"`task={REGRESSION!r}` is for tables and arrays; the labels of {self.data} are"
-                " classes"
+                f"`task={REGRESSION!r}` is for tables, manifests and arrays; the labels of"
+                f" {self.data} are classes: for images with numbers, give a table with a column of"
+                " paths (`image`)"
             )
 
     def to_json(self) -> dict[str, Any]:

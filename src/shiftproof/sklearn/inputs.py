@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,12 @@ from shiftproof.core.types import REGRESSION, Kind as TaskKind
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import Progress
-from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
+from shiftproof.data.images.files import (
+    ImageView,
+    LabelledPath,
+    image_dataset,
+    numbered_path,
+)
 from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
 
 Kind = Literal["table", "frame", "images", "paths"]
@@ -81,17 +86,21 @@ def dataset_of(
 ) -> DomainDataset:
     """Return samples with a label and a domain each as a dataset."""
     if kind == "paths":
+        names: tuple[str, ...] = ()
+        make: Callable[[Any, Any, str], LabelledPath] = LabelledPath
         if task == REGRESSION:
-            raise DataError("`X` holds paths of image files, whose labels must be classes")
-        rows = zip(x, labels, domains, strict=True)
-        samples = [LabelledPath(path, label, domain) for path, label, domain in rows]
+            labels = np.asarray(labels, dtype=np.float64).reshape(len(x), -1)
+            count = labels.shape[1]
+            names = tuple(f"y{k}" for k in range(1, count + 1)) if count > 1 else ("y",)
+            make = numbered_path
+        samples = [make(*row) for row in zip(x, labels, domains, strict=True)]
         missing = [position for position, path in enumerate(x) if not path.is_file()]
         if missing:
             raise DataError(
                 f"{len(missing)} of the {len(x)} files in `X` do not exist; the first is"
                 f" X[{missing[0]}] = {x[missing[0]]}"
             )
-        return image_dataset(NAME, samples, view, classes=classes, progress=progress)
+        return image_dataset(NAME, samples, view, classes=classes, targets=names, progress=progress)
     if len(set(domains)) > 1:
         return from_arrays(x, labels, domains, name=NAME, task=task)
     # `from_arrays` needs at least two domains: split the samples at random, and join them again.

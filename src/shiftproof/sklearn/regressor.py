@@ -25,8 +25,8 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
     """Train a regressor on several domains that holds up in a new one.
 
     `fit(X, y, sample_domain=…)` takes the domain of each sample: the hospital, camera, year or
-    style that it comes from.  `predict` needs no domains.  `X` is that of `ShiftproofClassifier`,
-    without paths of image files; `y` [n] are numbers, one for each sample, or [n, targets] several,
+    style that it comes from.  `predict` needs no domains.  `X` is that of `ShiftproofClassifier`;
+    `y` [n] are numbers, one for each sample, or [n, targets] several,
     which are predicted together.
 
     Parameters

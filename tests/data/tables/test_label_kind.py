@@ -96,7 +96,9 @@ def test_arrays_and_what_cannot_be():
         table_dataset(frame, "t", "district", "rooms", task="regression")
     with pytest.raises(DataError, match="one value only, 1, in 60 rows"):
         table_dataset(frame.assign(price=1.0), "t", "price", "district", task="regression")
-    with pytest.raises(InvalidValue, match="`task='regression'` is for tables and arrays"):
+    with pytest.raises(
+        InvalidValue, match="`task='regression'` is for tables, manifests and arrays"
+    ):
         shiftproof.load("rotated-mnist", task="regression")
 
 

@@ -39,11 +39,18 @@ class ImageView:
 
 
 class LabelledPath(NamedTuple):
-    """An image file with its label and domain."""
+    """An image file with its label and domain; a label that is no class has `numbers`."""
 
     path: Path
     label: str
     domain: str
+    numbers: tuple[float, ...] = ()
+
+
+def numbered_path(path: Path, numbers: Sequence[float] | np.ndarray, domain: str) -> LabelledPath:
+    """Return an image file whose label is one or several numbers."""
+    values = tuple(float(value) for value in numbers)
+    return LabelledPath(path, ", ".join(f"{value:g}" for value in values), domain, values)
 
 
 class ImageFiles(LazyInputs):
@@ -135,20 +142,21 @@ def image_dataset(
     view: ImageView,
     *,
     classes: Sequence[str] | None = None,
+    targets: Sequence[str] = (),
     notes: Sequence[str] = (),
     progress: Progress = silent,
 ) -> DomainDataset:
     """Return labelled image files as a dataset; domains and classes are sorted by name.
 
     Every file is read once, and an index stores the result.  Files that cannot be read are left out
-    with a note.  All domains share one list of classes.
+    with a note.  All domains share one list of classes; there is none where the labels are numbers,
+    which `targets` name.
     """
     records = scan([sample.path for sample in samples], progress)
     readable = [(s, r) for s, r in zip(samples, records, strict=True) if r.readable]
     broken = [(s, r) for s, r in zip(samples, records, strict=True) if not r.readable]
     domain_names = sorted({sample.domain for sample in samples})
-    class_names = tuple(classes or sorted({sample.label for sample in samples}))
-    position = {label: index for index, label in enumerate(class_names)}
+    class_names = () if targets else tuple(classes or sorted({s.label for s in samples}))
     domains = []
     for domain in domain_names:
         own = [(s, r) for s, r in readable if s.domain == domain]
@@ -157,7 +165,7 @@ def image_dataset(
                 f"domain {domain!r} of {name} has no image that can be read; remove the folder or"
                 " replace its files"
             )
-        labels = torch.tensor([position[sample.label] for sample, _ in own])
+        labels = _labels([sample for sample, _ in own], class_names)
         domains.append(Domain(domain, ImageFiles([record for _, record in own], view), labels))
     return DomainDataset(
         name,
@@ -167,7 +175,17 @@ def image_dataset(
         backbone="resnet50",
         eval_every=300,
         notes=(*notes, *_unreadable(broken), *_missing_classes(domains, class_names)),
+        targets=tuple(targets),
     )
+
+
+def _labels(samples: Sequence[LabelledPath], classes: Sequence[str]) -> Tensor:
+    """Return the positions of classes, or numbers: [n] of one target, else [n, targets]."""
+    if classes:
+        position = {label: index for index, label in enumerate(classes)}
+        return torch.tensor([position[sample.label] for sample in samples])
+    numbers = torch.tensor([sample.numbers for sample in samples], dtype=torch.float64)
+    return numbers[:, 0] if numbers.shape[1] == 1 else numbers
 
 
 def _unreadable(broken: Sequence[tuple[LabelledPath, ImageRecord]]) -> list[str]:
@@ -184,8 +202,8 @@ def _unreadable(broken: Sequence[tuple[LabelledPath, ImageRecord]]) -> list[str]
 
 
 def _missing_classes(domains: Sequence[Domain], classes: Sequence[str]) -> list[str]:
-    notes = []
-    for domain in domains:
+    notes: list[str] = []
+    for domain in domains if classes else ():
         present = set(domain.y.tolist())
         missing = [label for index, label in enumerate(classes) if index not in present]
         if missing:

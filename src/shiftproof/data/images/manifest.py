@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted
-from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data.base import DomainDataset, Progress, silent
-from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
+from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset, numbered_path
 from shiftproof.data.tables.cell_types import text_of
+from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import column_of
-from shiftproof.data.tables.groups import grouped
+from shiftproof.data.tables.groups import Groups, grouped
+from shiftproof.data.tables.label_kind import AUTO
 from shiftproof.data.tables.read_file import read_frame
 
 
@@ -22,35 +25,35 @@ def load_manifest(
     image: str,
     label: str | None = None,
     domain: str | None = None,
+    task: str = AUTO,
     progress: Progress = silent,
 ) -> DomainDataset:
     """Return the images that a CSV or Parquet file lists.
 
     `image`, `label` and `domain` name its columns.  Relative paths start at the manifest's
-    folder.
+    folder.  `task` says whether labels are classes or numbers; by default they are classes, unless
+    they cannot be (`image_labels_kind`).
     """
     frame = read_frame(manifest)
     images = frame[column_of(frame, manifest.name, "image", image)]
     groups = grouped(
-        frame[[column_of(frame, manifest.name, "label", label)]],
+        frame[column_names(list(frame.columns), manifest.name, "label", label)],
         frame[column_of(frame, manifest.name, "domain", domain)],
         manifest.name,
-        CLASSIFICATION,  # classes of images are the names of folders elsewhere
+        task,
+        images=True,
     )
     notes = list(groups.notes)
     samples, nameless = [], []
     for row, value in enumerate(images):
-        if groups.label[row] < 0:
+        if groups.domain[row] < 0:
             continue
         if text_of(value) is None:
             nameless.append(row)
             continue
         samples.append(
-            LabelledPath(
-                manifest.parent / str(value),  # an absolute path stays as it is
-                groups.classes[groups.label[row]],
-                groups.names[groups.domain[row]],
-            )
+            # An absolute path stays as it is.
+            _labelled(manifest.parent / str(value), groups, row)
         )
     if nameless:
         notes.append(
@@ -65,8 +68,22 @@ def load_manifest(
             f" first: {missing[0]}); relative paths start at the manifest's folder"
         )
     return image_dataset(
-        manifest.stem, samples, view, classes=groups.classes, notes=notes, progress=progress
+        manifest.stem,
+        samples,
+        view,
+        classes=groups.classes,
+        targets=groups.targets,
+        notes=notes,
+        progress=progress,
     )
+
+
+def _labelled(path: Path, groups: Groups, row: int) -> LabelledPath:
+    """Return an image with the class of its row, or with its numbers."""
+    domain = groups.names[groups.domain[row]]
+    if not groups.targets:
+        return LabelledPath(path, groups.classes[groups.label[row]], domain)
+    return numbered_path(path, np.atleast_1d(groups.label[row]), domain)
 
 
 def _repeated(samples: list[LabelledPath], manifest: str) -> list[str]:

@@ -22,7 +22,13 @@ from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain
 from shiftproof.data.similar_names import similar_names
 from shiftproof.data.tables.cell_types import NUMBER, kind_of, texts, values
-from shiftproof.data.tables.label_kind import AUTO, FEW, MOST_CLASSES, labels_kind
+from shiftproof.data.tables.label_kind import (
+    AUTO,
+    FEW,
+    MOST_CLASSES,
+    image_labels_kind,
+    labels_kind,
+)
 from shiftproof.data.tables.preprocessing import Columns
 
 if TYPE_CHECKING:
@@ -73,14 +79,17 @@ class Groups(NamedTuple):
         )
 
 
-def grouped(label: pd.DataFrame, domain: pd.Series, table: str, task: str = AUTO) -> Groups:
+def grouped(
+    label: pd.DataFrame, domain: pd.Series, table: str, task: str = AUTO, *, images: bool = False
+) -> Groups:
     """Read labels, columns [rows, targets], and domains, and find the rows of each domain.
 
     Classes and domains are sorted, as numbers if all are numbers.  Rows without a label or domain
     are left out, with a note.  `task` says whether labels are classes or numbers; `auto` decides by
-    the column (`label_kind`).  Several columns of labels are numbers.
+    the column (`label_kind`), and more carefully where they are labels of `images`.  Several
+    columns of labels are numbers.
     """
-    kind, why = labels_kind(label, table, task)
+    kind, why = (image_labels_kind if images else labels_kind)(label, table, task)
     codes, names = _names(domain, "domain", table)
     if kind == REGRESSION:
         return _with_numbers(label, codes, names, table, why)

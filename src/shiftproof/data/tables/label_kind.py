@@ -61,6 +61,25 @@ def labels_kind(labels: pd.DataFrame, table: str, task: str = AUTO) -> tuple[Kin
     return REGRESSION, () if task == REGRESSION else (f"regression of several labels: {names}",)
 
 
+def image_labels_kind(
+    labels: pd.DataFrame, table: str, task: str = AUTO
+) -> tuple[Kind, tuple[str, ...]]:
+    """Return the kind of task that the labels of images call for, and notes that say why.
+
+    Numbers beside images are mostly codes of classes, so they are amounts only where they cannot
+    be classes: where `label_kind` need not ask.
+    """
+    if task != AUTO or labels.shape[1] > 1:
+        return labels_kind(labels, table, task)
+    label = labels.iloc[:, 0]
+    if kind_of(label) != "number" or label.dtype == bool:
+        return CLASSIFICATION, ()
+    numbers = values(label, f"the label column {quoted(str(label.name))} of {table}")
+    if _surely_amounts(numbers[~np.isnan(numbers)]):
+        return label_kind(label, table)
+    return CLASSIFICATION, ()
+
+
 def label_kind(label: pd.Series, table: str, task: str = AUTO) -> tuple[Kind, tuple[str, ...]]:
     """Return the kind of task that a label column calls for, and a note that says why.
 
@@ -76,12 +95,10 @@ def label_kind(label: pd.Series, table: str, task: str = AUTO) -> tuple[Kind, tu
     distinct = np.unique(numbers)
     rows, k = len(numbers), len(distinct)
     whole = bool((distinct == np.floor(distinct)).all())
-    mostly_distinct = 2 * k > rows
     if k <= 2 or (whole and k <= FEW):
         return CLASSIFICATION, ()
     codes = whole and distinct[0] in (0, 1) and distinct[-1] - distinct[0] == k - 1
-    amounts = mostly_distinct or (k > FEW if not whole else k > MOST_CLASSES)
-    if amounts or (k > MANY and not codes):
+    if _surely_amounts(numbers) or (k > MANY and not codes):
         sort = "whole numbers" if whole else "numbers"
         return REGRESSION, (
             f"regression: the label {quoted(str(label.name))} has {k:,} distinct {sort} in"
@@ -92,3 +109,12 @@ def label_kind(label: pd.Series, table: str, task: str = AUTO) -> tuple[Kind, tu
         f"{column} has {k} distinct {sort} in {counted(rows, 'row')}, which may be classes or"
         " amounts: set `task='classification'` or `task='regression'`"
     )
+
+
+def _surely_amounts(numbers: np.ndarray) -> bool:
+    """Whether numbers cannot be classes: they are many, or mostly distinct."""
+    distinct = np.unique(numbers)
+    k, whole = len(distinct), bool((distinct == np.floor(distinct)).all())
+    if k <= 2 or (whole and k <= FEW):
+        return False
+    return 2 * k > len(numbers) or k > (MOST_CLASSES if whole else FEW)
