@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from shiftproof.core.upcast import widened
+
 SMALLEST_VARIANCE = 1e-5
 
 
@@ -19,7 +21,8 @@ def gaussian_cost(features: Tensor, oracle: Tensor, variances: Tensor) -> Tensor
     >>> gaussian_cost(torch.zeros(2), torch.full((2,), 3.0), torch.ones(2))
     tensor(4.5000)
     """
-    return (0.5 * ((oracle - features).square() / variances + variances.log())).mean()
+    distances = (widened(oracle) - widened(features)).square()
+    return (0.5 * (distances / variances + variances.log())).mean()
 
 
 class ChannelVariances(nn.Module):
