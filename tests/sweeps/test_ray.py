@@ -511,15 +511,27 @@ def wait_until(true, driver, seconds=180):
         time.sleep(0.02)
 
 
-def begin(arguments):
-    return subprocess.Popen(
-        arguments, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+@pytest.fixture
+def begin():
+    """Start commands; what a failed test leaves running is ended."""
+    drivers = []
+
+    def start(arguments):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        drivers.append(subprocess.Popen(arguments, start_new_session=True, **pipes))
+        return drivers[-1]
+
+    yield start
+    for driver in drivers:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGTERM)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_machine_a_worker_and_the_driver_killed_it_ends_the_same(machines, table, tmp_path):
+def test_a_machine_a_worker_and_the_driver_killed_it_ends_the_same(
+    machines, table, begin, tmp_path
+):
     cluster, second = machines
     subprocess.run(
         command(table, tmp_path / "straight", "--workers", "2"), check=True, capture_output=True
@@ -568,7 +580,7 @@ def test_a_machine_a_worker_and_the_driver_killed_it_ends_the_same(machines, tab
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_ctrl_c_at_the_terminal(own_home, table, tmp_path):
+def test_ctrl_c_at_the_terminal(own_home, table, begin, tmp_path):
     before = {path.name for path in Path("/tmp").glob("shiftproof-*")}
     arguments = command(table, tmp_path / "sweep", "--executor", "ray")
     arguments[arguments.index("--steps") + 1] = "300000"
