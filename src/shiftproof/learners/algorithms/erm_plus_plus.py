@@ -25,9 +25,10 @@ class ERMPlusPlus(TrainedCopy):
     3. Batch norms use and update the statistics of their batch; those of θ̄ are averaged too, and
        then updated by one more pass of the batch.  Networks without them need no such pass.
 
-    The paper also trains on the held-out samples, for as long as they advise, and starts from
-    stronger weights: `holdout`, `steps` and `weights` of a run do that.  DomainBed's counters
-    are one off: its head has t₁ + 1 steps and its mean begins at t₂ − 1.
+    The paper also finds the number of steps on held-out samples, then trains on these too, and
+    starts from stronger weights; set `steps`, `holdout` and `weights` of a run for that.  The
+    optional LARS optimiser and the schedule of learning rates in DomainBed's code are left out.
+    Its counters are one off: there the head has t₁ + 1 steps and the mean begins at t₂ − 1.
 
     Paper: Teterwak et al. (2023), *ERM++: An Improved Baseline for Domain Generalization*.
     """

@@ -42,8 +42,8 @@ class SAM(ERM):
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """Take one step with the gradient at the perturbed weights."""
-        (group,) = self.optimizers["main"].param_groups
-        weights: list[nn.Parameter] = [w for w in group["params"] if w.requires_grad]
+        groups = self.optimizers["main"].param_groups
+        weights: list[nn.Parameter] = [w for g in groups for w in g["params"] if w.requires_grad]
         losses = self.objective(batch)
         gradients = torch.autograd.grad(losses.total, weights, materialize_grads=True)
         self.optimizers["main"].zero_grad()
