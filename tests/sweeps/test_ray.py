@@ -4,9 +4,11 @@ import contextlib
 import gc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -516,9 +518,9 @@ def begin():
     """Start commands; what a failed test leaves running is ended."""
     drivers = []
 
-    def start(arguments):
+    def start(arguments, env=None):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        drivers.append(subprocess.Popen(arguments, start_new_session=True, **pipes))
+        drivers.append(subprocess.Popen(arguments, start_new_session=True, env=env, **pipes))
         return drivers[-1]
 
     yield start
@@ -581,15 +583,18 @@ def test_a_machine_a_worker_and_the_driver_killed_it_ends_the_same(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_ctrl_c_at_the_terminal(own_home, table, begin, tmp_path):
-    before = {path.name for path in Path("/tmp").glob("shiftproof-*")}
     arguments = command(table, tmp_path / "sweep", "--executor", "ray")
     arguments[arguments.index("--steps") + 1] = "300000"
-    driver = begin(arguments)
+    # A folder of its own, since others make temporary folders too; a short path, for sockets.
+    place = Path(tempfile.mkdtemp())
+    driver = begin(arguments, env={**os.environ, "TMPDIR": str(place)})
     wait_until(lambda: list((tmp_path / "sweep").glob("runs/*/records.jsonl")), driver)
+    assert list(place.glob("shiftproof-*"))
     os.killpg(driver.pid, signal.SIGINT)
     stdout, stderr = driver.communicate(timeout=120)
     assert driver.returncode == 130, stderr
     assert stderr == "Interrupted. Run the same command again to resume.\n"
     assert "0 of 24 runs" in stdout
     assert list((tmp_path / "sweep").glob("runs/*/checkpoint.safetensors"))
-    assert {path.name for path in Path("/tmp").glob("shiftproof-*")} <= before
+    assert not list(place.glob("shiftproof-*"))
+    shutil.rmtree(place)
