@@ -73,7 +73,7 @@ def test_without_a_probe_lp_ft_is_erm_to_the_bit() -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_wise_ft_interpolates_between_the_first_and_the_trained_weights(alpha) -> None:
-    ours, erm = build(WiSEFT, alpha=alpha), build(ERM)
+    ours, erm = build(WiSEFT, alpha=alpha, head_warmup=0), build(ERM)
     start = weights(ours.featurizer, ours.head)
     for batch in batches():
         # Training does not depend on α.
@@ -90,7 +90,8 @@ def test_wise_ft_interpolates_between_the_first_and_the_trained_weights(alpha) -
 
 
 def test_wise_ft_gives_every_alpha_from_one_run() -> None:
-    ours, other = build(WiSEFT, alpha=0.5), build(WiSEFT, alpha=0.9)
+    now = {"head_warmup": 0}
+    ours, other = build(WiSEFT, alpha=0.5, **now), build(WiSEFT, alpha=0.9, **now)
     for batch in batches():
         ours.update(batch), other.update(batch)
     assert not torch.equal(weights(ours.head), weights(other.head))

@@ -16,14 +16,15 @@ from shiftproof.learners.algorithms.trained_copy import TrainedCopy, interpolate
 
 @ALGORITHMS.register("wise-ft")
 class WiSEFT(TrainedCopy):
-    """Predict with θ_α = (1 − α) θ₀ + α θ, where θ is trained as by ERM and θ₀ its start.
+    """Predict with θ_α = (1 − α) θ₀ + α θ, between the weights before and after fine-tuning.
 
-    Both ends solve the task in one basin of the loss if θ₀ is pretrained; between them the weights
-    keep more of what θ₀ knows of other domains.  α = 1 is ERM, and α = 0 is θ₀.  Training is the
-    same for every α, and `interpolate` moves a trained network to another α.
+    θ is trained as by LP-FT, and θ₀ are its weights when fine-tuning starts.  Both ends solve the
+    task in one basin of the loss if the featurizer is pretrained; between them the weights keep
+    more of what θ₀ knows of other domains.  α = 1 is LP-FT, and α = 0 a probe of the head.
+    Training is the same for every α, and `interpolate` moves a trained network to another α.
 
-    The authors start from a zero-shot head (CLIP).  A new head knows nothing, so with
-    `head_warmup` > 0 it is trained alone first, as in LP-FT, and θ₀ are the weights after that.
+    The authors start from a zero-shot head (CLIP).  A new head knows nothing, so it is trained
+    alone for the first `head_warmup` steps, as in LP-FT, and θ₀ are the weights after that.
 
     Paper: Wortsman et al. (2022), *Robust Fine-Tuning of Zero-Shot Models*.
     """
@@ -38,7 +39,9 @@ class WiSEFT(TrainedCopy):
         alpha: float = hparam(
             0.5, Float(0, 1), within=(0, 1), help="α, share of the trained weights"
         )
-        head_warmup: int = steps(0, help="first steps, which train the head alone; then θ₀ is kept")
+        head_warmup: int = steps(
+            500, help="first steps, which train the head alone; then θ₀ is kept"
+        )
 
     hparams: Hparams
 
