@@ -4,10 +4,14 @@ import re
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from shiftproof.inference.expected import Expected
 from shiftproof.reporting.page import Source, results_page
 from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
+from shiftproof.reporting.page.expectation import HeldOut
+from shiftproof.training.outputs import NumberOutputs
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
@@ -124,6 +128,28 @@ def answer(made, tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def prices(made, tmp_path_factory):
+    """One model of large numbers in six wards, one with a long name."""
+    rng = np.random.default_rng(0)
+    names = ("east", "a ward with a name that goes on and on", *"abcd")
+    outputs = {}
+    for place, name in enumerate(names):
+        y = 2e6 + 5e5 * rng.standard_normal(80)
+        outputs[name] = NumberOutputs(y + 2e4 * place * rng.standard_normal(80), y, np.arange(80))
+    column = ColumnByDomain(
+        "price", dict.fromkeys(names, (1.5, 2e6, 3e6, 4e6, 5e6)), dict.fromkeys(names, 0.5)
+    )
+    evidence = Evidence("ward", "price", 480, 3, 9.0, dict.fromkeys(names, 0.25), (), [column])
+    outcomes = made.grid({"erm": [0.5, 0.6, 0.7]}, standalone=True)
+    known = HeldOut("erm on prices", Expected(outputs, "mae"))
+    baselines = {"Ridge": known.expected, "Random forest": known.expected}
+    source = Source(held_out=[known], evidence=evidence, baselines=baselines)
+    path = tmp_path_factory.mktemp("prices") / "page.html"
+    path.write_text(results_page(outcomes, made.chosen(outcomes), "erm", source))
+    return path
+
+
 @pytest.fixture
 def visit(browser, file):
     """Open the page; whatever it says or asks for is collected."""
@@ -186,6 +212,15 @@ def test_the_page_of_one_model_fits_every_screen(visit, answer, width):
     assert page.evaluate(OVERLAPS) == []
     assert page.said == []
     assert page.asked == [answer.as_uri()]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_of_numbers_fits_every_screen(visit, prices, width):
+    page = visit(width, unfold=True, path=prices)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(OVERLAPS) == []
+    assert page.said == []
 
 
 def test_tips_do_not_cover_what_they_explain(visit, answer):

@@ -62,12 +62,18 @@ class Axis:
 
 
 def short(value: float) -> str:
-    """Return a number of an axis.
+    """Return a number of an axis; large ones in thousands (k) or millions (M), for want of room.
 
-    >>> [short(v) for v in (1000.0, -2.5, 0.05)]
-    ['1,000', '−2.5', '0.05']
+    >>> [short(v) for v in (1000.0, -2.5, 0.05, 50_000.0, 2.5e6)]
+    ['1,000', '−2.5', '0.05', '50k', '2.5M']
     """
-    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
+    size = abs(value)
+    if size >= 1e6:
+        text = f"{value / 1e6:,.6g}M"
+    elif size >= 1e4:
+        text = f"{value / 1e3:.6g}k"
+    else:
+        text = f"{value:,.0f}" if size >= 1e3 else f"{value:.6g}"
     return text.replace("-", MINUS)
 
 

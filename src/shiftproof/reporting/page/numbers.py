@@ -75,7 +75,7 @@ def errors_plot(expected: Expected, whole: str = POOLED) -> DotPlot:
     if whole in parts:
         parts[whole] = parts.pop(whole)  # last
     ends = [end for each in parts.values() for end in (*each.range, each.mean)]
-    axis = Axis.over([0.0, *ends], margin=0.02)
+    axis = Axis.over([0.0, *ends], 4, margin=0.02)
     marks, rows, tips = [], [], []
     for domain, own in parts.items():
         marks.append(
