@@ -39,7 +39,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "rdm": {"annealed_lr": 0.01, "penalty_weight": 0.5},
     # Fewer steps within an update, and smaller networks, for the time that the checks take.
     "trm": {"predictor_steps": 3, "neumann_terms": 3},
-    "transfer": {"adversary_steps": 2},
+    "transfer": {"adversary_steps": 1},
     "adrmx": {"discriminator_depth": 3, "discriminator_width": 16},
 }
 
