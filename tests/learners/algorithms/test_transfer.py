@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.transfer import Transfer
@@ -71,7 +71,7 @@ def test_updates_equal_those_written_out(radius: float) -> None:
         adam.step()
         before = weights_of(head).copy()
         risks = [F.cross_entropy(adversary(featurizer(x)), y) for x, y in zip(*batch, strict=True)]
-        gap = max(risks, key=float) - min(risks, key=float)
+        gap = max(risks, key=Tensor.item) - min(risks, key=Tensor.item)
         adam.zero_grad()
         (0.7 * gap).backward()
         adam.step()

@@ -43,8 +43,11 @@ _ADVERSARIAL = {
     "mlp_dropout": "discriminator_dropout",
 }
 
+# ADRMX draws "weight_decay" and does not use it.
+_OWN_OPTIMISERS = ("DANN", "CDANN", "ADRMX")
+
 ALGORITHM_NAMES: dict[str, Published] = {
-    theirs: Published(ours, {**({} if theirs in ("DANN", "CDANN") else _COMMON), **hparams})
+    theirs: Published(ours, {**({} if theirs in _OWN_OPTIMISERS else _COMMON), **hparams})
     for theirs, ours, hparams in [
         ("ERM", "erm", {}),
         ("IRM", "irm", _IRM),
@@ -134,6 +137,8 @@ ALGORITHM_NAMES: dict[str, Published] = {
             "ADRMX",
             "adrmx",
             {
+                "lr": "lr",
+                "batch_size": "batch_size",
                 "cnt_lambda": "contrast_weight",
                 "dclf_lambda": "domain_weight",
                 "rmxd_lambda": "remix_weight",
