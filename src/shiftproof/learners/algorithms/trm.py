@@ -33,7 +33,7 @@ class TRM(ERM):
     step `anneal_steps` the loss is L_E alone.
 
     DomainBed takes gᵢ and Hᵢ by the weights of wᵢ without its bias, and counts the second term of
-    the series twice in place of the first; here all weights of wᵢ count, and the series is exact.
+    the series twice but the first not at all.  Here the bias counts too, and each term once.
 
     Paper: Xu and Jaakkola (2021), *Learning Representations that Support Robust Transfer of
     Predictors*.
