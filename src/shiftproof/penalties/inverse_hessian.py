@@ -22,7 +22,7 @@ def neumann_inverse(product: Callable[[Tensor], Tensor], v: Tensor, terms: int) 
     >>> neumann_inverse(lambda v: 0.5 * v, torch.ones(1, 1), terms=1)
     tensor([[1.5000]])
     >>> neumann_inverse(lambda v: 0.5 * v, torch.ones(1, 1), terms=30)
-    tensor([[2.0000]])
+    tensor([[2.]])
     """
     total = term = v
     for _ in range(terms):
