@@ -93,6 +93,18 @@ OWN: dict[str, Registry] = {
         "mlp_depth": (9, one_of(8, 9, 10)),
         "mlp_dropout": always(0.0),
     },
+    "ERMPlusPlus": {
+        "linear_lr": (5e-5, power(10, -5, -3.5)),
+        "linear_steps": always(500),
+        "freeze_bn": always(False),
+    },
+    "URM": {
+        "urm_adv_lambda": (0.1, uniform(0, 0.2)),
+        "urm_generator_output": ("tanh", one_of("tanh", "relu")),
+        "urm_discriminator_hidden_layers": (1, one_of(1, 2, 3)),
+        "urm_discriminator_lr": (5e-5, power(10, -6, -4.5)),
+        "urm_discriminator_label_smoothing": always(0.0),
+    },
 }
 LARGE_ADRMX: Registry = {"lr": (3e-5, one_of(2e-5, 3e-5, 4e-5, 5e-5))}
 OF_REGIME: dict[tuple[str, str], Registry] = {
@@ -106,6 +118,7 @@ OF_REGIME: dict[tuple[str, str], Registry] = {
     ("ADRMX", "small-image"): {"lr": (3e-3, one_of(5e-4, 1e-3, 2e-3, 3e-3))},
     ("ADRMX", "large-image"): LARGE_ADRMX,
     ("ADRMX", "huge-image"): LARGE_ADRMX,
+    ("URM", "small-image"): {"urm_discriminator_lr": (1e-3, power(10, -5.5, -3.5))},
 }
 # Drawn there, but not used by the algorithm.
 UNUSED = {"ADRMX": {"weight_decay"}}
