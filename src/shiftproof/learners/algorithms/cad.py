@@ -25,7 +25,8 @@ class CAD(PenalisedRisk):
 
     With `flipped=False` the penalty is (τ/τ₀) mean log sᵢ, which has the same minimum.  DomainBed
     leaves out samples that are the only one of their class in the batch, and counts i itself in sᵢ
-    if not flipped; here labels do not matter, and i is not counted.
+    if not flipped; here labels do not matter, and i is not counted.  Its setting `is_project`
+    is left out: it fails there.
 
     Paper: Ruan et al. (2022), *Optimal Representations for Covariate Shift*.
     """
