@@ -19,6 +19,7 @@ from shiftproof.learners.forest import ForestCandidate
 from shiftproof.learners.judging import judge, single
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.network import NetworkCandidate
+from shiftproof.learners.number_stacking import number_weights
 from shiftproof.learners.samples import Samples
 
 QUICK = {
@@ -106,6 +107,21 @@ def test_weights_of_members_are_of_least_loss_over_all_targets() -> None:
     errors[0, :, 0], errors[1, :, 1] = sign, 2 * sign
     found = criterion_of(rows).weights(rows.y + errors, rows, 0, 5).mean
     assert found == pytest.approx([0.8, 0.2])  # least of w² + 4 (1 − w)²
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_a_row_of_two_targets_counts_as_two_rows_of_its_domain(loss: str) -> None:
+    """Members that are good in other domains: which errors belong to which domain matters."""
+    rows = samples(loss=loss)
+    rng = np.random.default_rng(3)
+    spread = np.array([[0.1, 1.0, 3.0], [2.0, 0.5, 0.2]])[:, rows.domain]
+    errors = spread[:, :, None] * rng.normal(size=(2, 150, 2))
+    found = criterion_of(rows).weights(rows.y + errors, rows, 0, 5)
+    one_by_one = np.concatenate([errors[:, :, 0], errors[:, :, 1]], axis=1)
+    domain = np.concatenate([rows.domain, rows.domain])
+    other = number_weights(one_by_one, domain, 0, 5, absolute=loss == "absolute")
+    assert found.mean == pytest.approx(other.mean)
+    assert found.spread == pytest.approx(other.spread)
 
 
 def test_every_candidate_of_best_takes_several_targets() -> None:
