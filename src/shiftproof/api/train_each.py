@@ -163,6 +163,7 @@ def train_each(
     private: bool = False,
     standardize: str = "none",
     workers: int | None = None,
+    threads: int | None = None,
     checkpoint_seconds: float = 5.0,
     tensorboard: bool = False,
     observer: Observer | None = None,
@@ -216,6 +217,7 @@ def train_each(
         "private": private,
         "standardize": standardize,
         "workers": workers,
+        "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
         "tensorboard": tensorboard,
     }
