@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from shiftproof.core import cores as module
-from shiftproof.core.cores import free_cores, side_by_side
+from shiftproof.core.cores import free_cores, side_by_side, within_free_cores
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,22 @@ def test_results_come_in_order_from_as_many_threads_as_cores(monkeypatch, count)
 
     assert list(side_by_side([task(number) for number in range(6)])) == list(range(6))
     assert len(names) == count
+
+
+def test_a_library_uses_no_more_threads_than_free_cores(monkeypatch):
+    np.ones((2, 2)) @ np.ones((2, 2))  # loads BLAS
+
+    def most():
+        return max(library["num_threads"] for library in threadpool_info())
+
+    with threadpool_limits(limits=3):
+        monkeypatch.setattr(module, "free_cores", lambda: 2)
+        with within_free_cores():
+            assert most() == 2
+        monkeypatch.setattr(module, "free_cores", lambda: 8)
+        with within_free_cores():  # never more than before
+            assert most() == 3
+        assert most() == 3
 
 
 def test_an_error_in_a_task_is_raised(monkeypatch):

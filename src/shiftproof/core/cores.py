@@ -46,9 +46,19 @@ def _running() -> float:
 
 
 @contextlib.contextmanager
+def within_free_cores() -> Iterator[None]:
+    """Let BLAS and OpenMP use no more threads than there are free cores, meanwhile."""
+    from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
+
+    now = max((library["num_threads"] for library in threadpool_info()), default=1)
+    with threadpool_limits(limits=min(now, free_cores())):
+        yield
+
+
+@contextlib.contextmanager
 def one_thread_each() -> Iterator[None]:
     """Let BLAS and OpenMP use one thread in this thread, meanwhile."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
         yield
