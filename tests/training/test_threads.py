@@ -7,10 +7,10 @@ import json
 import pytest
 import torch
 
-from shiftproof.core.errors import InvalidValue
+from shiftproof.core.errors import CheckpointError, InvalidValue
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.training import threads
-from shiftproof.training.checkpoint import load_state
+from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.config import configure
 from shiftproof.training.loop import train
 from shiftproof.training.threads import ThreadChoice
@@ -101,6 +101,17 @@ def test_results_agree_to_rounding(two_free_cores, dataset, tmp_path):
     assert one["risk"] == pytest.approx(two["risk"], rel=1e-4)
 
 
-def test_a_wrong_number_is_refused(dataset, tmp_path):
-    with pytest.raises(InvalidValue, match="`threads` must be at least 1, not 0"):
-        train(config_of(dataset), dataset, tmp_path, threads=0)
+@pytest.mark.parametrize("wrong", [0, -1, 10**9])
+def test_a_wrong_number_is_refused(dataset, tmp_path, wrong):
+    with pytest.raises(InvalidValue, match=f"`threads` must be a number from 1 .*, not {wrong}"):
+        train(config_of(dataset), dataset, tmp_path, threads=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, 10**9, "many", True])
+def test_a_crafted_checkpoint_cannot_start_threads(dataset, tmp_path, wrong):
+    train(config_of(dataset), dataset, tmp_path)
+    (tmp_path / "done.json").unlink()
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    save_state(checkpoint, load_state(checkpoint) | {"threads": wrong})
+    with pytest.raises(CheckpointError, match="threads"):
+        train(config_of(dataset), dataset, tmp_path)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 import shiftproof
-from shiftproof.core.errors import DataError, RunConflict
+from shiftproof.core.errors import DataError, InvalidValue, RunConflict
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress
 from shiftproof.learners.exact import Exact
@@ -95,7 +95,7 @@ def train(
                 state = load_state(run.checkpoint)
                 trainer = Trainer(config, dataset, workers, keeps_outputs, saved=state)
                 _restore(trainer, state, run)
-                trainer.threads = _threads(trainer, state, threads)
+                trainer.threads = _threads(trainer, state, threads, run)
                 observer.begin(config, trainer.step)
                 for note in preflight_notes(
                     config, trainer.dataset, trainer.splits, trainer.algorithm
@@ -123,12 +123,18 @@ def _restore(trainer: Trainer, state: State | None, run: RunFolder) -> None:
         raise RunConflict(f"the run in {run.path} has lost records; {START_OVER}")
 
 
-def _threads(trainer: Trainer, state: State | None, asked: int | None) -> ThreadChoice:
+def _threads(
+    trainer: Trainer, state: State | None, asked: int | None, run: RunFolder
+) -> ThreadChoice:
     """Return the choice of threads: as asked, as before an interruption, or by the first steps.
 
     Fits at once choose for each candidate (`learners.threads`), and other devices need none.
     """
-    known = checked_threads(asked) or (state or {}).get("threads")
+    try:
+        before = checked_threads((state or {}).get("threads"))
+    except InvalidValue as error:
+        raise unfit_checkpoint(run.path, error) from error
+    known = checked_threads(asked) or before
     if known is None and (
         isinstance(trainer.algorithm, Exact) or torch.device(trainer.config.device).type != "cpu"
     ):

@@ -30,10 +30,14 @@ GAIN = 0.9
 PAIR = 2
 
 
+# More than any machine has cores: starting so many would end the process.
+MOST = 1024
+
+
 def checked_threads(threads: int | None) -> int | None:
     """Return a number of threads, if it is one."""
-    if threads is not None and threads < 1:
-        raise InvalidValue(f"`threads` must be at least 1, not {threads}")
+    if threads is not None and (type(threads) is not int or not 1 <= threads <= MOST):
+        raise InvalidValue(f"`threads` must be a number from 1 to {MOST:,}, not {threads!r}")
     return threads
 
 
