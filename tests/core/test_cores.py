@@ -55,6 +55,19 @@ def test_results_come_in_order_from_as_many_threads_as_cores(monkeypatch, count)
     assert len(names) == count
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_each_task_has_one_thread_and_what_was_before_comes_back(monkeypatch, count):
+    monkeypatch.setattr(module, "free_cores", lambda: count)
+    np.ones((2, 2)) @ np.ones((2, 2))  # loads BLAS
+
+    def most():
+        return max(library["num_threads"] for library in threadpool_info())
+
+    with threadpool_limits(limits=3):
+        assert list(side_by_side([most] * 4)) == [1] * 4
+        assert most() == 3
+
+
 def test_a_library_uses_no_more_threads_than_free_cores(monkeypatch):
     np.ones((2, 2)) @ np.ones((2, 2))  # loads BLAS
 

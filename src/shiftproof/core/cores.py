@@ -75,11 +75,16 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[Result]:
             for task in tasks:
                 yield task()
             return
-        with ThreadPoolExecutor(count, "shiftproof") as pool:
-            # OpenMP's number of threads is set for each thread.
-            yield from pool.map(_alone, tasks)
+        # OpenMP has a number of threads for each thread that calls it.
+        with ThreadPoolExecutor(count, "shiftproof", initializer=_stay_alone) as pool:
+            yield from pool.map(_result, tasks)
 
 
-def _alone(task: Callable[[], Result]) -> Result:
-    with one_thread_each():
-        return task()
+def _stay_alone() -> None:
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(limits=1)  # as long as this thread lives
+
+
+def _result(task: Callable[[], Result]) -> Result:
+    return task()

@@ -222,7 +222,8 @@ def column_trials(
     `held_out` returns the score of each row [n], of which that of a domain is the mean, for
     features x [n, k].  The interval allows for the number of trials.
     """
-    if sample.x.shape[1] > MOST_COLUMNS or sample.x.shape[1] < 2 or not len(columns):
+    # Of more columns the sample may have the leading components in their place.
+    if not 2 <= len(names) <= MOST_COLUMNS or not len(columns):
         return ()
     before = held_out(sample.x)
     tried = list(columns)[:TRIED]

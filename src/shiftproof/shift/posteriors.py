@@ -108,11 +108,14 @@ def combine(logs: Floats, task: Task, fold: Ints) -> Floats:
     odds = logs - log_prior
     own = odds if odds.ndim == 3 else odds[:, np.arange(len(fold)), task.group]
     found = np.empty(logs.shape[1:])
-    for k in range(int(fold.max()) + 1):
+
+    def add_up(k: int) -> None:
         rows = np.flatnonzero(fold != k)
         a = weigh(own[:, rows], log_prior, task.target[rows], task.weights[rows])
         here = fold == k
         found[here] = log_softmax(log_prior + np.tensordot(a, odds[:, here], axes=1), axis=-1)
+
+    list(side_by_side([functools.partial(add_up, k) for k in range(int(fold.max()) + 1)]))
     return found
 
 
