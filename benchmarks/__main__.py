@@ -17,6 +17,7 @@ from benchmarks.many_runs import report_of_many
 from benchmarks.matching import estimate, matcher, penalty, step, table1
 from benchmarks.protocol import run
 from benchmarks.report import figures_table, performance_page
+from benchmarks.waiting import diagnosis, networks
 from shiftproof.core.errors import InvalidValue, ShiftproofError, UnknownName
 from shiftproof.paper.measure import machine
 
@@ -32,6 +33,8 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "overhead": overhead,
     "startup": startup,
     "report": report_of_many,
+    "diagnosis": diagnosis,
+    "networks": networks,
 }
 
 

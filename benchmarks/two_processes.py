@@ -22,11 +22,11 @@ from pathlib import Path
 
 import torch
 
+from shiftproof.core.cores import cores
 from shiftproof.data.load import DataRequest
 from shiftproof.sweeps.executors.local import LocalExecutor
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.presets import PRESETS
-from shiftproof.sweeps.resources import cores
 from shiftproof.sweeps.sweep import SweepPlan, make_plan, run_sweep
 
 ALGORITHMS = ("erm", "vrex", "fishr", "idm")

@@ -10,7 +10,9 @@ from shiftproof.learners.criterion import LogLoss
 from shiftproof.learners.network import (
     DECAY,
     NetworkCandidate,
+    _activations,
     _AdamW,
+    _gradients,
     _logits,
     trained_networks,
 )
@@ -71,6 +73,32 @@ def test_steps_are_those_of_adamw():
         theirs[0].grad = gradient
         reference.step()
     assert ours[0].numpy() == pytest.approx(theirs[0].detach().numpy(), abs=1e-12)
+
+
+@pytest.mark.parametrize("matched", [False, True])
+def test_gradients_are_those_of_automatic_differentiation(matched: bool):
+    generator = torch.Generator().manual_seed(0)
+    layers = [
+        (torch.randn(3, *size, generator=generator), torch.randn(3, 1, size[1]))
+        for size in ((4, 5), (5, 6), (6, 2))
+    ]
+    x = torch.randn(7, 4, generator=generator)
+
+    def loss(hidden: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        return logits.logsumexp(2).sum() + (hidden**3).sum() * matched
+
+    inputs, logits = _activations(layers, x)
+    leaves = [each.clone().requires_grad_() for each in (logits, inputs[-1])]
+    slopes = torch.autograd.grad(loss(leaves[1], leaves[0]), leaves)
+    found = _gradients(layers, inputs, *(slopes if matched else slopes[:1]))
+
+    parameters = [each.requires_grad_() for layer in layers for each in layer]
+    hidden = x.expand(3, -1, -1)
+    for weight, bias in layers[:-1]:
+        hidden = (hidden @ weight + bias).relu()
+    expected = torch.autograd.grad(loss(hidden, hidden @ layers[-1][0] + layers[-1][1]), parameters)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.numpy() == pytest.approx(theirs.numpy(), rel=1e-4, abs=1e-4)
 
 
 def test_they_learn():

@@ -168,8 +168,12 @@ def test_what_differs_most_comes_first():
 
 
 def test_samples_left_out_are_told():
-    text = text_of(made(left_out=1000))
-    assert "180 of 1,180 samples are measured, of each domain 60; a higher `most` measures" in text
+    text = " ".join(text_of(made(left_out=1000)).split())
+    assert "180 of 1,180 samples are measured, of each domain 60: amounts are known to" in text
+    widest = max(np.ptp(each.interval) / 2 for each in made().shift)
+    assert f"to ±{widest:.2g} nats (95%); a higher `most` measures more" in text
+    assert "180 of 1,180 samples" in text_of(made(left_out=1000), details=False)
+    assert "samples are measured" not in text_of(made())
 
 
 def test_a_model_stands_beside_the_inputs():

@@ -257,6 +257,19 @@ def test_networks_that_see_nothing_say_so():
     assert np.ptp(domain[sample.folds(5, 0) == 0], axis=0) == pytest.approx(0, abs=1e-9)
 
 
+def test_fewer_rows_than_columns_are_measured_by_their_components():
+    """The columns that move are those of the table, not of the components."""
+    rng = np.random.default_rng(0)
+    d, y = np.arange(60) % 2, np.arange(60) // 2 % 2
+    x = rng.normal(size=(60, 200)) + 0.5 * y[:, None]
+    x[:, 170] += 8 * d
+    found = diagnose(x, y, d, domains=NAMES[:2], classes=CLASSES, seed=0)
+    assert found.features[0].name == "feature 170"
+    assert found.features[0].p_value <= 0.05
+    assert found.trials == ()
+    assert len(found.drops) == 2
+
+
 def test_a_feature_answers_for_all_pairs():
     matched = Matching(
         pairs=((0, 1), (0, 2), (1, 2)),

@@ -63,9 +63,9 @@ def count_passes(monkeypatch):
     seen = []
     real = features._Extractor.features
 
-    def counted(self, domain, index, workers):
-        seen.append(len(index))
-        return real(self, domain, index, workers)
+    def counted(self, domain, groups, workers):
+        seen.extend(map(len, groups))
+        return real(self, domain, groups, workers)
 
     monkeypatch.setattr(features._Extractor, "features", counted)
     return seen
@@ -140,12 +140,31 @@ def test_the_number_of_threads_does_not_matter(folder, home, monkeypatch):
     assert all(torch.equal(a.x, b.x) for a, b in zip(one.domains, three.domains, strict=True))
 
 
+def test_images_of_the_next_file_are_read_while_one_is_written(folder, monkeypatch):
+    """One series of batches a domain: threads that read ahead do not stop between two files."""
+    monkeypatch.setattr(features, "SHARD", 4)
+    monkeypatch.setattr(features, "batch_size", lambda domain: 3)
+    series, real = [], features.prefetch
+
+    def watched(function, arguments, workers):
+        series.append([len(each) for each in arguments])
+        return real(function, arguments, workers)
+
+    monkeypatch.setattr(features, "prefetch", watched)
+    dataset = load(folder)
+    found = frozen(dataset, workers=2)
+    assert series == [[3, 1, 3, 1, 2]] * 3
+    expected = directly(dataset, dataset.domains[2])
+    torch.testing.assert_close(found.domains[2].x, expected, atol=1e-5, rtol=1e-4)
+
+
 def test_an_interrupted_extraction_goes_on(folder, count_passes, monkeypatch, home):
     monkeypatch.setattr(features, "SHARD", 4)
-    real = features.write_atomically
+    real, written = features.write_atomically, []
 
     def fails_at_fifth(path, data):
-        if len(count_passes) == 5:
+        written.append(path)
+        if len(written) == 5:
             raise KeyboardInterrupt
         real(path, data)
 

@@ -36,6 +36,7 @@ from shiftproof.training.observers import CompositeObserver, Observer
 from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
+from shiftproof.training.threads import checked_threads
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -121,6 +122,7 @@ def train(
     private: bool = False,
     standardize: str = "none",
     workers: int | None = None,
+    threads: int | None = None,
     checkpoint_seconds: float = 5.0,
     tensorboard: bool = False,
     observer: Observer | None = None,
@@ -174,6 +176,8 @@ def train(
             domains judge models with and without.  Results then are of adaptation: they use the
             rows of the new site, without labels.
         workers: threads that read images ahead; by default one a core, at most eight.
+        threads: threads that compute; by default the first steps choose between one and all free
+            cores, and a resumed run goes on with their choice.
         checkpoint_seconds: shortest time between checkpoints.
         tensorboard: write the records for TensorBoard, into the folder.
         observer: told of progress, evaluations and notes; see `Observer`.
@@ -181,6 +185,7 @@ def train(
     folder = folder_of(out)
     if not checkpoint_seconds >= 0:
         raise InvalidValue(f"`checkpoint_seconds` must be at least 0, not {checkpoint_seconds}")
+    checked_threads(threads)
     observer = observer or Observer()
     dataset, hparams, backbone = prepare(
         data,
@@ -228,6 +233,7 @@ def train(
         checkpoint_seconds,
         workers,
         keeps_outputs=True,
+        threads=threads,
     )
     if result.status == "finished" and not (folder / MODEL).exists():
         trained_model(config, dataset, folder, observer.progress).save(folder)

@@ -194,6 +194,7 @@ def train_each(
     private: bool = False,
     standardize: str = "none",
     workers: int | None = None,
+    threads: int | None = None,
     checkpoint_seconds: float = 5.0,
     tensorboard: bool = False,
     observer: Observer | None = None,
@@ -247,6 +248,7 @@ def train_each(
         "private": private,
         "standardize": standardize,
         "workers": workers,
+        "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
         "tensorboard": tensorboard,
     }

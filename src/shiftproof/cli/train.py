@@ -39,6 +39,14 @@ def train(
     data_option: options.DataOption = None,
     data_seed: options.DataSeed = None,
     workers: options.Workers = None,
+    threads: Annotated[
+        int | None,
+        option(
+            "Training",
+            "Threads that compute; by default the first steps choose between one and all free"
+            " cores.",
+        ),
+    ] = None,
     algorithm: options.AlgorithmName = None,
     backbone: options.Backbone = None,
     weights: options.Weights = None,
@@ -138,6 +146,7 @@ def train(
         "private": private,
         "standardize": standardize,
         "workers": workers,
+        "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
         "tensorboard": tensorboard,
         "label": label,

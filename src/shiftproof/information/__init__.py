@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from numpy.typing import ArrayLike
 
 from shiftproof.information.base import Estimate, Estimator, Shift
@@ -20,7 +22,7 @@ from shiftproof.information.contingency import mutual_information
 from shiftproof.information.counts import Counts, few_rows
 from shiftproof.information.dimensions import Matching, match_dimensions
 from shiftproof.information.neighbours import Neighbours
-from shiftproof.information.sample import checked
+from shiftproof.information.sample import Sample, checked
 
 __all__ = [
     "Counts",
@@ -31,6 +33,7 @@ __all__ = [
     "Neighbours",
     "Shift",
     "estimator_for",
+    "estimator_of",
     "match_dimensions",
     "mutual_information",
 ]
@@ -46,6 +49,10 @@ def estimator_for(
     permutations: int = 0,
 ) -> Estimator:
     """Return the estimator for x: counts if it has few distinct rows, else classifiers."""
-    sample = checked(x, None, d, balanced)
-    kind = Counts if few_rows(sample) else CrossFitted
-    return kind(seed=seed, balanced=balanced, level=level, permutations=permutations)
+    settings = {"seed": seed, "balanced": balanced, "level": level, "permutations": permutations}
+    return estimator_of(checked(x, None, d, balanced), **settings)
+
+
+def estimator_of(sample: Sample, **settings: Any) -> Estimator:
+    """Return the estimator for checked samples, with the settings of an `Estimator`."""
+    return (Counts if few_rows(sample) else CrossFitted)(**settings)

@@ -156,7 +156,10 @@ class Estimator(ABC):
 
     def measure(self, x: ArrayLike, y: ArrayLike, d: ArrayLike) -> Shift:
         """Return all five amounts of features x [n, k] (or [n]), labels y [n] and domains d [n]."""
-        sample = checked(x, y, d, self.balanced)
+        return self.amounts_of(checked(x, y, d, self.balanced))
+
+    def amounts_of(self, sample: Sample) -> Shift:
+        """Return all five amounts of checked samples."""
         parts = self.parts(sample)
         label = information(sample.y, sample)
         ratios = {

@@ -18,12 +18,14 @@ standardised distance).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
+from shiftproof.core.cores import side_by_side
 from shiftproof.core.errors import InvalidValue
 from shiftproof.information.sample import Floats, as_table, checked, varying
 
@@ -61,12 +63,15 @@ def match_dimensions(x: ArrayLike, d: ArrayLike, *, seed: int, permutations: int
     p_values, adjusted = np.ones(shape), np.ones(shape)
     by_domain = [sample.x[sample.d == domain] for domain in range(sample.domains)]
     ranked = [np.sort(values, axis=0) for values in by_domain]
-    for row, (a, b) in enumerate(pairs):
+
+    def compare(row: int, a: int, b: int) -> None:
         w1[row, varies], pdm[row, varies] = distances(ranked[a], ranked[b])
         # Seeded by the sizes of the pair, so that the numbering of domains does not matter.
         rng = np.random.default_rng([seed, *sorted((len(by_domain[a]), len(by_domain[b])))])
         found = _permutation_p(by_domain[a], by_domain[b], permutations, rng)
         p_values[row, varies], adjusted[row, varies] = found
+
+    list(side_by_side([partial(compare, row, a, b) for row, (a, b) in enumerate(pairs)]))
     named = tuple((sample.names[a], sample.names[b]) for a, b in pairs)
     return Matching(named, w1, pdm, p_values, adjusted, permutations)
 

@@ -57,27 +57,30 @@ def functions(x: Floats) -> Floats:
 
 def exact_p_values(phi: Floats, sample: Sample, permutations: int, seed: int) -> dict[str, float]:
     """Return the p-values of all exact tests."""
+    both = _with_decorrelated(phi)
+    none, y = np.zeros_like(sample.d), sample.y
+    strata = {"covariate": (none, none), "joint": (y, none), "within_label": (y, y)}
     return {
-        "covariate": covariate_p(phi, sample, permutations, seed),
-        "joint": joint_p(phi, sample, permutations, seed),
-        "within_label": within_label_p(phi, sample, permutations, seed),
+        name: _permuted(both, *blocks, sample, permutations, seed)
+        for name, blocks in strata.items()
     }
 
 
 def covariate_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
     """Test I(X;D) = 0: domains permuted, Σ_d ‖Σ φ‖²/n_d."""
     same = np.zeros_like(sample.d)
-    return _permuted(phi, same, same, sample, permutations, seed)
+    return _permuted(_with_decorrelated(phi), same, same, sample, permutations, seed)
 
 
 def joint_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
     """Test I(X,Y;D) = 0: domains permuted, sums and counts for each class."""
-    return _permuted(phi, sample.y, np.zeros_like(sample.d), sample, permutations, seed)
+    none = np.zeros_like(sample.d)
+    return _permuted(_with_decorrelated(phi), sample.y, none, sample, permutations, seed)
 
 
 def within_label_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
     """Test I(X;D|Y) = 0: domains permuted within each class."""
-    return _permuted(phi, sample.y, sample.y, sample, permutations, seed)
+    return _permuted(_with_decorrelated(phi), sample.y, sample.y, sample, permutations, seed)
 
 
 def concept_p(
@@ -100,8 +103,17 @@ def concept_p(
     return p_value(float(observed), ((signs @ products) ** 2).sum(axis=1))
 
 
+def _with_decorrelated(phi: Floats) -> tuple[Floats, Floats]:
+    return phi, principal_components(phi, phi.shape[1]) if phi.shape[1] else phi
+
+
 def _permuted(
-    phi: Floats, block: Ints, stratum: Ints, sample: Sample, permutations: int, seed: int
+    functions: tuple[Floats, Floats],
+    block: Ints,
+    stratum: Ints,
+    sample: Sample,
+    permutations: int,
+    seed: int,
 ) -> float:
     """Return the p-value of Σ_{block, d} ‖Σ φ‖² / (expected count), domains permuted in strata.
 
@@ -116,7 +128,7 @@ def _permuted(
         members = np.flatnonzero(stratum == value)
         # The first row stays as observed.
         domains[1:, members] = rng.permuted(domains[1:, members], axis=1)
-    decorrelated = principal_components(phi, phi.shape[1]) if phi.shape[1] else phi
+    phi, decorrelated = functions
     statistics = np.stack(
         [_sums_of_squares(each, block, domains, sample) for each in (phi[:, :0], phi, decorrelated)]
     )

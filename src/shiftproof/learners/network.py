@@ -1,10 +1,11 @@
 """Small networks for rows of numbers: many trained together, averaged, stopped by held-out domains.
 
 A network has two hidden layers of rectified units.  All networks of one call, for every held-out
-fold and every seed, share their batches: the first layer is one product of the batch with all
-weights side by side, and a fold is left out by weights of 0 for its rows.  The optimiser is AdamW
-(Loshchilov and Hutter, 2019) with a short warm-up and then a constant rate.  What is used are
-weights averaged over the steps (Shamir and Zhang, 2013),
+fold and every seed, share their batches: a layer is one product of stacked matrices, and a fold is
+left out by weights of 0 for its rows.  The gradients of the layers are written out, which saves
+copies as large as a batch times all networks.  The optimiser is AdamW (Loshchilov and Hutter, 2019)
+with a short warm-up and then a constant rate.  What is used are weights averaged over the steps
+(Shamir and Zhang, 2013),
 
     θ̄_t = (1 − (η+1)/(t+η)) θ̄_{t−1} + (η+1)/(t+η) θ_t,   η = 3,
 
@@ -163,9 +164,9 @@ def trained_networks(
         # Problems start from the same weights: their difference is that of their samples.
         start = torch.randn(seeds, fan_in, fan_out, generator=generator) * (2 / fan_in) ** 0.5
         bias = torch.zeros(networks, 1, fan_out)
-        layers.append((start.repeat(len(weights), 1, 1).requires_grad_(), bias.requires_grad_()))
+        layers.append((start.repeat(len(weights), 1, 1), bias))
     parameters = [tensor for layer in layers for tensor in layer]
-    averages = [tensor.detach().clone() for tensor in parameters]
+    averages = [tensor.clone() for tensor in parameters]
     adam = _AdamW(parameters)
     shares = weights.repeat_interleave(seeds, dim=0)
     groups = [torch.arange(len(x))]
@@ -178,7 +179,9 @@ def trained_networks(
     batches = zip(*(_draws(rows, size, generator) for rows in groups), strict=True)
     for step in range(1, max(stops) + 1):
         batch = torch.cat(next(batches))
-        hidden, logits = _represented(layers, x[batch])
+        inputs, logits = _activations(layers, x[batch])
+        hidden = inputs[-1].requires_grad_(matching is not None)
+        logits.requires_grad_()
         labels = y[batch].expand(networks, *y[batch].shape)
         risks = measure.risk(logits, labels)
         share = shares[:, batch]
@@ -188,9 +191,11 @@ def trained_networks(
         if matching is not None:
             means = risks.view(-1, seeds).mean(dim=1)
             total = total + matching(hidden, logits, y[batch], means)
-        adam.step(torch.autograd.grad(total, parameters), RATE * min(1.0, step / WARMUP))
+        leaves = [logits] if matching is None else [logits, hidden]
+        gradients = _gradients(layers, inputs, *torch.autograd.grad(total, leaves))
+        adam.step(gradients, RATE * min(1.0, step / WARMUP))
         for average, parameter in zip(averages, parameters, strict=True):
-            average.lerp_(parameter.detach(), (ETA + 1) / (step + ETA))
+            average.lerp_(parameter, (ETA + 1) / (step + ETA))
         if step in stops:
             copies = [average.clone() for average in averages]
             yield list(zip(copies[::2], copies[1::2], strict=True))
@@ -233,20 +238,37 @@ def _draws(rows: Tensor, size: int, generator: torch.Generator) -> Iterator[Tens
 
 def _logits(layers: Layers, x: Tensor) -> Tensor:
     """Return the outputs [networks, n, classes] of all networks for x [n, d]."""
-    return _represented(layers, x)[1]
+    return _activations(layers, x)[1]
 
 
-def _represented(layers: Layers, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what the last layer is given [networks, n, width], and its outputs."""
-    first, bias = layers[0]
-    networks, d, width = first.shape
-    hidden = x @ first.transpose(0, 1).reshape(d, networks * width)
-    hidden = hidden.view(len(x), networks, width).transpose(0, 1) + bias
-    for weight, bias in layers[1:-1]:
-        hidden = torch.baddbmm(bias, hidden.relu(), weight)
-    hidden = hidden.relu()
+@torch.no_grad()
+def _activations(layers: Layers, x: Tensor) -> tuple[list[Tensor], Tensor]:
+    """Return what each layer is given [networks, n, ·], and the outputs [networks, n, classes]."""
+    inputs = [x.expand(len(layers[0][0]), -1, -1)]
+    for weight, bias in layers[:-1]:
+        inputs.append(torch.baddbmm(bias, inputs[-1], weight).relu_())
     weight, bias = layers[-1]
-    return hidden, torch.baddbmm(bias, hidden, weight)
+    return inputs, torch.baddbmm(bias, inputs[-1], weight)
+
+
+@torch.no_grad()
+def _gradients(
+    layers: Layers, inputs: Sequence[Tensor], slope: Tensor, to_hidden: Tensor | None = None
+) -> list[Tensor]:
+    """Return the gradients of weights and biases, in the order of the layers.
+
+    ``slope`` is the derivative by the outputs, and ``to_hidden`` what comes to that by the input
+    of the last layer beside.
+    """
+    found: list[Tensor] = []
+    for place in reversed(range(len(layers))):
+        found = [torch.bmm(inputs[place].mT, slope), slope.sum(dim=1, keepdim=True), *found]
+        if place:
+            slope = torch.bmm(slope, layers[place][0].mT)
+            if to_hidden is not None:
+                slope, to_hidden = slope.add_(to_hidden), None
+            slope.mul_(inputs[place] > 0)
+    return found
 
 
 @torch.no_grad()

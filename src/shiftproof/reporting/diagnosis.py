@@ -75,6 +75,8 @@ def _brief(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> li
     """Return the most important lines: remarks fill what the rest leaves."""
     head = [textwrap.shorten(about.title, 2 * width, placeholder=" …")]
     head = _wrapped(head[0], width)
+    if diagnosis.left_out:
+        head += _wrapped(_sampled(diagnosis), width)
     first = [
         "",
         "What to do",
@@ -105,6 +107,17 @@ def _brief(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> li
             left += 1
     more = f"{left} more {plural('remark', left)} and all numbers" if left else "All numbers"
     return [*head, *first, *extra, *then, f"{more}: `details=True`"][:MOST_LINES]
+
+
+def _sampled(diagnosis: Diagnosis) -> str:
+    """Say how many samples are measured, and how far the amounts of all may be from theirs."""
+    measured = sum(diagnosis.sizes)
+    half = max((each.interval[1] - each.interval[0]) / 2 for each in diagnosis.shift)
+    return (
+        f"{measured:,} of {measured + diagnosis.left_out:,} samples are measured, of each"
+        f" domain {_range(diagnosis.sizes)}: amounts are known to ±{half:.2g} nats"
+        f" ({diagnosis.level:.0%}); a higher `most` measures more"
+    )
 
 
 def points_lost(diagnosis: Diagnosis, most: int) -> Iterator[str]:
@@ -160,12 +173,7 @@ def _number_cells(drop: NumberDrop) -> list[str]:
 def _full(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> list[str]:
     lines = _wrapped(about.title, width)
     if diagnosis.left_out:
-        measured = sum(diagnosis.sizes)
-        lines += _wrapped(
-            f"{measured:,} of {measured + diagnosis.left_out:,} samples are measured, of each"
-            f" domain {_range(diagnosis.sizes)}; a higher `most` measures more",
-            width,
-        )
+        lines += _wrapped(_sampled(diagnosis), width)
     for note in about.notes:
         lines += _wrapped(f"note: {note}", width, hang=6)
     lines += ["", "What to do"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_triangular  # type: ignore[import-untyped]
 from scipy.special import logsumexp, ndtr  # type: ignore[import-untyped]
 
 from shiftproof.information.sample import Floats, Ints
@@ -63,7 +64,7 @@ def gaussian(z: Floats, task: Task, train: Ints, where: Ints) -> tuple[Floats, F
         own = centred[cell == c]
         covariance = (own.T @ own + k * common) / (len(own) + k)
         root = np.linalg.cholesky(covariance)
-        white = np.linalg.solve(root, (there - means[c]).T)
+        white = solve_triangular(root, (there - means[c]).T, lower=True, check_finite=False)
         log_weight = np.log(weights[cell == c].sum())
         logs[:, c] = log_weight - (white**2).sum(axis=0) / 2 - np.log(np.diag(root)).sum()
     logs = logs.reshape(shape)

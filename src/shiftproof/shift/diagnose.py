@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shiftproof.core.cores import within_free_cores
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.base import Progress, silent
-from shiftproof.information import Counts, Estimate, Matching, Shift, estimator_for
+from shiftproof.information import Counts, Estimate, Matching, Shift, estimator_for, estimator_of
 from shiftproof.information.contingency import contingency
 from shiftproof.information.sample import Floats, Sample, as_table, checked, varying
 from shiftproof.shift.diagnosis import (
@@ -46,6 +47,7 @@ from shiftproof.shift.number_posteriors import (
     checked_numbers,
     number_posteriors,
 )
+from shiftproof.shift.panel import leading_columns
 from shiftproof.shift.posteriors import FOLDS, Combined, Posteriors, posteriors
 
 MOST_SAMPLES = 10_000
@@ -60,6 +62,7 @@ def check_most(most: int, domains: int) -> None:
         )
 
 
+@within_free_cores()
 def diagnose(
     x: ArrayLike,
     y: ArrayLike,
@@ -101,7 +104,8 @@ def diagnose(
     there = tuple(domains[position] for position in np.unique(codes))
     labelled = tuple(classes[position] for position in np.unique(labels)) if classes else ()
     _refuse_what_shows_nothing(codes, there, labels, labelled)
-    if checked(table, None, codes, balanced=True).x.shape[1] == 0:
+    sample, numbers = _sample(table, labels, codes, bool(classes))
+    if sample.x.shape[1] == 0:
         raise DataError(f"none of the {len(names)} features varies: there is nothing to measure")
 
     steps, done = FOLDS * (2 if model else 1) + 2, itertools.count()
@@ -111,18 +115,19 @@ def diagnose(
 
     tick()
     settings = {"seed": seed, "balanced": True, "level": level, "permutations": permutations}
-    measure = _Measure(settings, tick, numbers=not classes)
+    measure = _Measure(settings, tick)
     matched = match(table, codes, seed)
     moving = moved_features(matched, names, there)
     left = [names[column] for column in varying(table)]
     moved = [left.index(each.name) for each in moving if each.p_value <= 1 - level]
     tick()
     asked = _Asked(there, labelled, left, moved, matched, level, drops)
-    shift, found = measure(table, labels, codes)
-    if isinstance(found, NumberPosteriors):
-        measured = _of_numbers(*checked_numbers(table, labels, codes), labels, found, asked)
+    if numbers is None:
+        sample, shift, found = measure.classes(sample)
+        measured = _of_classes(sample, found, asked)
     else:
-        measured = _of_classes(checked(table, labels, codes, balanced=True), found, asked)
+        shift, told = measure.numbers(sample, numbers)
+        measured = _of_numbers(sample, numbers, labels, told, asked)
     tick()
     return Diagnosis(
         domains=there,
@@ -132,7 +137,9 @@ def diagnose(
         shift=shift,
         domain_entropy=float(np.log(len(there))),
         features=moving,
-        model=_model_shift(model.take(kept), labels, codes, measure) if model else None,
+        model=_model_shift(model.take(kept), labels, codes, bool(classes), measure)
+        if model
+        else None,
         **measured,
     )
 
@@ -200,28 +207,33 @@ def _of_numbers(
     return fields
 
 
+def _sample(x: Floats, y: np.ndarray, d: np.ndarray, classes: bool) -> tuple[Sample, Floats | None]:
+    """Return the checked samples, and standardised labels if these are numbers."""
+    if classes:
+        return checked(x, y, d, balanced=True), None
+    return checked_numbers(x, y, d)
+
+
 @dataclass(frozen=True)
 class _Measure:
     """How to measure: the same for inputs and for representations."""
 
     settings: dict[str, Any]
     tick: Callable[[], None]
-    numbers: bool
 
-    def __call__(
-        self, x: Floats, y: np.ndarray, d: np.ndarray
-    ) -> tuple[Shift, Posteriors | NumberPosteriors]:
-        """Return the amounts, and the posteriors."""
-        if self.numbers:
-            sample, numbers = checked_numbers(x, y, d)
-            told = number_posteriors(sample, numbers, seed=self.settings["seed"], tick=self.tick)
-            return NumberCombined(found=told, **self.settings).amounts(sample, numbers), told
-        usual = estimator_for(x, d, **self.settings)
-        sample = checked(x, y, d, balanced=True)
-        found = posteriors(sample, seed=self.settings["seed"], tick=self.tick)
-        exact = isinstance(usual, Counts)
-        estimator = usual if exact else Combined(found=found, **self.settings)
-        return estimator.measure(x, y, d), found
+    def classes(self, sample: Sample) -> tuple[Sample, Shift, Posteriors]:
+        """Return the samples with the columns that are measured, the amounts, and posteriors."""
+        usual = estimator_of(sample, **self.settings)
+        few = leading_columns(sample)
+        found = posteriors(few, seed=self.settings["seed"], tick=self.tick)
+        if isinstance(usual, Counts):
+            return few, usual.amounts_of(sample), found
+        return few, Combined(found=found, **self.settings).amounts_of(few), found
+
+    def numbers(self, sample: Sample, y: Floats) -> tuple[Shift, NumberPosteriors]:
+        """Return the amounts and the posteriors, if labels are numbers."""
+        told = number_posteriors(sample, y, seed=self.settings["seed"], tick=self.tick)
+        return NumberCombined(found=told, **self.settings).amounts(sample, y), told
 
     def covariate(self, x: ArrayLike, d: ArrayLike) -> Estimate:
         """Return I(X;D) alone."""
@@ -258,9 +270,10 @@ def _number_prediction(sample: Sample, y: Floats, found: NumberPosteriors) -> Nu
 
 
 def _model_shift(
-    model: ModelView, labels: np.ndarray, codes: np.ndarray, measure: _Measure
+    model: ModelView, labels: np.ndarray, codes: np.ndarray, classes: bool, measure: _Measure
 ) -> ModelShift:
-    shift, _ = measure(model.representations, labels, codes)
+    sample, y = _sample(as_table(model.representations), labels, codes, classes)
+    shift = measure.classes(sample)[1] if y is None else measure.numbers(sample, y)[0]
     named = {
         field.name: replace(
             getattr(shift, field.name), symbol=getattr(shift, field.name).symbol.replace("X", "R")

@@ -22,6 +22,7 @@ Each step's change is its part, so the parts add up to the loss.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -29,9 +30,10 @@ import numpy as np
 from scipy.special import log_softmax, ndtri  # type: ignore[import-untyped]
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
+from shiftproof.core.cores import side_by_side
 from shiftproof.information.sample import Floats, Ints, Sample
 from shiftproof.shift.densities import Task
-from shiftproof.shift.panel import Views, pooled
+from shiftproof.shift.panel import Views, pooled, quiet
 from shiftproof.shift.posteriors import Posteriors, weigh
 
 # Inputs are unseen, or rarer, if the other domains have them less often by these factors.
@@ -109,7 +111,17 @@ def drops_of(
     task = Task(sample.y, sample.classes, sample.weights, sample.d, sample.domains)
     sizes = np.bincount(sample.d)
     chosen = np.sort(np.argsort(-sizes, kind="stable")[:MOST_DOMAINS])
-    return tuple(_drop(int(t), views, task, sample, found, domains, classes, level) for t in chosen)
+    with quiet():
+        return tuple(
+            side_by_side(
+                [
+                    functools.partial(
+                        _drop, int(t), views, task, sample, found, domains, classes, level
+                    )
+                    for t in chosen
+                ]
+            )
+        )
 
 
 def _drop(
@@ -210,7 +222,8 @@ def column_trials(
     `held_out` returns the score of each row [n], of which that of a domain is the mean, for
     features x [n, k].  The interval allows for the number of trials.
     """
-    if sample.x.shape[1] > MOST_COLUMNS or sample.x.shape[1] < 2 or not len(columns):
+    # Of more columns the sample may have the leading components in their place.
+    if not 2 <= len(names) <= MOST_COLUMNS or not len(columns):
         return ()
     before = held_out(sample.x)
     tried = list(columns)[:TRIED]
@@ -242,10 +255,14 @@ def right_answers(sample: Sample) -> Callable[[Floats], Floats]:
     def held_out(x: Floats) -> Floats:
         models = pooled(Views.of(x))[:2]  # linear and quadratic: fast enough to repeat
         right = np.empty(len(sample.d))
-        for t in range(sample.domains):
+
+        def answer(t: int) -> None:
             here, others = np.flatnonzero(sample.d == t), np.flatnonzero(sample.d != t)
             q = sum(predict(task, others, here) for predict in models)
             right[here] = np.asarray(q).argmax(axis=1) == sample.y[here]
+
+        with quiet():
+            list(side_by_side([functools.partial(answer, t) for t in range(sample.domains)]))
         return right
 
     return held_out

@@ -1,19 +1,23 @@
-"""One network that predicts the domain, the label, and the label of a known domain.
+"""Networks that predict the domain, the label, and the label of a known domain, trained together.
 
-The body h is shared.  Each of its three answers is linear in (h(x), x); the one for a known domain
-d adds an own linear part Δ_d to that of all domains, which weight decay keeps small, so that a
-domain with few rows borrows from the others.
+The body h of a network has two hidden layers.  Each of its three answers is linear in (h(x), x);
+the one for a known domain d adds an own linear part Δ_d to that of all domains, which weight decay
+keeps small, so that a domain with few rows borrows from the others.
+
+One network is trained for each fold, all in the same steps: a step is a product of stacked
+matrices, so that a short product does not pay for a call of its own.  Every network has draws of
+its own, so it learns what it would learn alone.  Gradients are written out: the networks are too
+small for a library that records operations, and importing one takes longer than they do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from scipy.special import log_softmax  # type: ignore[import-untyped]
 
 from shiftproof.core.seeding import seed_hash
 from shiftproof.information.sample import Floats, Ints, Sample
@@ -22,6 +26,8 @@ HIDDEN = 64
 DROPOUT = 0.1
 SMALLEST_BATCH, LARGEST_BATCH, FEWEST_STEPS = 16, 256, 20
 MOST_EPOCHS, PATIENCE = 40, 4
+# AdamW (Loshchilov and Hutter, 2019).
+RATE, DECAY, BETAS, TINY = 3e-3, 1e-2, (0.9, 0.999), 1e-8
 # Every so many rows, one is not trained on, to tell when to stop.
 JUDGED = 7
 
@@ -34,89 +40,209 @@ class Answers(NamedTuple):
     known: Floats
 
 
-class _Network(nn.Module):
-    def __init__(self, columns: int, domains: int, classes: int) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Linear(columns, HIDDEN), nn.ReLU(), nn.Dropout(DROPOUT),
-            nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Dropout(DROPOUT),
-        )  # fmt: skip
-        self.domain = nn.Linear(HIDDEN + columns, domains)
-        self.label = nn.Linear(HIDDEN + columns, classes)
-        self.own = nn.Parameter(torch.zeros(domains, HIDDEN + columns + 1, classes))
+class _Shapes(NamedTuple):
+    """The size of a network; its weights are one vector, so that one update serves all."""
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return logits of domain [n, D] and label [n, C], and the features [n, ·]."""
-        h = torch.cat([self.body(x), x], dim=1)
-        return self.domain(h), self.label(h), h
+    columns: int
+    domains: int
+    classes: int
 
-    def of_domain(self, label: Tensor, h: Tensor, d: Tensor) -> Tensor:
-        """Return logits of the label in the domains d [n]."""
-        ones = torch.cat([h, torch.ones_like(h[:, :1])], dim=1)
-        return label + torch.einsum("nf,nfc->nc", ones, self.own[d])
+    @property
+    def layers(self) -> tuple[tuple[int, ...], ...]:
+        """First and second layer, domain and label, Δ; the last row of each is its bias."""
+        wide = HIDDEN + self.columns + 1
+        return (
+            (self.columns + 1, HIDDEN),
+            (HIDDEN + 1, HIDDEN),
+            (wide, self.domains + self.classes),
+            (self.domains, wide, self.classes),
+        )
 
-    def of_all(self, label: Tensor, h: Tensor) -> Tensor:
-        """Return logits of the label in every domain: [n, D, C]."""
-        ones = torch.cat([h, torch.ones_like(h[:, :1])], dim=1)
-        return label[:, None] + torch.einsum("nf,dfc->ndc", ones, self.own)
+    def split(self, vectors: Floats) -> list[Floats]:
+        """Return vectors [F, ·] as views of the layers: [F, …] each."""
+        ends = np.cumsum([np.prod(shape) for shape in self.layers])
+        parts = np.split(vectors, ends[:-1], axis=1)
+        return [
+            part.reshape(len(part), *shape) for part, shape in zip(parts, self.layers, strict=True)
+        ]
+
+    def start(self, rng: np.random.Generator) -> Floats:
+        """Draw the weights of a network, uniform within ±1/√inputs; Δ starts at 0."""
+        drawn = [rng.uniform(-1, 1, shape) / np.sqrt(shape[0] - 1) for shape in self.layers[:-1]]
+        zeros = np.zeros(self.layers[-1])
+        return np.concatenate([each.ravel() for each in (*drawn, zeros)]).astype(np.float32)
 
 
-def fit_network(x: Floats, sample: Sample, train: Ints, where: Ints, seed: int) -> Answers:
-    """Train on the rows `train`; return the log probabilities of the rows `where`.
+class _Stack:
+    """F networks and their optimiser: weights, means and mean squares of gradients, [F, ·] each."""
+
+    def __init__(self, shapes: _Shapes, vectors: Floats) -> None:
+        self.shapes, self.steps = shapes, 0
+        self.state = [vectors, np.zeros_like(vectors), np.zeros_like(vectors)]
+
+    def keep(self, networks: Sequence[int]) -> None:
+        """Go on with some of the networks."""
+        self.state = [each[networks] for each in self.state]
+
+    def slope(self, x: Floats, d: Ints, y: Ints, weights: Floats, drops: Floats) -> Floats:
+        """Return the derivative of the weighted cross entropy of all three answers: [F, ·].
+
+        x [F, b, k + 1] ends with ones; d, y and weights are [F, b], and drops [F, 2, b, HIDDEN]
+        are what hidden units are multiplied by.  The rows of a batch are sorted by d.
+        """
+        first, second, heads, own = self.shapes.split(self.state[0])
+        h = np.concatenate([np.empty((*x.shape[:2], HIDDEN), np.float32), x], axis=2)
+        low = np.ones((*x.shape[:2], HIDDEN + 1), np.float32)
+        low[..., :HIDDEN] = np.maximum(x @ first, 0) * drops[:, 0]
+        h[..., :HIDDEN] = np.maximum(low @ second, 0) * drops[:, 1]
+        domain, label = np.split(h @ heads, [self.shapes.domains], axis=2)
+        slope = np.empty_like(self.state[0])
+        to_first, to_second, to_heads, to_own = self.shapes.split(slope)
+        back = np.concatenate([_slope(domain, d, weights), _slope(label, y, weights)], axis=2)
+        np.matmul(h.swapaxes(1, 2), back, out=to_heads)
+        down = back @ heads[:, :HIDDEN].swapaxes(1, 2)
+        for f, edges in enumerate(_edges(d, self.shapes.domains)):
+            for place, (start, end) in enumerate(itertools.pairwise(edges)):
+                rows = h[f, start:end]
+                # The answer without the domain is not trained by that with it.
+                known = label[f, start:end] + rows @ own[f, place]
+                wrong = _slope(known, y[f, start:end], weights[f, start:end])
+                np.matmul(rows.T, wrong, out=to_own[f, place])
+                down[f, start:end] += wrong @ own[f, place, :HIDDEN].T
+        down *= drops[:, 1] * (h[..., :HIDDEN] > 0)
+        np.matmul(low.swapaxes(1, 2), down, out=to_second)
+        down = down @ second[:, :HIDDEN].swapaxes(1, 2)
+        down *= drops[:, 0] * (low[..., :HIDDEN] > 0)
+        np.matmul(x.swapaxes(1, 2), down, out=to_first)
+        return slope
+
+    def descend(self, slope: Floats) -> None:
+        """Take a step of AdamW."""
+        self.steps += 1
+        vectors, means, squares = self.state
+        bias, spread = (np.float32(1 - beta**self.steps) for beta in BETAS)
+        means += np.float32(1 - BETAS[0]) * (slope - means)
+        squares += np.float32(1 - BETAS[1]) * (slope * slope - squares)
+        size = np.sqrt(squares / spread)
+        size += np.float32(TINY)
+        vectors *= np.float32(1 - RATE * DECAY)
+        vectors -= np.float32(RATE) / bias * means / size
+
+    def logits(self, network: int, x: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return what one network says of x [n, k + 1]: [n, D], [n, C] and [n, D, C]."""
+        first, second, heads, own = (each[network] for each in self.shapes.split(self.state[0]))
+        low = np.maximum(x @ first, 0) @ second[:HIDDEN] + second[HIDDEN]
+        h = np.concatenate([np.maximum(low, 0), x], axis=1)
+        domain, label = np.split(h @ heads, [self.shapes.domains], axis=1)
+        return domain, label, label[:, None] + (h @ own).swapaxes(0, 1)
+
+
+def _slope(logits: Floats, target: Ints, weights: Floats) -> Floats:
+    """Return the derivative of Σ weights · cross entropy."""
+    found = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    found /= found.sum(axis=-1, keepdims=True)
+    np.put_along_axis(
+        found, target[..., None], np.take_along_axis(found, target[..., None], -1) - 1, -1
+    )
+    found *= weights[..., None]
+    return np.asarray(found)
+
+
+def _edges(d: Ints, domains: int) -> Iterator[list[int]]:
+    """Yield where each domain starts and ends in sorted d [F, b]."""
+    for each in d:
+        yield np.searchsorted(each, np.arange(domains + 1)).tolist()
+
+
+def fit_networks(x: Floats, sample: Sample, fold: Ints, seed: int) -> Answers:
+    """Return log probabilities of all rows, by networks that were not trained on their fold.
 
     Each answer is that of the epoch at which it predicts rows best that were not trained on.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_hash("network", seed, len(train)))
-        return _trained(x, sample, train, where)
-
-
-def _trained(x: Floats, sample: Sample, train: Ints, where: Ints) -> Answers:
-    inputs = torch.from_numpy(np.clip(x, -6, 6).astype(np.float32))
-    d, y = torch.from_numpy(sample.d), torch.from_numpy(sample.y)
-    weights = torch.from_numpy(sample.weights * len(sample.d)).float()
-    order = torch.from_numpy(train)[torch.randperm(len(train))]
-    judge, fitted = order[::JUDGED], order[torch.arange(len(order)) % JUDGED != 0]
-    there = torch.from_numpy(where)
-    network = _Network(x.shape[1], sample.domains, sample.classes)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=1e-2, fused=True)
-    best, waited = [np.inf] * 3, 0
-    answers: list[Tensor] = [torch.empty(0)] * 3
+    n, domains, classes = len(x), sample.domains, sample.classes
+    inputs = np.ones((n, x.shape[1] + 1), np.float32)
+    inputs[:, :-1] = np.clip(x, -6, 6)
+    weights = (sample.weights * n).astype(np.float32)
+    shapes = _Shapes(x.shape[1], domains, classes)
+    runs = [
+        _Run(np.flatnonzero(fold != k), np.flatnonzero(fold == k), seed) for k in np.unique(fold)
+    ]
+    longest = max(len(run.fitted) for run in runs)
+    stack = _Stack(shapes, np.stack([shapes.start(run.rng) for run in runs]))
+    logits = Answers(
+        np.empty((n, domains)), np.empty((n, classes)), np.empty((n, domains, classes))
+    )
+    targets = (sample.d, sample.y, sample.y)
     for _ in range(MOST_EPOCHS):
-        network.train()
-        for rows in _batches(fitted):
-            domain, label, h = network(inputs[rows])
-            known = network.of_domain(label.detach(), h, d[rows])
-            tasks = ((domain, d[rows]), (label, y[rows]), (known, y[rows]))
-            risks = torch.stack(
-                [F.cross_entropy(logits, target, reduction="none") for logits, target in tasks]
-            ).sum(dim=0)
-            optimizer.zero_grad()
-            (risks * weights[rows]).mean().backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-        network.eval()
-        with torch.no_grad():
-            domain, label, h = network(inputs[judge])
-            given = (domain, label, network.of_domain(label, h, d[judge]))
+        for rows, shares in _batches(runs, longest, sample.d):
+            drops = np.stack([run.drops(rows.shape[1]) for run in runs])
+            of_rows = (inputs[rows], sample.d[rows], sample.y[rows], weights[rows] * shares)
+            stack.descend(stack.slope(*of_rows, drops))
+        for place, run in enumerate(runs):
+            domain, label, known = stack.logits(place, inputs[run.judge])
+            known = known[np.arange(len(run.judge)), sample.d[run.judge]]
             losses = [
-                float((F.cross_entropy(logits, target, reduction="none") * weights[judge]).mean())
-                for logits, target in zip(given, (d[judge], y[judge], y[judge]), strict=True)
+                _loss(given, target[run.judge], weights[run.judge])
+                for given, target in zip((domain, label, known), targets, strict=True)
             ]
-            better = [loss < least for loss, least in zip(losses, best, strict=True)]
-            waited = 0 if any(better) else waited + 1
+            better = run.judged(losses)
             if any(better):
-                domain, label, h = network(inputs[there])
-                told = (domain, label, network.of_all(label, h))
-                answers = [
-                    t if yes else old for t, yes, old in zip(told, better, answers, strict=True)
-                ]
-                best = [min(pair) for pair in zip(losses, best, strict=True)]
-        if waited == PATIENCE:
+                for new, kept, yes in zip(
+                    stack.logits(place, inputs[run.where]), logits, better, strict=True
+                ):
+                    if yes:
+                        kept[run.where] = new
+        going = [place for place, run in enumerate(runs) if run.waited < PATIENCE]
+        if not going:
             break
-    return Answers(*(F.log_softmax(each.double(), dim=-1).numpy() for each in answers))
+        if len(going) < len(runs):
+            stack.keep(going)
+            runs = [runs[place] for place in going]
+    return Answers(*(log_softmax(each, axis=-1) for each in logits))
 
 
-def _batches(rows: Tensor) -> Iterator[Tensor]:
-    """Split rows into random batches, small enough for 20 steps if possible."""
-    size = max(SMALLEST_BATCH, min(LARGEST_BATCH, len(rows) // FEWEST_STEPS))
-    return iter(torch.split(rows[torch.randperm(len(rows))], size))
+class _Run:
+    """The rows and draws of one network, and how well its answers have been."""
+
+    def __init__(self, train: Ints, where: Ints, seed: int) -> None:
+        self.rng = np.random.default_rng(seed_hash("network", seed, len(train)))
+        order = self.rng.permutation(train)
+        self.judge, self.fitted = order[::JUDGED], np.delete(order, np.s_[::JUDGED])
+        self.where = where
+        self.best, self.waited = [np.inf] * 3, 0
+
+    def drops(self, rows: int) -> Floats:
+        """Return what the units of both layers are multiplied by: [2, rows, HIDDEN]."""
+        kept = self.rng.random((2, rows, HIDDEN), dtype=np.float32) >= DROPOUT
+        return kept * np.float32(1 / (1 - DROPOUT))
+
+    def judged(self, losses: Sequence[float]) -> list[bool]:
+        """Return which answers are better than ever before."""
+        better = [loss < least for loss, least in zip(losses, self.best, strict=True)]
+        self.waited = 0 if any(better) else self.waited + 1
+        self.best = [min(pair) for pair in zip(losses, self.best, strict=True)]
+        return better
+
+
+def _batches(runs: Sequence[_Run], longest: int, d: Ints) -> Iterator[tuple[Ints, Floats]]:
+    """Yield the rows of an epoch, [F, b] sorted by d, and their shares in the mean of a batch.
+
+    Batches are small enough for 20 steps if possible.  Networks with fewer than `longest` rows get
+    rows of share 0.
+    """
+    size = max(SMALLEST_BATCH, min(LARGEST_BATCH, longest // FEWEST_STEPS))
+    rows = np.zeros((len(runs), longest), dtype=np.intp)
+    there = np.zeros((len(runs), longest), dtype=np.float32)
+    for place, run in enumerate(runs):
+        rows[place, : len(run.fitted)] = run.rng.permutation(run.fitted)
+        there[place, : len(run.fitted)] = 1
+    for start in range(0, longest, size):
+        own, counted = rows[:, start : start + size], there[:, start : start + size]
+        order = np.argsort(d[own], axis=1, kind="stable")
+        counted = counted / np.maximum(counted.sum(axis=1, keepdims=True), 1)
+        yield np.take_along_axis(own, order, 1), np.take_along_axis(counted, order, 1)
+
+
+def _loss(logits: Floats, target: Ints, weights: Floats) -> float:
+    right = log_softmax(logits.astype(np.float64), axis=1)[np.arange(len(target)), target]
+    return float(-(right * weights).mean())

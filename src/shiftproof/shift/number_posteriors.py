@@ -25,19 +25,21 @@ keep the second from happening.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shiftproof.core.cores import side_by_side
 from shiftproof.information.base import Estimator, Parts, Shift
 from shiftproof.information.experts import COMPONENTS, principal_components
 from shiftproof.information.features import normal_scores
 from shiftproof.information.no_shift import covariate_p
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample, checked
 from shiftproof.shift.densities import Task
-from shiftproof.shift.network import fit_network
-from shiftproof.shift.panel import Views, pooled
+from shiftproof.shift.network import fit_networks
+from shiftproof.shift.panel import Views, pooled, quiet
 from shiftproof.shift.posteriors import FOLDS, combine
 from shiftproof.shift.regressors import by_domain, regressors, ridge_errors, stacked
 
@@ -74,7 +76,7 @@ def number_posteriors(
     """Return the posteriors of every sample; `tick` is called `FOLDS` times."""
     fold = sample.folds(FOLDS, seed)
     views = Views.of(sample.x)
-    panel, told = _predictions(views, sample, y, fold)
+    panel, told = _predictions(views, sample, y, fold, tick)
     predicted = stacked(panel, y, sample.weights, fold)
     home = stacked(np.concatenate([panel, told]), y, sample.weights, fold)
     z = normal_scores((y - predicted)[:, None])
@@ -82,7 +84,9 @@ def number_posteriors(
     # Densities and trees see the first columns only.
     inputs = Views.of(np.column_stack([_standardised(predicted), x]))
     both = Views.of(np.column_stack([z, _standardised(predicted), x]))
-    q_domain, q_both = _networks(inputs, both, sample, fold, seed, tick)
+    q_domain, q_both = (
+        fit_networks(seen.scores, sample, fold, seed).domain for seen in (inputs, both)
+    )
     task = Task(sample.d, sample.domains, sample.weights, np.zeros_like(sample.d), 1)
     domain = combine(np.stack([*_answers(inputs, task, fold), q_domain]), task, fold)
     experts = [domain, _densities(inputs, z[:, 0], sample, fold)]
@@ -91,7 +95,9 @@ def number_posteriors(
     return NumberPosteriors(domain, given, alone, predicted, home, panel)
 
 
-def _predictions(views: Views, sample: Sample, y: Floats, fold: Ints) -> tuple[Floats, Floats]:
+def _predictions(
+    views: Views, sample: Sample, y: Floats, fold: Ints, tick: Callable[[], None]
+) -> tuple[Floats, Floats]:
     """Return out-of-fold predictions by the inputs, and by inputs and own domain: [c, n] each."""
     alone, known = regressors(views), by_domain(views)
     panel, told = np.empty((len(alone), len(y))), np.empty((len(known), len(y)))
@@ -102,6 +108,7 @@ def _predictions(views: Views, sample: Sample, y: Floats, fold: Ints) -> tuple[F
         for place, tell in enumerate(known):
             found = tell(y, sample.weights, sample.d, train, where)
             told[place, where] = found[np.arange(len(where)), sample.d[where]]
+        tick()
     return panel, told
 
 
@@ -109,24 +116,15 @@ def _answers(views: Views, task: Task, fold: Ints) -> list[Floats]:
     """Return out-of-fold log q(d|·) by each classifier of the panel: [n, D] each."""
     models = pooled(views)
     found: list[Floats] = [np.empty((len(fold), task.classes)) for _ in models]
-    for k in range(FOLDS):
+
+    def answer(k: int) -> None:
         train, where = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         for place, predict in enumerate(models):
             found[place][where] = predict(task, train, where)
+
+    with quiet():
+        list(side_by_side([functools.partial(answer, k) for k in range(FOLDS)]))
     return found
-
-
-def _networks(
-    inputs: Views, both: Views, sample: Sample, fold: Ints, seed: int, tick: Callable[[], None]
-) -> tuple[Floats, Floats]:
-    """Return out-of-fold log q(d|x) and log q(d|x,y) by networks."""
-    found = tuple(np.empty((len(fold), sample.domains)) for _ in range(2))
-    for k in range(FOLDS):
-        train, where = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        for own, views in zip(found, (inputs, both), strict=True):
-            own[where] = fit_network(views.scores, sample, train, where, seed).domain
-        tick()
-    return found[0], found[1]
 
 
 def _densities(views: Views, z: Floats, sample: Sample, fold: Ints) -> Floats:

@@ -20,6 +20,7 @@ concept shift: the reason for so many kinds of classifiers, and for q(y|x) of it
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,13 +28,14 @@ import numpy as np
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 from scipy.special import log_softmax, logsumexp  # type: ignore[import-untyped]
 
+from shiftproof.core.cores import side_by_side
 from shiftproof.information.base import Estimator, Parts
 from shiftproof.information.classifiers import mixture
 from shiftproof.information.no_shift import exact_p_values
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
 from shiftproof.shift.densities import Task
-from shiftproof.shift.network import fit_network
-from shiftproof.shift.panel import Views, by_group, pooled
+from shiftproof.shift.network import fit_networks
+from shiftproof.shift.panel import Views, by_group, pooled, quiet
 
 FOLDS = 5
 
@@ -72,28 +74,31 @@ def posteriors(sample: Sample, *, seed: int, tick: Callable[[], None] = lambda: 
     domain = np.empty((len(alone) + 1, n, domains))
     label = np.empty((len(alone) + 1, n, classes))
     told = np.empty((len(known) + 1, n, domains, classes))
-    for k in range(FOLDS):
+
+    def by_networks() -> None:
+        domain[-1], label[-1], told[-1] = fit_networks(views.scores, sample, fold, seed)
+
+    def by_panel(k: int) -> None:
         train, where = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         for place, predict in enumerate(alone):
             domain[place, where] = predict(of_domain, train, where)
             label[place, where] = predict(of_label, train, where)
         for place, predict in enumerate(known):
             told[place, where] = predict(of_label, train, where)
-        answers = fit_network(views.scores, sample, train, where, seed)
-        domain[-1, where], label[-1, where], told[-1, where] = (
-            answers.domain,
-            answers.label,
-            answers.known,
-        )
-        tick()
+
+    with quiet():
+        folds: list[Callable[[], None]] = [functools.partial(by_panel, k) for k in range(FOLDS)]
+        for place, _ in enumerate(side_by_side([by_networks, *folds])):
+            if place:
+                tick()
     shape = (len(label), *told.shape[1:])
     without = np.broadcast_to(label[:, :, None], shape)
     q_domain = combine(domain, of_domain, fold)
     q_label = combine(np.concatenate([told, without]), of_label, fold)
-    by_panel = combine(np.concatenate([told[:-1], without[:-1]]), of_label, fold)
+    without_networks = combine(np.concatenate([told[:-1], without[:-1]]), of_label, fold)
     mixed = mixture(q_domain[:, None], q_label)
     q_mixed = combine(np.concatenate([label, mixed[None]]), of_label, fold)
-    home = by_panel[np.arange(n), sample.d]
+    home = without_networks[np.arange(n), sample.d]
     return Posteriors(q_domain, q_label, q_mixed, label[:-1], home)
 
 
@@ -103,11 +108,14 @@ def combine(logs: Floats, task: Task, fold: Ints) -> Floats:
     odds = logs - log_prior
     own = odds if odds.ndim == 3 else odds[:, np.arange(len(fold)), task.group]
     found = np.empty(logs.shape[1:])
-    for k in range(int(fold.max()) + 1):
+
+    def add_up(k: int) -> None:
         rows = np.flatnonzero(fold != k)
         a = weigh(own[:, rows], log_prior, task.target[rows], task.weights[rows])
         here = fold == k
         found[here] = log_softmax(log_prior + np.tensordot(a, odds[:, here], axes=1), axis=-1)
+
+    list(side_by_side([functools.partial(add_up, k) for k in range(int(fold.max()) + 1)]))
     return found
 
 

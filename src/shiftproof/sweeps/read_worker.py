@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
+from shiftproof.core.cores import cores
 from shiftproof.core.errors import DataError, ShiftproofError
 from shiftproof.core.own_process import start_process
-from shiftproof.sweeps.resources import cores, without_cycle_search
+from shiftproof.sweeps.resources import without_cycle_search
 
 # Fewer files are read in less time than it takes to start a process.
 FEWEST = 1000

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 from collections.abc import Iterator
+
+from shiftproof.core.cores import cores
 
 
 def choose_workers(asked: int | None, memory_of_one: int) -> int:
@@ -18,13 +19,6 @@ def choose_workers(asked: int | None, memory_of_one: int) -> int:
     free = available_memory()
     by_memory = cores() if free is None else int(0.8 * free / max(memory_of_one, 1))
     return max(1, min(cores(), by_memory))
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def available_memory() -> int | None:

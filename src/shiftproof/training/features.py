@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -31,11 +31,12 @@ from shiftproof.data.base import Progress, silent
 from shiftproof.data.cache_dir import cache_dir
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.input_forms import InputForm, form_of
+from shiftproof.data.prefetch import prefetch
 from shiftproof.models import MODELS, Model
 from shiftproof.models.pretrained import PretrainedModel
 from shiftproof.models.weights import PRETRAINED, content_hash, names_a_file
 from shiftproof.training.config import PRECISIONS, choose_device
-from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
+from shiftproof.training.evaluate import batch_size, reading_threads
 
 # Samples in a file: an interrupted extraction repeats at most this many.
 SHARD = 2048
@@ -98,23 +99,27 @@ def freeze(
             ) from error
         # A second process waits, then reads the features of the first.
         with FileLock(folder / "lock"):
-            starts = range(0, len(domain), SHARD)
-            return replace(domain, x=torch.cat([shard(domain, folder, start) for start in starts]))
+            return replace(domain, x=torch.cat(list(shards(domain, folder))))
 
-    def shard(domain: Domain, folder: Path, start: int) -> Tensor:
-        index = np.arange(start, min(start + SHARD, len(domain)))
-        path = folder / f"{start:09d}.safetensors"
-        features = _read(path, len(index))
-        if features is None:
-            parts = []
-            for part in extractor.features(domain, index, workers):
-                parts.append(part)
-                advance(len(part))
-            features = torch.cat(parts)
-            write_atomically(path, _shard(features))
-        else:
-            advance(len(index))
-        return features
+    def shards(domain: Domain, folder: Path) -> Iterator[Tensor]:
+        starts = range(0, len(domain), SHARD)
+        indices = [np.arange(start, min(start + SHARD, len(domain))) for start in starts]
+        paths = [folder / f"{start:09d}.safetensors" for start in starts]
+        stored = [_read(path, len(index)) for path, index in zip(paths, indices, strict=True)]
+        missing = [index for index, own in zip(indices, stored, strict=True) if own is None]
+        # One series for all: the images of the next file are read while this one is computed.
+        computed = extractor.features(domain, missing, workers) if missing else iter(())
+        for path, index, features in zip(paths, indices, stored, strict=True):
+            if features is None:
+                parts: list[Tensor] = []
+                while sum(map(len, parts)) < len(index):
+                    parts.append(next(computed))
+                    advance(len(parts[-1]))
+                features = torch.cat(parts)
+                write_atomically(path, _shard(features))
+            else:
+                advance(len(index))
+            yield features
 
     described = json.dumps([dataset.fingerprint, frozen], sort_keys=True)
     made = replace(
@@ -150,11 +155,15 @@ class _Extractor:
     featurizer: nn.Module | None = None
 
     @torch.no_grad()
-    def features(self, domain: Domain, index: np.ndarray, workers: int) -> Iterator[Tensor]:
-        """Yield the features of some samples, batch by batch."""
+    def features(
+        self, domain: Domain, groups: Sequence[np.ndarray], workers: int
+    ) -> Iterator[Tensor]:
+        """Yield the features of groups of samples, batch by batch; no batch has two groups."""
         featurizer = self.built()
         autocast = torch.autocast(self.device.type, dtype=torch.bfloat16)
-        for x, _ in read_in_order(EvaluationSet(domain.name, domain, index), workers):
+        size = batch_size(domain)
+        batches = [own[low : low + size] for own in groups for low in range(0, len(own), size)]
+        for x in prefetch(domain.stored, batches, workers if domain.is_lazy else 0):
             with autocast if self.precision == "bf16" else contextlib.nullcontext():
                 features = featurizer(as_numbers(x.to(self.device))).float().cpu()
             if not features.isfinite().all():

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 import shiftproof
-from shiftproof.core.errors import DataError, RunConflict
+from shiftproof.core.errors import DataError, InvalidValue, RunConflict
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress
+from shiftproof.learners.exact import Exact
 from shiftproof.training.checkpoint import State, load_state, save_state
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import reading_threads
@@ -27,6 +28,7 @@ from shiftproof.training.outputs import save_outputs
 from shiftproof.training.preflight import preflight_notes
 from shiftproof.training.records import Record
 from shiftproof.training.run_folder import START_OVER, RunFolder
+from shiftproof.training.threads import ThreadChoice, checked_threads
 from shiftproof.training.trainer import Trainer
 
 # Steps between checks that the losses are finite; the other steps do not wait for the device.
@@ -67,6 +69,7 @@ def train(
     workers: int | None = None,
     *,
     keeps_outputs: bool = False,
+    threads: int | None = None,
 ) -> RunResult:
     """Train as `config` says, in `folder`; called again, resume.
 
@@ -76,7 +79,8 @@ def train(
 
     With `keeps_outputs` the outputs on the test domains are written too (`training.outputs`).
     `workers` threads read image files ahead; by default one a core, at most eight.  The result
-    does not depend on their number.
+    does not depend on their number.  `threads` is how many torch computes with; by default the
+    first steps choose it (`training.threads`).
     """
     workers = reading_threads(workers)
     if dataset.fingerprint != config.fingerprint:
@@ -91,12 +95,13 @@ def train(
                 state = load_state(run.checkpoint)
                 trainer = Trainer(config, dataset, workers, keeps_outputs, saved=state)
                 _restore(trainer, state, run)
+                trainer.threads = _threads(trainer, state, threads, run)
                 observer.begin(config, trainer.step)
                 for note in preflight_notes(
                     config, trainer.dataset, trainer.splits, trainer.algorithm
                 ):
                     observer.note(note)
-                with contextlib.closing(trainer):
+                with contextlib.closing(trainer), trainer.threads.restored():
                     ended = _run(trainer, run, observer, stop, checkpoint_seconds)
                     stop.heeded = ended["status"] == "stopped"
         records = run.records.read()
@@ -116,6 +121,25 @@ def _restore(trainer: Trainer, state: State | None, run: RunFolder) -> None:
     steps = range(1, trainer.step + 1)
     if kept != [step for step in steps if trainer.config.evaluates_after(step)]:
         raise RunConflict(f"the run in {run.path} has lost records; {START_OVER}")
+
+
+def _threads(
+    trainer: Trainer, state: State | None, asked: int | None, run: RunFolder
+) -> ThreadChoice:
+    """Return the choice of threads: as asked, as before an interruption, or by the first steps.
+
+    Fits at once choose for each candidate (`learners.threads`), and other devices need none.
+    """
+    try:
+        before = checked_threads((state or {}).get("threads"))
+    except InvalidValue as error:
+        raise unfit_checkpoint(run.path, error) from error
+    known = checked_threads(asked) or before
+    if known is None and (
+        isinstance(trainer.algorithm, Exact) or torch.device(trainer.config.device).type != "cpu"
+    ):
+        return trainer.threads
+    return ThreadChoice(known)
 
 
 def _run(
@@ -172,7 +196,7 @@ def _run(
             "torch": torch.__version__,
             "python": platform.python_version(),
             "machine": platform.machine(),
-            "threads": torch.get_num_threads(),
+            "threads": trainer.threads.chosen or torch.get_num_threads(),
         },
         **(trainer.average.described() if diverged_at is None else {}),
     }

@@ -35,6 +35,7 @@ from shiftproof.training.looks import held_out_sets
 from shiftproof.training.outputs import AnyOutputs, outputs_of
 from shiftproof.training.records import MEASURES, Record
 from shiftproof.training.rows import in_standard_units, ready_for, samples_of
+from shiftproof.training.threads import ThreadChoice
 
 TEST_PARTS = ("test-in", "test-out")
 
@@ -55,6 +56,7 @@ class Trainer:
     seconds: float = 0.0
     pending: dict[str, DeviceSeries] = field(default_factory=dict)
     outputs: dict[str, AnyOutputs] = field(default_factory=dict)
+    threads: ThreadChoice = field(default_factory=ThreadChoice.none)
     saved: InitVar[State | None] = None
 
     def __post_init__(self, saved: State | None) -> None:
@@ -93,7 +95,7 @@ class Trainer:
             measured = self.algorithm.fit(self.samples, progress)
         else:
             batch = self._next_batch()
-            with self._autocast():
+            with self.threads.step(), self._autocast():
                 measured = self.algorithm.update(batch)
         self.step += 1
         if self.step in self.looks:
@@ -185,6 +187,7 @@ class Trainer:
         return {
             "step": self.step,
             "seconds": self.seconds,
+            "threads": self.threads.chosen,
             "pending": {name: series.values() for name, series in self.pending.items()},
             "algorithm": self.algorithm.training_state(),
             "rng": torch.get_rng_state(),

@@ -73,7 +73,7 @@ class LPFT(ERM):
         featurizer, head = self.trains
         with torch.set_grad_enabled(not self.probes):
             flat = featurizer(batch.x.flatten(0, 1))
-        representations = flat.view(*batch.y.shape, *flat.shape[1:])
+        representations = flat.view(*batch.y.shape[:2], *flat.shape[1:])
         return Losses(self.sample_loss.risk(head(representations), batch.y).mean(), {})
 
     def update(self, batch: Batch) -> dict[str, Tensor]:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import torch
 
+from shiftproof.core.cores import cores
 from shiftproof.sweeps.executors.base import Event, Executor, Listener, WorkerPool, run_jobs
 from shiftproof.sweeps.executors.work import (
     POLL_SECONDS,
@@ -29,7 +30,7 @@ from shiftproof.sweeps.executors.work import (
     without_signals,
 )
 from shiftproof.sweeps.jobs import DatasetCache, Job
-from shiftproof.sweeps.resources import choose_workers, cores
+from shiftproof.sweeps.resources import choose_workers
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.training.loop import RunResult, train
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import ray
 
+from shiftproof.core.cores import cores
 from shiftproof.core.errors import InvalidValue
 from shiftproof.sweeps.executors.ray_worker import THREADS
 from shiftproof.sweeps.executors.scratch import scratch
 from shiftproof.sweeps.jobs import Job
-from shiftproof.sweeps.resources import cores
 
 CONNECT_SECONDS = 10.0
 

@@ -1,0 +1,124 @@
+"""Where users wait: a diagnosis of many columns, of many rows, and the networks of `best`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.csv  # type: ignore[import-untyped]
+import torch
+
+from benchmarks.figure import Figure
+from shiftproof.learners.network import trained_networks
+from shiftproof.shift.diagnose import diagnose as measure
+
+# Domains, classes, and dimensions that the embeddings of the first diagnosis lie in.
+DOMAINS, CLASSES, INNER = 4, 7, 64
+# `best` holds out so many folds, with so many seeds each.
+FOLDS, SEEDS = 5, 4
+
+
+def diagnosis() -> Iterator[Figure]:
+    """Measure 10,000 rows of 1,280 columns in this process, and 1,000,000 of 50 by the command."""
+    x, y, d = embeddings(10_000, 1_280)
+    names, classes = "abcd", "tuvwxyz"
+    started, own = time.perf_counter(), time.process_time()
+    measure(x, y, d, domains=names, classes=classes, seed=0)
+    seconds, cpu = time.perf_counter() - started, time.process_time() - own
+    yield Figure(
+        "diagnose-wide",
+        "seconds of a diagnosis of 10,000 rows × 1,280 columns",
+        seconds,
+        "≤",
+        15,
+        {"processor seconds": cpu},
+    )
+    seconds, kilobytes = _long_table(1_000_000, 50)
+    yield Figure(
+        "diagnose-long",
+        "seconds of `shiftproof diagnose` of a CSV file of 1,000,000 rows × 50 columns",
+        seconds,
+        "≤",
+        180,
+    )
+    yield Figure("diagnose-long-memory", "its peak memory, in GB", kilobytes / 1e6, "≤", 4)
+
+
+def embeddings(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rectified projections of clusters that differ by domain, class, and both."""
+    rng = np.random.default_rng(0)
+    d, y = rng.integers(0, DOMAINS, rows), rng.integers(0, CLASSES, rows)
+    inner = (
+        rng.normal(size=(rows, INNER))
+        + rng.normal(size=(CLASSES, INNER))[y]
+        + 0.3 * rng.normal(size=(DOMAINS, INNER))[d]
+        + 0.5 * rng.normal(size=(DOMAINS, CLASSES, INNER))[d, y]
+    )
+    x = inner @ rng.normal(size=(INNER, columns)) / INNER**0.5
+    return np.maximum(x + 0.3 * rng.normal(size=x.shape), 0).astype(np.float32), y, d
+
+
+def _long_table(rows: int, columns: int) -> tuple[float, int]:
+    """Return seconds and kilobytes of the command on a file of so many rows."""
+    rng = np.random.default_rng(0)
+    d, y = rng.integers(0, 5, rows), rng.integers(0, 3, rows)
+    table = {
+        f"x{j}": np.round(rng.normal(size=rows) + 0.5 * (j < 5) * y, 4) for j in range(columns)
+    }
+    table |= {"site": np.array(list("abcde"))[d], "label": np.array(list("pqr"))[y]}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "long.csv")
+        pyarrow.csv.write_csv(pa.table(table), path)
+        del table
+        command = [sys.executable, "-m", "shiftproof", "diagnose", str(path)]
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [*command, "--label", "label", "--domain", "site", "--quiet"],
+            stdout=subprocess.DEVNULL,
+        )
+        most = 0
+        while process.poll() is None:
+            most = max(most, _peak_kilobytes(process.pid))
+            time.sleep(0.5)
+        seconds = time.perf_counter() - started
+    if process.returncode:
+        raise RuntimeError(f"the diagnosis ended with code {process.returncode}")
+    return seconds, most
+
+
+def _peak_kilobytes(process: int) -> int:
+    try:
+        lines = Path(f"/proc/{process}/status").read_text("ascii").splitlines()
+    except OSError:
+        return 0
+    return max((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), default=0)
+
+
+def networks() -> Iterator[Figure]:
+    """Compare the networks that `best` trains together with the same, one after the other."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2_000, 20, generator=generator), torch.arange(2_000) % 2
+    weights = torch.stack([(torch.arange(2_000) % FOLDS != fold).float() for fold in range(FOLDS)])
+    sizes, stops = (20, 64, 64, 2), (60,)
+    ratios = []
+    for _ in range(5):
+        started = time.process_time()
+        list(trained_networks(x, y, weights, sizes, SEEDS, stops, 0))
+        together, started = time.process_time() - started, time.process_time()
+        for fold in range(FOLDS):
+            for seed in range(SEEDS):
+                list(trained_networks(x, y, weights[fold : fold + 1], sizes, 1, stops, seed))
+        ratios.append((time.process_time() - started) / together)
+    yield Figure(
+        "best-networks",
+        "processor time of 20 small networks one after the other / trained together (best)",
+        float(np.median(ratios)),
+        "≥",
+        3,
+    )

@@ -1,0 +1,94 @@
+"""Free cores, and tasks side by side."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from shiftproof.core import cores as module
+from shiftproof.core.cores import free_cores, side_by_side, within_free_cores
+
+
+@pytest.mark.parametrize(
+    ("load", "running", "limit", "free"),
+    [
+        (0.1, 0, "", 4),
+        (2.2, 2, "", 2),
+        (9.0, 9, "", 1),  # never none
+        (3.0, 0, "", 4),  # a program that has just ended
+        (0.0, 3, "", 4),  # a moment of another program
+        (0.0, 0, "2", 2),
+        (0.0, 0, "8", 4),
+    ],
+)
+def test_free_cores_are_those_that_nobody_uses(monkeypatch, load, running, limit, free):
+    monkeypatch.setattr(module, "cores", lambda: 4)
+    monkeypatch.setattr(module, "_load", lambda: load)
+    monkeypatch.setattr(module, "_running", lambda: running)
+    monkeypatch.setenv(module.LIMIT, limit)
+    assert free_cores() == free
+
+
+def test_the_system_says_how_many_are_running():
+    assert module._running() >= 0
+    assert module.cores() >= 1
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_results_come_in_order_from_as_many_threads_as_cores(monkeypatch, count):
+    monkeypatch.setattr(module, "free_cores", lambda: count)
+    together = threading.Barrier(count)
+    names = set()
+
+    def task(number):
+        def work():
+            together.wait(timeout=20)  # only if so many run at the same time
+            names.add(threading.get_ident())
+            return number
+
+        return work
+
+    assert list(side_by_side([task(number) for number in range(6)])) == list(range(6))
+    assert len(names) == count
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_each_task_has_one_thread_and_what_was_before_comes_back(monkeypatch, count):
+    monkeypatch.setattr(module, "free_cores", lambda: count)
+    np.ones((2, 2)) @ np.ones((2, 2))  # loads BLAS
+
+    def most():
+        return max(library["num_threads"] for library in threadpool_info())
+
+    with threadpool_limits(limits=3):
+        assert list(side_by_side([most] * 4)) == [1] * 4
+        assert most() == 3
+
+
+def test_a_library_uses_no_more_threads_than_free_cores(monkeypatch):
+    np.ones((2, 2)) @ np.ones((2, 2))  # loads BLAS
+
+    def most():
+        return max(library["num_threads"] for library in threadpool_info())
+
+    with threadpool_limits(limits=3):
+        monkeypatch.setattr(module, "free_cores", lambda: 2)
+        with within_free_cores():
+            assert most() == 2
+        monkeypatch.setattr(module, "free_cores", lambda: 8)
+        with within_free_cores():  # never more than before
+            assert most() == 3
+        assert most() == 3
+
+
+def test_an_error_in_a_task_is_raised(monkeypatch):
+    monkeypatch.setattr(module, "free_cores", lambda: 2)
+
+    def fail():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        list(side_by_side([lambda: 1, fail]))
