@@ -23,6 +23,7 @@ from shiftproof.data import DomainDataset
 from shiftproof.reporting.page.answer.lead import lead, noun_of
 from shiftproof.training.config import default_algorithm
 from shiftproof.training.observers import Observer
+from shiftproof.training.sample_weights import checked_class_weight
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -66,6 +67,7 @@ def study(
     *,
     hparams: Mapping[str, object] | None = None,
     budget: str | float | None = None,
+    class_weight: str = "none",
     steps: int = 5001,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
@@ -89,6 +91,7 @@ def study(
         hparams: hyper-parameters, as in `train`.
         budget: time for `best` to try candidates in, for all runs together; by default 15s for
             each run, and at least 1m.
+        class_weight: as in `train`, for the baselines too.
         steps: number of updates, of algorithms that are trained in steps.
         seed: seed of everything random.
         out: folder of the study; by default one in `runs`, named after the data.  It gets
@@ -107,6 +110,7 @@ def study(
     observer = observer or Observer()
     folder = folder_of(out)
     checked_standardize(standardize)
+    checked_class_weight(class_weight)
     # As it is: of frozen features, there would be no images to show.
     raw = load(data, seed=checked_seed(seed, None), progress=observer.progress, **loading)
     dataset, hparams, backbone = prepare(
@@ -147,6 +151,7 @@ def study(
     found.save(folder / HELD_OUT / "diagnosis.json")
     settings: dict[str, Any] = {
         "hparams": hparams,
+        "class_weight": class_weight,
         "steps": steps,
         "seed": seed,
         "backbone": backbone,
@@ -164,7 +169,7 @@ def study(
     if final.status != "finished":
         return Study(folder, found, held_out, final, None, *columns)
     if not private and not dataset.target:
-        train_baselines(dataset, folder, seed, observer)
+        train_baselines(dataset, folder, seed, observer, class_weight)
     seconds = sum(run.seconds for run in (*held_out.runs, final))
     shown = evidence(dataset, raw, held_out, found, seconds, private=private)
     write_json(folder / STUDY, shown.to_json())

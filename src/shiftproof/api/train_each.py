@@ -33,6 +33,7 @@ from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import AnyHeldOut, held_out_numbers, held_out_score
 from shiftproof.training.observers import Observer
 from shiftproof.training.outputs import AnyOutputs
+from shiftproof.training.sample_weights import checked_class_weight
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -146,6 +147,7 @@ def train_each(
     budget: str | float | None = None,
     metric: str | None = None,
     loss: str | None = None,
+    class_weight: str = "none",
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -179,6 +181,7 @@ def train_each(
     if metric is not None:
         Expected({}, metric)  # a wrong setting must not cost a training
     checked_standardize(standardize)
+    checked_class_weight(class_weight)
     dataset, hparams, backbone = prepare(
         data,
         observer or Observer(),
@@ -202,6 +205,7 @@ def train_each(
         "hparams": hparams,
         "metric": metric,
         "loss": loss,
+        "class_weight": class_weight,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,

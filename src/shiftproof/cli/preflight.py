@@ -15,6 +15,7 @@ def check_data(
     image: str | None = None,
     drop: Sequence[str] | None = None,
     categorical: Sequence[str] | None = None,
+    weights_column: str | None = None,
 ) -> None:
     """Raise if the data cannot be what was meant, or a column of a CSV file does not exist.
 
@@ -28,5 +29,6 @@ def check_data(
     for parameter, given in (("drop", drop or ()), ("categorical", categorical or ())):
         for name in given:
             column_name(columns, path.name, parameter, name)
-    if image is not None:
-        column_name(columns, path.name, "image", image)
+    for parameter, only in (("image", image), ("weights_column", weights_column)):
+        if only is not None:
+            column_name(columns, path.name, parameter, only)

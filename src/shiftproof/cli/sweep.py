@@ -62,6 +62,7 @@ def sweep(
     ] = None,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
+    weights_column: options.WeightsColumn = None,
     backbone: Annotated[
         str | None,
         typer.Option(help="Network that computes features where images are frozen (lite)."),
@@ -136,6 +137,7 @@ def sweep(
             steps=steps,
             label=label,
             domain=domain,
+            weights_column=weights_column,
             backbone=backbone,
             weights=weights,
             options=parse_assignments("--data-option", data_option or []),

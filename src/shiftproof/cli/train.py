@@ -34,6 +34,7 @@ def train(
     pool_below: options.PoolBelow = 0,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
+    weights_column: options.WeightsColumn = None,
     image: options.ImageColumn = None,
     image_size: options.ImageSize = None,
     data_option: options.DataOption = None,
@@ -58,6 +59,7 @@ def train(
     metric: options.Metric = None,
     at_least: options.AtLeast = None,
     loss: options.Loss = None,
+    class_weight: options.ClassWeight = "none",
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
     holdout: options.Holdout = None,
@@ -92,7 +94,7 @@ def train(
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model; run the same command again to resume."""
-    check_data(data, label, domain, image, drop, categorical)
+    check_data(data, label, domain, image, drop, categorical, weights_column)
 
     from rich.console import Console
 
@@ -121,6 +123,7 @@ def train(
         "budget": budget,
         "metric": metric,
         "loss": loss,
+        "class_weight": class_weight,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,
@@ -148,6 +151,7 @@ def train(
         "categorical": categorical or (),
         "by": by,
         "pool_below": pool_below,
+        "weights_column": weights_column,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }

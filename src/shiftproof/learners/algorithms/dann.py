@@ -30,6 +30,7 @@ class DANN(ERM):
 
     family = "representation"
     paper = "Ganin et al. (2016)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
