@@ -12,18 +12,20 @@ from shiftproof.api.diagnose import ShiftReport, diagnose
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load
 from shiftproof.api.report import HELD_OUT, STUDY, report
 from shiftproof.api.study_baselines import train_baselines
+from shiftproof.api.study_diagnosis import inputs_of, kept_or
 from shiftproof.api.study_evidence import evidence
 from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
+from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import write_json
 from shiftproof.core.standardize import checked_standardize
 from shiftproof.data import DomainDataset
+from shiftproof.data.within_domain import within_domains
 from shiftproof.reporting.page.answer.lead import lead, noun_of
-from shiftproof.training.config import default_algorithm
+from shiftproof.training.config import configure, default_algorithm
 from shiftproof.training.observers import Observer
-from shiftproof.training.sample_weights import checked_class_weight
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -140,27 +142,32 @@ def study(
         budgets = None, None
     each_budget, last_budget = budgets
     folder = folder or Path("runs", f"study-{as_folder(dataset.name)}")
-    found = diagnose(
-        dataset,
-        raw=_are_photographs(dataset),
-        seed=seed,
-        device=device,
-        workers=workers,
-        progress=observer.progress,
-    )
-    found.save(folder / HELD_OUT / "diagnosis.json")
     settings: dict[str, Any] = {
         "hparams": hparams,
         "class_weight": class_weight,
         "steps": steps,
         "seed": seed,
         "backbone": backbone,
-        "standardize": standardize,
         "private": private,
         "device": device,
-        "workers": workers,
-        "observer": observer,
     }
+    # A wrong setting must not cost a diagnosis.
+    configure(within_domains(dataset, standardize), algorithm, **settings)
+    raw_pixels = _are_photographs(dataset)
+    found = kept_or(
+        folder,
+        inputs_of(dataset, raw=raw_pixels, seed=seed),
+        lambda: diagnose(
+            dataset,
+            raw=raw_pixels,
+            seed=seed,
+            device=device,
+            workers=workers,
+            progress=observer.progress,
+        ),
+    )
+    found.save(folder / HELD_OUT / "diagnosis.json")
+    settings |= {"standardize": standardize, "workers": workers, "observer": observer}
     held_out = train_each(dataset, algorithm, budget=each_budget, out=folder / HELD_OUT, **settings)
     columns = (noun_of(dataset.columns), dataset.columns.get("label", ""))
     if held_out.status != "finished":

@@ -23,6 +23,7 @@ from shiftproof.api.train import (
     prepare,
     with_budget,
 )
+from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.standardize import ADAPTATION, checked_standardize
 from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
@@ -33,7 +34,6 @@ from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import AnyHeldOut, held_out_numbers, held_out_score
 from shiftproof.training.observers import Observer
 from shiftproof.training.outputs import AnyOutputs
-from shiftproof.training.sample_weights import checked_class_weight
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

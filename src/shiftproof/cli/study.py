@@ -11,7 +11,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
-from shiftproof.cli.preflight import check_data
+from shiftproof.cli.preflight import check_data, check_settings
 from shiftproof.cli.train import exit_unless_finished
 
 EXAMPLE = "Example: [bold]shiftproof study patients.csv --label ill --domain hospital[/]"
@@ -64,6 +64,7 @@ def study(
     to resume.
     """
     check_data(data, label, domain, image, drop, categorical, weights_column)
+    check_settings(algorithm, budget=budget, standardize=standardize, class_weight=class_weight)
     if not quiet:
         typer.echo(f"reading {data}", err=True)  # before the imports, which take seconds
 

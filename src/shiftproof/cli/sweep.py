@@ -9,6 +9,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import parse_assignments, split
+from shiftproof.cli.preflight import check_settings
 from shiftproof.core.errors import InvalidValue
 
 EXAMPLE = (
@@ -120,13 +121,16 @@ def sweep(
         return
     if not data:
         raise InvalidValue("name at least one dataset, or give --status DIR")
+    names = algorithms if algorithms == "all" else split(algorithms) or ()
+    if names != "all":
+        check_settings(*names)
     from shiftproof.api.sweep import sweep as run
     from shiftproof.cli.sweep_progress import SweepProgress
 
     with SweepProgress(quiet=quiet, dry_run=dry_run) as progress:
         done = run(
             data,
-            algorithms if algorithms == "all" else split(algorithms) or (),
+            names,
             preset=preset,
             n_hparams=n_hparams,
             trials=trials,

@@ -11,7 +11,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
-from shiftproof.cli.preflight import check_data
+from shiftproof.cli.preflight import check_data, check_settings
 from shiftproof.core.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def train(
 ) -> None:
     """Train a model; run the same command again to resume."""
     check_data(data, label, domain, image, drop, categorical, weights_column)
+    check_settings(algorithm, budget=budget, standardize=standardize, class_weight=class_weight)
 
     from rich.console import Console
 

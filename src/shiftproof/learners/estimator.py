@@ -28,7 +28,7 @@ from shiftproof.learners.ensemble import Ensemble, Member, untrusted_types
 from shiftproof.learners.exact import SMALLEST, Exact, Progress, silent
 from shiftproof.learners.samples import Samples
 
-# The name of the algorithm.
+# The name of the algorithm; where it is registered, it is spelled out (`core.registry`).
 ESTIMATOR = "estimator"
 # The text of a category that is not among the table's values.
 UNKNOWN = "<unknown>"
@@ -100,7 +100,7 @@ class NumberEstimatorModel(EstimatorModel):
         return (found.reshape(len(x)) - self.center) / self.scale
 
 
-@ALGORITHMS.register(ESTIMATOR)
+@ALGORITHMS.register("estimator")
 class EstimatorAlgorithm(Exact):
     """Your own scikit-learn model or pipeline, passed from Python in place of a name."""
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shiftproof.core.class_weight import BALANCED, UNWEIGHTED, checked_class_weight
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Regime, Scalar, resolve, specs
 from shiftproof.core.standardize import AUTO, NONE, adaptation_title
@@ -29,13 +30,7 @@ from shiftproof.models import MODELS, Model
 from shiftproof.models.risk import NUMBER_LOSSES, loss_named
 from shiftproof.models.weights import RANDOM, content_hash, names_a_file
 from shiftproof.training.averaging import AVERAGES
-from shiftproof.training.sample_weights import (
-    BALANCED,
-    UNWEIGHTED,
-    checked_class_weight,
-    training_weights,
-    without_weightless,
-)
+from shiftproof.training.sample_weights import training_weights, without_weightless
 
 PRECISIONS = ("fp32", "bf16")
 # Which samples to evaluate on: the two parts of the training and of the test domains, and the

@@ -13,19 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from shiftproof.core.errors import DataError, UnknownName
+from shiftproof.core.class_weight import BALANCED, UNWEIGHTED
+from shiftproof.core.errors import DataError
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split
-
-UNWEIGHTED, BALANCED = "none", "balanced"
-CLASS_WEIGHTS = (UNWEIGHTED, BALANCED)
-
-
-def checked_class_weight(asked: str) -> str:
-    """Return the name of a rule for the weights of classes, or raise."""
-    if asked not in CLASS_WEIGHTS:
-        raise UnknownName("class_weight", asked, CLASS_WEIGHTS)
-    return asked
 
 
 def balanced_weights(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
