@@ -71,7 +71,7 @@ def test_other_mistakes(table, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--algorithm", "ermm"], "unknown algorithm 'ermm'; did you mean 'erm'?"),
+        (["--algorithm", "ermm"], "unknown algorithm 'ermm'; did you mean 'erm'"),
         (["--budget", "soon"], "--budget must be a time like 30s, 5m or 1h, not 'soon'"),
         (["--standardize", "domian"], "unknown standardize 'domian'; did you mean 'domain'?"),
         (["--class-weight", "even"], "unknown class_weight 'even'"),
