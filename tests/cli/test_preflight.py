@@ -84,7 +84,7 @@ def test_a_wrong_setting_imports_nothing_heavy(command, arguments, said, table):
 
 
 def test_a_wrong_algorithm_of_other_commands():
-    wanted = ("2", "error: unknown algorithm 'imd'; did you mean 'idm'?")
+    wanted = ("2", "error: unknown algorithm 'imd'; did you mean 'idm' or 'mmd'?")
     assert run("algorithms", "imd") == wanted
     assert run("sweep", "colored-mnist", "--algorithms", "erm,imd") == wanted
 
