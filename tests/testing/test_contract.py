@@ -35,6 +35,10 @@ SETTINGS: dict[str, dict[str, object]] = {
     "iga": {"penalty_weight": 1.0},
     "ib-erm": {"bottleneck_weight": 1.0},
     "ib-irm": {"penalty_weight": 1.0, "bottleneck_weight": 1.0},
+    # Some checks take two steps, and the featurizer must change in them.
+    "lp-ft": {"head_warmup": 1},
+    "wise-ft": {"head_warmup": 1},
+    "erm-plus-plus": {"head_warmup": 1, "average_warmup": 1},
 }
 
 

@@ -96,6 +96,26 @@ ALGORITHM_NAMES: dict[str, Published] = {
         ),
         ("IB_ERM", "ib-erm", _IB),
         ("IB_IRM", "ib-irm", {**_IRM, **_IB}),
+        (
+            "ERMPlusPlus",
+            "erm-plus-plus",
+            {
+                "linear_lr": "head_lr",
+                "linear_steps": "head_warmup",
+                "freeze_bn": "freeze_norms",
+            },
+        ),
+        (
+            "URM",
+            "urm",
+            {
+                "urm_adv_lambda": "adversarial_weight",
+                "urm_generator_output": "feature_activation",
+                "urm_discriminator_hidden_layers": "discriminator_hidden_layers",
+                "urm_discriminator_lr": "discriminator_lr",
+                "urm_discriminator_label_smoothing": "label_smoothing",
+            },
+        ),
     ]
 }
 
