@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 TREES = 100
 
 
-def train_baselines(dataset: DomainDataset, folder: Path, seed: int, observer: Observer) -> None:
-    """Train them with each domain held out.
+def train_baselines(
+    dataset: DomainDataset,
+    folder: Path,
+    seed: int,
+    observer: Observer,
+    class_weight: str = "none",
+) -> None:
+    """Train them with each domain held out, on samples with the same weights.
 
     They are classifiers, and pixels are nothing for a logistic regression.
     """
@@ -26,7 +32,13 @@ def train_baselines(dataset: DomainDataset, folder: Path, seed: int, observer: O
         return
     for number, name in enumerate(TITLES):
         observer.progress(BASELINES, number, len(TITLES))
-        train_each(dataset, baseline(name, dataset), out=folder / BASELINES / name, seed=seed)
+        train_each(
+            dataset,
+            baseline(name, dataset),
+            class_weight=class_weight,
+            out=folder / BASELINES / name,
+            seed=seed,
+        )
     observer.progress(BASELINES, len(TITLES), len(TITLES))
 
 

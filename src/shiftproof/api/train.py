@@ -105,6 +105,7 @@ def train(
     budget: str | float | None = None,
     metric: str | None = None,
     loss: str | None = None,
+    class_weight: str = "none",
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -149,6 +150,9 @@ def train(
         loss: of numbers: `squared` (default), `absolute`, `huber` or `huber:DELTA`, in standard
             deviations of the label, or `quantile:Q`.  Models that are fitted at once take the first
             two.
+        class_weight: `balanced` weighs samples by n / (k n_c), with n_c of the n training samples
+            in their class, one of k: rare classes then count as much as common ones.  Scores count
+            every sample alike.  Rows of a table can have own weights too (`weights_column`).
         steps: number of updates.
         seed: seed of starting weights, batches and noise.
         data_seed: seed of generated data and of the splits; `seed` by default.
@@ -211,6 +215,7 @@ def train(
         backbone=backbone,
         hparams=with_metric(with_budget(hparams, algorithm, budget), algorithm, metric, dataset),
         loss=loss_of_metric(dataset, loss, metric),
+        class_weight=class_weight,
         steps=steps,
         eval_every=eval_every,
         evaluate=names(evaluate),

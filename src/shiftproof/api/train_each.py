@@ -23,6 +23,7 @@ from shiftproof.api.train import (
     prepare,
     with_budget,
 )
+from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.standardize import ADAPTATION, checked_standardize
 from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
@@ -146,6 +147,7 @@ def train_each(
     budget: str | float | None = None,
     metric: str | None = None,
     loss: str | None = None,
+    class_weight: str = "none",
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -180,6 +182,7 @@ def train_each(
     if metric is not None:
         Expected({}, metric)  # a wrong setting must not cost a training
     checked_standardize(standardize)
+    checked_class_weight(class_weight)
     dataset, hparams, backbone = prepare(
         data,
         observer or Observer(),
@@ -203,6 +206,7 @@ def train_each(
         "hparams": hparams,
         "metric": metric,
         "loss": loss,
+        "class_weight": class_weight,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,

@@ -61,6 +61,15 @@ CategoricalColumns = Annotated[
     list[str] | None,
     option("Data", "Column whose numbers are codes of categories; repeatable.", metavar="COLUMN"),
 ]
+WeightsColumn = Annotated[
+    str | None,
+    option(
+        "Data",
+        "Column of weights (tables): how much each row counts in training; not a feature. Scores"
+        " count rows alike.",
+        metavar="COLUMN",
+    ),
+]
 ImageSize = Annotated[int | None, option("Data", "Height and width of images; default 224.")]
 DataOption = Annotated[
     list[str] | None,
@@ -120,6 +129,14 @@ Loss = Annotated[
         "Loss of numbers: squared (default), absolute, huber, huber:DELTA or quantile:Q; linear,"
         " trees and best take the first two.",
         metavar="NAME",
+    ),
+]
+ClassWeight = Annotated[
+    str,
+    option(
+        "Training",
+        "Weigh classes in training: [bold]balanced[/] (all count alike) or [bold]none[/]. Scores"
+        " count samples alike.",
     ),
 ]
 Steps = Annotated[int, option("Training", "Number of updates.")]

@@ -11,7 +11,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
-from shiftproof.cli.preflight import check_data
+from shiftproof.cli.preflight import check_data, check_settings
 from shiftproof.core.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def train(
     pool_below: options.PoolBelow = 0,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
+    weights_column: options.WeightsColumn = None,
     image: options.ImageColumn = None,
     image_size: options.ImageSize = None,
     data_option: options.DataOption = None,
@@ -66,6 +67,7 @@ def train(
     metric: options.Metric = None,
     at_least: options.AtLeast = None,
     loss: options.Loss = None,
+    class_weight: options.ClassWeight = "none",
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
     holdout: options.Holdout = None,
@@ -100,7 +102,8 @@ def train(
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model; run the same command again to resume."""
-    check_data(data, label, domain, image, drop, categorical)
+    check_data(data, label, domain, image, drop, categorical, weights_column)
+    check_settings(algorithm, budget=budget, standardize=standardize, class_weight=class_weight)
 
     from rich.console import Console
 
@@ -129,6 +132,7 @@ def train(
         "budget": budget,
         "metric": metric,
         "loss": loss,
+        "class_weight": class_weight,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,
@@ -157,6 +161,7 @@ def train(
         "categorical": categorical or (),
         "by": by,
         "pool_below": pool_below,
+        "weights_column": weights_column,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }

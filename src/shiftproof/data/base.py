@@ -168,6 +168,11 @@ class DomainDataset:
         return REGRESSION if self.target else CLASSIFICATION
 
     @property
+    def weighted(self) -> bool:
+        """Whether samples have weights."""
+        return any(domain.weight is not None for domain in self.domains)
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
         return tuple(self.domains[0].x.shape[1:])

@@ -41,7 +41,8 @@ class DataRequest:
     `options` are those of the dataset, the images or the table.  `task` says whether the labels of
     a table are classes or numbers; `auto` decides by the column.  The other fields name columns of
     a table or manifest; with `image`, a table is read as a manifest.  `by` and `pool_below` say
-    how domains are made from the domain column (`data.tables.domain_column`).
+    how domains are made from the domain column (`data.tables.domain_column`), and `weights_column`
+    how much rows of a table count in training.
     """
 
     data: str
@@ -54,6 +55,7 @@ class DataRequest:
     by: str | None = None
     pool_below: int = 0
     task: str = AUTO
+    weights_column: str | None = None
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the dataset; all randomness in making it comes from `seed`."""
@@ -73,7 +75,7 @@ class DataRequest:
             raise UnknownName("dataset, file or folder", self.data, DATASETS)
         if self.image is None:
             return self.table(read_frame(path), path.name)
-        for name in ("by", "pool_below"):
+        for name in ("by", "pool_below", "weights_column"):
             if getattr(self, name):
                 raise InvalidValue(f"`{name}` is for tables; {self.data} is a manifest of images")
         view = resolve(ImageView, "large-image", self.options, "option of an image manifest")
@@ -94,6 +96,7 @@ class DataRequest:
             categorical=self.categorical,
             by=self.by,
             pool_below=self.pool_below,
+            weights_column=self.weights_column,
             missing_indicators=options.missing_indicators,
             task=self.task,
         )
@@ -101,7 +104,8 @@ class DataRequest:
 
     def refuse_columns(self, because: str) -> None:
         """Raise if a column is named, for data that has none."""
-        for name in ("label", "domain", "image", "drop", "categorical", "by", "pool_below"):
+        named = ("label", "domain", "image", "drop", "categorical", "by", "pool_below")
+        for name in (*named, "weights_column"):
             if getattr(self, name):
                 raise InvalidValue(f"`{name}` is for tables and manifests; {because}")
 
@@ -115,7 +119,7 @@ class DataRequest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON values; what version 0.1 did not know only if it is set."""
-        unset = {"by": None, "pool_below": 0, "task": AUTO}
+        unset = {"by": None, "pool_below": 0, "task": AUTO, "weights_column": None}
         return {
             name: value
             for name, value in dataclasses.asdict(self).items()

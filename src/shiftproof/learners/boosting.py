@@ -35,7 +35,7 @@ class BoostingCandidate(Candidate):
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the longest sequence and predict by its beginnings."""
-        model = self._model(train, max(self.variants), seed).fit(_filled(train.x), train.y)
+        model = self._fitted(train, max(self.variants), seed)
         if not train.classes:
             numbers = enumerate(model.staged_predict(x), start=1)
             chosen = {trees: p for trees, p in numbers if trees in self.variants}
@@ -58,7 +58,7 @@ class BoostingCandidate(Candidate):
 
         Between them lie the values of all training rows.
         """
-        model = self._model(train, variant, seed).fit(_filled(train.x), train.y)
+        model = self._fitted(train, variant, seed)
         bins = model._bin_mapper
         bins.bin_thresholds_ = [
             thresholds if categorical else thresholds[:0]
@@ -67,6 +67,10 @@ class BoostingCandidate(Candidate):
             )
         ]
         return model
+
+    def _fitted(self, train: Samples, trees: int, seed: int) -> Any:
+        weight = None if train.weight is None else train.weights()
+        return self._model(train, trees, seed).fit(_filled(train.x), train.y, weight)
 
     def _model(self, train: Samples, trees: int, seed: int) -> Any:
         from sklearn.ensemble import (  # type: ignore[import-untyped]

@@ -83,7 +83,7 @@ class LogLoss(Criterion):
     ) -> Weights:
         """Return the weights of least log loss."""
         own = predicted[:, np.arange(len(samples)), samples.y]
-        return stacking_weights(own, samples.domain, seed, draws)
+        return stacking_weights(own, samples.domain, seed, draws, samples.weight)
 
     def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
         """Return the log loss at the best temperature."""
@@ -130,7 +130,14 @@ class NumberLoss(Criterion):
     ) -> Weights:
         """Return the weights of least loss."""
         errors = predicted[:, :, 0] - samples.y
-        return number_weights(errors, samples.domain, seed, draws, absolute=self.absolute)
+        return number_weights(
+            errors,
+            samples.domain,
+            seed,
+            draws,
+            absolute=self.absolute,
+            weight=samples.weight,
+        )
 
     def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
         """Return the mean loss."""

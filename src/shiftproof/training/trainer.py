@@ -35,6 +35,7 @@ from shiftproof.training.looks import held_out_sets
 from shiftproof.training.outputs import AnyOutputs, outputs_of
 from shiftproof.training.records import MEASURES, Record
 from shiftproof.training.rows import in_standard_units, ready_for, samples_of
+from shiftproof.training.sample_weights import training_weights
 from shiftproof.training.threads import ThreadChoice
 
 TEST_PARTS = ("test-in", "test-out")
@@ -71,14 +72,16 @@ class Trainer:
         dataset = self.dataset.to(torch.device(config.device))
         domains = [domain for domain in dataset.domains if domain.name in splits]
         trained_on = [split.in_ for split in splits.values()]
+        weights = training_weights(self.dataset, splits, config.class_weight)
         if isinstance(self.algorithm, Exact):
-            self.samples = samples_of(
+            samples = samples_of(
                 self.dataset, domains, trained_on, private=config.private, loss=config.loss
             )
+            self.samples = samples if weights is None else samples.weighted(weights)
         else:
             size = self.algorithm.hparams.batch_size
             seed = stream_seed(config.seed, "sampler")
-            self.sampler = BatchSampler(domains, trained_on, size, seed)
+            self.sampler = BatchSampler(domains, trained_on, size, seed, weights)
         self.evaluation = plan_evaluation(config, dataset, self.splits)
         self.looks = self.algorithm.looks(config.steps)
         self.looked_at: list[EvaluationSet] = []
@@ -119,9 +122,8 @@ class Trainer:
             steps = range(self.step, self.config.steps)
             lazy = any(domain.is_lazy for domain in self.dataset.domains)
             self._batches = prefetch(self.sampler.stored, steps, self.workers if lazy else 0)
-        x, y = next(self._batches)
-        device = torch.device(self.config.device)
-        return Batch(as_numbers(x.to(device)), y.to(device))
+        batch = next(self._batches).to(torch.device(self.config.device))
+        return batch._replace(x=as_numbers(batch.x))
 
     def close(self) -> None:
         """Stop reading batches ahead."""

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.text import quoted
 from shiftproof.data.base import DomainDataset
-from shiftproof.data.tables.cell_types import named
+from shiftproof.data.tables.cell_types import named, values
 from shiftproof.data.tables.column_names import column_name, domain_columns
 from shiftproof.data.tables.domain_column import domain_series, is_plain, require_domains
 from shiftproof.data.tables.feature_columns import copies_of_label_or_domain, feature_columns
@@ -34,6 +36,7 @@ def table_dataset(
     categorical: Sequence[str] = (),
     by: str | None = None,
     pool_below: int = 0,
+    weights_column: str | None = None,
     missing_indicators: bool = False,
     task: str = AUTO,
 ) -> DomainDataset:
@@ -44,6 +47,7 @@ def table_dataset(
     pandas' categoricals are categories; dates, row numbers, and texts that are mostly distinct
     (identifiers, remarks) are left out with a note, as are rows without a label or domain.
     `categorical` names columns whose numbers are codes.
+    `weights_column` says how much each row counts in training; it is not a feature.
     `by` and `pool_below` are explained at `domain_column`, `missing_indicators` at `Columns`.
     `task` is `classification` or `regression`; `auto` decides by the label column (`label_kind`).
     """
@@ -56,19 +60,34 @@ def table_dataset(
     for column in (label, *domains):
         if column in drop:
             raise InvalidValue(f"`drop` names {quoted(column)}, which is the label or domain")
+    weight, notes = None, list[str]()
+    if weights_column is not None:
+        weighed_by = column_of(frame, name, "weights_column", weights_column)
+        if weighed_by in (label, *domains):
+            raise InvalidValue(
+                f"`weights_column` names {quoted(weighed_by)}, which is the label or domain"
+            )
+        weight = values(frame[weighed_by], f"column {quoted(weighed_by)} of {name}")
+        drop = [*drop, weighed_by]
+        notes.append(
+            f"rows count by column {quoted(weighed_by)} when a model is trained; the diagnosis and"
+            " all scores count every row alike"
+        )
     features = frame.drop(columns=[label, *domains, *drop])
     for column in [column_of(features, name, "categorical", column) for column in categorical]:
         features[column] = features[column].astype("category")
-    own, notes = frame[domains[-1]], list[str]()
+    own = frame[domains[-1]]
     if by is None and len(domains) == 1:
         require_domains(own, name)
     if not is_plain(domains, by, pool_below):
-        own, notes = domain_series(frame, name, domains, by, pool_below)
+        own, made = domain_series(frame, name, domains, by, pool_below)
+        notes += made
     dataset = frame_dataset(
         features,
         frame[label],
         own,
         name,
+        weight=weight,
         missing_indicators=missing_indicators,
         task=task,
     )
@@ -81,12 +100,13 @@ def frame_dataset(
     domain: pd.Series,
     name: str,
     *,
+    weight: np.ndarray | None = None,
     missing_indicators: bool = False,
     task: str = AUTO,
 ) -> DomainDataset:
-    """Return features, labels and domains, row by row, as a dataset."""
+    """Return features, labels, domains and, if given, weights, row by row, as a dataset."""
     features = named(features, name)
-    groups = grouped(label, domain, name, task)
+    groups = grouped(label, domain, name, task).with_weights(weight, f"a weight of {name}")
     columns, notes = feature_columns(features, name)
     preparation = Columns(columns, missing_indicators)
     x = preparation.encode(features, name)

@@ -42,6 +42,7 @@ class MIRO(ERM):
 
     family = "representation"
     paper = "Cha et al. (2022)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

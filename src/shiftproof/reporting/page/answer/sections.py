@@ -38,7 +38,7 @@ def answer_sections(
     worst = worst_facts(expected, evidence, diagnoses)
     shifts = [
         *picture_blocks(expected, evidence),
-        *(block for each in diagnoses for block in study_diagnosis_blocks(each)),
+        *(block for each in diagnoses for block in study_diagnosis_blocks(each, evidence.noun)),
     ]
     thresholds = [
         *_block("dots", shortfall_plot(expected, noun)),
