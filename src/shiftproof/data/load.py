@@ -8,14 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import hparam, resolve
 from shiftproof.core.types import REGRESSION
+from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.folder import load_image_folder
 from shiftproof.data.images.manifest import load_manifest
 from shiftproof.data.not_data import require_data
+from shiftproof.data.tables.array_files import array_samples, is_array_file
 from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.data.tables.label_kind import AUTO, checked_task
 from shiftproof.data.tables.read_file import read_frame
@@ -40,7 +42,8 @@ class DataRequest:
     `data` is a registered name, or the path of a folder or table; a name comes first.
     `options` are those of the dataset, the images or the table.  `task` says whether the labels of
     a table are classes or numbers; `auto` decides by the column.  The other fields name columns of
-    a table or manifest; with `image`, a table is read as a manifest.  `by` and `pool_below` say
+    a table or manifest, or arrays of a file (`data.tables.array_files`); with `image`, a table is
+    read as a manifest.  `by` and `pool_below` say
     how domains are made from the domain column (`data.tables.domain_column`).
     """
 
@@ -71,6 +74,8 @@ class DataRequest:
             return load_image_folder(path, view, progress)
         if not path.exists():
             raise UnknownName("dataset, file or folder", self.data, DATASETS)
+        if is_array_file(path):
+            return self._arrays(path)
         if self.image is None:
             return self.table(read_frame(path), path.name)
         for name in ("by", "pool_below"):
@@ -81,6 +86,24 @@ class DataRequest:
             path, view, image=self.image, label=self.label, domain=self.domain, progress=progress
         )
         return self._with_columns(dataset, "label", "domain", "image")
+
+    def _arrays(self, path: Path) -> DomainDataset:
+        """Return arrays of NumPy: vectors are those of a table, and images are images."""
+        if self.image is not None:
+            raise InvalidValue(f"`image` is for tables of paths; {self.data} holds arrays")
+        found = array_samples(path, self.label, self.domain)
+        for role in ("label", "domain"):
+            if getattr(found, role) is None:
+                raise DataError(
+                    f"{path.name} has no {role}s: set `{role}` to an array of it or to a .npy file,"
+                    f" or put {role}s.npy beside it"
+                )
+        if found.images is None:
+            request = replace(self, label=found.label, domain=found.domain)
+            return request.table(found.frame, path.name)
+        replace(self, label=None, domain=None).refuse_columns(f"{path.name} holds images")
+        labels, domains = found.frame[found.label], found.frame[found.domain]
+        return from_arrays(found.images, labels, domains, name=path.name, task=self.task)
 
     def table(self, frame: pd.DataFrame, name: str) -> DomainDataset:
         """Return a table that is in memory as a dataset called `name`."""
