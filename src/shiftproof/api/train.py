@@ -24,6 +24,7 @@ from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.number_scores import checked_number_metric
 from shiftproof.learners.scores import checked_metric, mean_scores
 from shiftproof.models.weights import PRETRAINED
+from shiftproof.training.choose_vector import ALL, pooled
 from shiftproof.training.config import (
     DEFAULT_EVALUATION,
     RunConfig,
@@ -111,6 +112,7 @@ def train(
     backbone: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     freeze: bool = False,
+    pool: str = ALL,
     holdout: float | None = None,
     eval_every: int | None = None,
     evaluate: str | Sequence[str] = DEFAULT_EVALUATION,
@@ -155,6 +157,10 @@ def train(
             dataset's own by default.
         weights: starting weights of the backbone: a file, `pretrained` or `random`.
         freeze: compute the features of all images with the backbone once, and train on them.
+            Several backbones are separated by commas.
+        pool: of several backbones, or several vectors of a table: `all` takes them side by side, in
+            standard units, and `best` the one with which a linear model has the least loss on
+            held-out training domains.
         holdout: share of each domain that is not trained on; by default 0.2, and 0 for algorithms
             that are fitted at once.
         eval_every: steps between evaluations; 0 evaluates after the last step only.
@@ -195,6 +201,11 @@ def train(
         workers=workers,
         loading=loading,
     )
+    dataset, notes = pooled(
+        dataset, pool, names(test_domains), checked_seed(seed, data_seed), observer.progress
+    )
+    for note in notes:
+        observer.note(note)
     if algorithm is None:
         images = len(dataset.input_shape) > 1
         algorithm = default_algorithm(images=images, kind=dataset.kind)

@@ -29,6 +29,7 @@ from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC,
 from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
+from shiftproof.training.choose_vector import ALL
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import AnyHeldOut, held_out_numbers, held_out_score
 from shiftproof.training.observers import Observer
@@ -153,6 +154,7 @@ def train_each(
     backbone: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     freeze: bool = False,
+    pool: str = ALL,
     holdout: float | None = None,
     eval_every: int | None = None,
     evaluate: str | Sequence[str] = DEFAULT_EVALUATION,
@@ -206,6 +208,7 @@ def train_each(
         "seed": seed,
         "data_seed": data_seed,
         "backbone": backbone,
+        "pool": pool,
         "holdout": holdout,
         "eval_every": eval_every,
         "evaluate": evaluate,

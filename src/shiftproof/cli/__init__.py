@@ -22,6 +22,7 @@ from shiftproof.cli import (
     evaluate,
     expect,
     export,
+    features,
     predict,
     recalibrate,
     report,
@@ -50,6 +51,7 @@ app = typer.Typer(
 app.command(epilog=demo.EXAMPLE)(demo.demo)
 app.command(epilog=study.EXAMPLE)(study.study)
 app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
+app.command(epilog=features.EXAMPLE)(features.features)
 app.command(epilog=train.EXAMPLE)(train.train)
 app.command(epilog=expect.EXAMPLE)(expect.expect)
 app.command(epilog=predict.EXAMPLE)(predict.predict)

@@ -43,6 +43,7 @@ def train(
     backbone: options.Backbone = None,
     weights: options.Weights = None,
     freeze: options.Freeze = False,
+    pool: options.Pool = "all",
     device: options.Device = "auto",
     precision: options.Precision = "fp32",
     test_domain: Annotated[
@@ -128,6 +129,7 @@ def train(
         "backbone": backbone,
         "weights": weights,
         "freeze": freeze,
+        "pool": pool,
         "holdout": holdout,
         "eval_every": eval_every,
         "evaluate": [name.strip() for name in evaluate.split(",")],

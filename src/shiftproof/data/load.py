@@ -19,6 +19,7 @@ from shiftproof.data.images.manifest import load_manifest
 from shiftproof.data.not_data import require_data
 from shiftproof.data.tables.array_files import array_samples, is_array_file
 from shiftproof.data.tables.dataset import table_dataset
+from shiftproof.data.tables.feature_file import DOMAIN, LABEL, feature_dataset, feature_header
 from shiftproof.data.tables.label_kind import AUTO, checked_task
 from shiftproof.data.tables.read_file import read_frame
 
@@ -77,6 +78,9 @@ class DataRequest:
         if is_array_file(path):
             return self._arrays(path)
         if self.image is None:
+            header = feature_header(path) if self._names_no_columns else None
+            if header is not None:
+                return feature_dataset(path, header, self.drop)
             return self.table(read_frame(path), path.name)
         for name in ("by", "pool_below"):
             if getattr(self, name):
@@ -86,6 +90,12 @@ class DataRequest:
             path, view, image=self.image, label=self.label, domain=self.domain, progress=progress
         )
         return self._with_columns(dataset, "label", "domain", "image")
+
+    @property
+    def _names_no_columns(self) -> bool:
+        """Whether a file of features is to be read as it was written."""
+        others = (self.categorical, self.by, self.pool_below, self.options, self.task != AUTO)
+        return (self.label or LABEL, self.domain or DOMAIN) == (LABEL, DOMAIN) and not any(others)
 
     def _arrays(self, path: Path) -> DomainDataset:
         """Return arrays of NumPy: vectors are those of a table, and images are images."""
