@@ -13,6 +13,7 @@ from shiftproof.core.space import hparam, resolve
 from shiftproof.core.types import REGRESSION
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
+from shiftproof.data.images.camera_traps import SUFFIX, load_camera_traps
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.folder import load_image_folder
 from shiftproof.data.images.manifest import load_manifest
@@ -77,6 +78,10 @@ class DataRequest:
             raise UnknownName("dataset, file or folder", self.data, DATASETS)
         if is_array_file(path):
             return self._arrays(path)
+        if path.suffix.lower() == SUFFIX:
+            replace(self, domain=None).refuse_columns(f"{self.data} lists camera traps")
+            view = resolve(ImageView, "large-image", self.options, "option of camera traps")
+            return load_camera_traps(path, view, self.domain, progress)
         if self.image is None:
             header = feature_header(path) if self._names_no_columns else None
             if header is not None:

@@ -16,6 +16,7 @@ from shiftproof.core.text import quoted
 from shiftproof.data.base import DATASETS, Progress, silent
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.folder import find_images
+from shiftproof.data.images.image_root import image_root
 from shiftproof.data.images.index import scan
 from shiftproof.data.images.suffixes import SUFFIXES
 from shiftproof.data.images.walk import images_below
@@ -174,7 +175,8 @@ class SampleRequest:
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0]) + 1
             raise DataError(f"column {quoted(column)} of {path.name} has no path in row {row}")
-        paths = [path.parent / str(value).strip() for value in frame[column]]
+        root, _ = image_root(path, [str(value).strip() for value in frame[column][:1]])
+        paths = [root / str(value).strip() for value in frame[column]]
         samples = _images(paths, form, progress, described.labels, described.domains)
         kept = {name: described.names[name] for name in self.keep}
         return replace(samples, names={**samples.names, **kept}) if kept else samples

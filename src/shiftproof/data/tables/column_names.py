@@ -50,6 +50,8 @@ def header_of(path: Path) -> list[str] | None:
             start = file.read(4)
             if start in (b"PAR1", b"\x93NUM", b"PK\x03\x04"):  # Parquet, NumPy, an archive
                 return None
+            if start[:1] == b"{":  # JSON
+                return None
             file.seek(0)
             lines = gzip_lines(path) if start.startswith(b"\x1f\x8b") else file
             _, records = csv_records(lines, path.name)
