@@ -24,6 +24,7 @@ from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.number_scores import checked_number_metric
 from shiftproof.learners.scores import checked_metric, mean_scores
 from shiftproof.models.weights import PRETRAINED
+from shiftproof.training import processes
 from shiftproof.training.choose_vector import ALL, pooled
 from shiftproof.training.config import (
     DEFAULT_EVALUATION,
@@ -124,13 +125,15 @@ def train(
     standardize: str = "none",
     workers: int | None = None,
     checkpoint_seconds: float = 5.0,
+    compile: bool = False,
     tensorboard: bool = False,
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
 ) -> TrainedRun:
     """Train a model in a folder; called again with the same settings, resume or return the result.
 
-    The first Ctrl-C stops training after the current step with a checkpoint.
+    The first Ctrl-C stops training after the current step with a checkpoint.  Processes that
+    `torchrun` has started train one model together, with the result of one process up to rounding.
 
     Args:
         data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
@@ -181,6 +184,8 @@ def train(
             rows of the new site, without labels.
         workers: threads that read images ahead; by default one a core, at most eight.
         checkpoint_seconds: shortest time between checkpoints.
+        compile: let torch compile the network: the first step takes longer, the others less, and
+            results differ by rounding.
         tensorboard: write the records for TensorBoard, into the folder.
         observer: told of progress, evaluations and notes; see `Observer`.
     """
@@ -230,7 +235,9 @@ def train(
         private=private,
     )
     folder = folder or Path("runs", _name(config))
-    observers = [observer, TensorBoard(folder)] if tensorboard else [observer]
+    processes.join(config.device)
+    writes = tensorboard and processes.leads()
+    observers = [observer, TensorBoard(folder)] if writes else [observer]
     result = run(
         config,
         dataset,
@@ -239,9 +246,12 @@ def train(
         checkpoint_seconds,
         workers,
         keeps_outputs=True,
+        compiled=compile,
     )
-    if result.status == "finished" and not (folder / MODEL).exists():
+    model = folder / MODEL
+    if result.status == "finished" and processes.leads() and not model.exists():
         trained_model(config, dataset, folder, observer.progress).save(folder)
+    processes.wait()  # of several, the first writes the model
     return TrainedRun(**vars(result), config=config)
 
 

@@ -166,6 +166,7 @@ def train_each(
     standardize: str = "none",
     workers: int | None = None,
     checkpoint_seconds: float = 5.0,
+    compile: bool = False,
     tensorboard: bool = False,
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
@@ -220,6 +221,7 @@ def train_each(
         "standardize": standardize,
         "workers": workers,
         "checkpoint_seconds": checkpoint_seconds,
+        "compile": compile,
         "tensorboard": tensorboard,
     }
     waiting = [Waiting(name, folder and folder / _name(name)) for name in dataset.domain_names]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import sys
 import warnings
 
@@ -86,6 +87,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0":
+        # Of the processes that torchrun has started, the first one prints.
+        sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     # Pillow warns about damaged images that it can still read; we report those that it cannot.
     warnings.filterwarnings("ignore", module="PIL")
     warnings.formatwarning = lambda message, *_, **__: f"warning: {printable(str(message))}\n"

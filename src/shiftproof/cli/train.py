@@ -46,6 +46,10 @@ def train(
     pool: options.Pool = "all",
     device: options.Device = "auto",
     precision: options.Precision = "fp32",
+    compile: Annotated[
+        bool,
+        option("Model", "Let torch compile the network; needs a C++ compiler.", "--compile"),
+    ] = False,
     test_domain: Annotated[
         list[str] | None,
         option(
@@ -141,6 +145,7 @@ def train(
         "standardize": standardize,
         "workers": workers,
         "checkpoint_seconds": checkpoint_seconds,
+        "compile": compile,
         "tensorboard": tensorboard,
         "label": label,
         "domain": domain,

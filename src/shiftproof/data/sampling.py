@@ -20,11 +20,17 @@ class BatchSampler:
     """Draws `batch_size` samples with replacement from each domain's *in* part.
 
     `batch_size` 0 takes every sample of every domain at every step (full-batch training), for
-    which the parts must be of equal size.
+    which the parts must be of equal size.  With `only`, positions in the batch of a domain, the
+    other inputs are left to another process to read; labels are always those of the whole batch.
     """
 
     def __init__(
-        self, domains: Sequence[Domain], parts: Sequence[np.ndarray], batch_size: int, seed: int
+        self,
+        domains: Sequence[Domain],
+        parts: Sequence[np.ndarray],
+        batch_size: int,
+        seed: int,
+        only: np.ndarray | None = None,
     ) -> None:
         sizes = [len(part) for part in parts]
         for domain, size in zip(domains, sizes, strict=True):
@@ -41,6 +47,7 @@ class BatchSampler:
         self._parts = parts
         self._batch_size = batch_size
         self._seed = seed
+        self._only = only if only is not None else slice(None)
         self._everything: Batch | None = None
         if batch_size == 0:
             pairs = zip(domains, parts, strict=True)
@@ -54,10 +61,10 @@ class BatchSampler:
         # Philox depends on key and counter only: it draws any step without those before it.
         rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, 0, 0, step]))
         chosen = [part[rng.integers(len(part), size=self._batch_size)] for part in self._parts]
-        x = [
-            domain.stored(index, rng.integers(2**63, size=len(index)) if domain.is_lazy else None)
-            for domain, index in zip(self._domains, chosen, strict=True)
-        ]
+        x = []
+        for domain, index in zip(self._domains, chosen, strict=True):
+            seeds = rng.integers(2**63, size=len(index))[self._only] if domain.is_lazy else None
+            x.append(domain.stored(index[self._only], seeds))
         return Batch(torch.stack(x), self._labels(chosen))
 
     def batch(self, step: int) -> Batch:

@@ -24,6 +24,7 @@ from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.learners.estimator import EstimatorAlgorithm
 from shiftproof.learners.exact import Exact
 from shiftproof.models.base import Network
+from shiftproof.training import processes
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State
 from shiftproof.training.config import INVARIANCE, RunConfig
@@ -44,13 +45,15 @@ class Trainer:
     """An algorithm under training, with all the state that the next step depends on.
 
     Of the checkpoint `saved`, the preparation of the inputs is used; `load` restores the rest.
-    With `keeps_outputs`, `outputs` are those on the test domains after the last step.
+    With `keeps_outputs`, `outputs` are those on the test domains after the last step.  If it is
+    `compiled`, torch compiles the featurizer.
     """
 
     config: RunConfig
     dataset: DomainDataset
     workers: int = 0
     keeps_outputs: bool = False
+    compiled: bool = False
     step: int = 0
     seconds: float = 0.0
     pending: dict[str, DeviceSeries] = field(default_factory=dict)
@@ -76,7 +79,14 @@ class Trainer:
         else:
             size = self.algorithm.hparams.batch_size
             seed = stream_seed(config.seed, "sampler")
-            self.sampler = BatchSampler(domains, trained_on, size, seed)
+            # Images are read by the process that passes them on; everything else is at hand.
+            self.divided = processes.count() > 1 and any(domain.is_lazy for domain in domains)
+            only = processes.own_share(size).numpy() if self.divided else None
+            self.sampler = BatchSampler(domains, trained_on, size, seed, only)
+            if processes.count() > 1:
+                processes.share(self.algorithm.featurizer)
+            if self.compiled:
+                self.algorithm.featurizer.compile()
         self.evaluation = plan_evaluation(config, dataset, self.splits)
         self.looks = self.algorithm.looks(config.steps)
         self.looked_at: list[EvaluationSet] = []
@@ -119,6 +129,8 @@ class Trainer:
             self._batches = prefetch(self.sampler.stored, steps, self.workers if lazy else 0)
         x, y = next(self._batches)
         device = torch.device(self.config.device)
+        if self.divided:
+            x = processes.exchanged(x.to(device).transpose(0, 1), y.shape[1]).transpose(0, 1)
         return Batch(as_numbers(x.to(device)), y.to(device))
 
     def close(self) -> None:

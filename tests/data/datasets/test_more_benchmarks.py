@@ -1,4 +1,4 @@
-"""SVIRO, Spawrious, the sets of WILDS and digits, found in small fakes of their published layouts."""
+"""SVIRO, Spawrious, WILDS and digits, found in small fakes of their published layouts."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_digits_of_three_sources(tmp_path: Path) -> None:
 
 def test_a_damaged_file_of_usps_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "usps.bz2").write_bytes(bz2.compress(b"12 1:0.5\n"))
-    with pytest.raises(DataError, match="not a file of USPS .11 is not a digit."):
+    with pytest.raises(DataError, match=r"not a file of USPS .11 is not a digit."):
         import_dataset("usps", tmp_path)
 
 

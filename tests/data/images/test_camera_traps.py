@@ -1,4 +1,4 @@
-"""Lists of images as publishers write them: camera traps, and groups such as Waterbirds and CelebA."""
+"""Lists of images as their publishers write them: camera traps, Waterbirds, CelebA."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def traps(root: Path) -> Path:
 
 def test_camera_traps_by_location(tmp_path: Path) -> None:
     file = traps(tmp_path / "own")
-    put(tmp_path / "own" / "images", *(f"{p}/{n}.jpg" for p in ("creek", "ridge") for n in range(6)))
+    put(
+        tmp_path / "own" / "images", *(f"{p}/{n}.jpg" for p in ("creek", "ridge") for n in range(6))
+    )
     dataset = load(file)
     assert dataset.classes == ("deer", "fox")
     assert {d.name: len(d) for d in dataset.domains} == {"creek": 6, "ridge": 5}

@@ -36,7 +36,7 @@ class DigitsOfThreeSources(DatasetSource):
         counts={"mnist": 70_000, **MNISTM.card.counts, **USPS.card.counts},
         classes=tuple("0123456789"),
         input_shape=(3, 28, 28),
-        publication="LeCun et al. (1998); Ganin and Lempitsky (2015); Hull (1994)",
+        publication="LeCun et al. (1998), Ganin and Lempitsky (2015), and Hull (1994)",
         licence="CC BY-SA 3.0 (MNIST); see mnist-m and usps",
     )
 
