@@ -4,9 +4,11 @@ import contextlib
 import gc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -511,15 +513,27 @@ def wait_until(true, driver, seconds=180):
         time.sleep(0.02)
 
 
-def begin(arguments):
-    return subprocess.Popen(
-        arguments, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+@pytest.fixture
+def begin():
+    """Start commands; what a failed test leaves running is ended."""
+    drivers = []
+
+    def start(arguments, env=None):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        drivers.append(subprocess.Popen(arguments, start_new_session=True, env=env, **pipes))
+        return drivers[-1]
+
+    yield start
+    for driver in drivers:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGTERM)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_machine_a_worker_and_the_driver_killed_it_ends_the_same(machines, table, tmp_path):
+def test_a_machine_a_worker_and_the_driver_killed_it_ends_the_same(
+    machines, table, begin, tmp_path
+):
     cluster, second = machines
     subprocess.run(
         command(table, tmp_path / "straight", "--workers", "2"), check=True, capture_output=True
@@ -568,16 +582,19 @@ def test_a_machine_a_worker_and_the_driver_killed_it_ends_the_same(machines, tab
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_ctrl_c_at_the_terminal(own_home, table, tmp_path):
-    before = {path.name for path in Path("/tmp").glob("shiftproof-*")}
+def test_ctrl_c_at_the_terminal(own_home, table, begin, tmp_path):
     arguments = command(table, tmp_path / "sweep", "--executor", "ray")
     arguments[arguments.index("--steps") + 1] = "300000"
-    driver = begin(arguments)
+    # A folder of its own, since others make temporary folders too; a short path, for sockets.
+    place = Path(tempfile.mkdtemp())
+    driver = begin(arguments, env={**os.environ, "TMPDIR": str(place)})
     wait_until(lambda: list((tmp_path / "sweep").glob("runs/*/records.jsonl")), driver)
+    assert list(place.glob("shiftproof-*"))
     os.killpg(driver.pid, signal.SIGINT)
     stdout, stderr = driver.communicate(timeout=120)
     assert driver.returncode == 130, stderr
     assert stderr == "Interrupted. Run the same command again to resume.\n"
     assert "0 of 24 runs" in stdout
     assert list((tmp_path / "sweep").glob("runs/*/checkpoint.safetensors"))
-    assert {path.name for path in Path("/tmp").glob("shiftproof-*")} <= before
+    assert not list(place.glob("shiftproof-*"))
+    shutil.rmtree(place)

@@ -234,7 +234,7 @@ def report(
     paths = tuple(_held_out_of_study(Path(folder)) for folder in folders)
     runs = read_sweep(*paths, pooled=as_domainbed)
     standalone = all(run.standalone for run in runs)
-    combined = read_combined(*paths)
+    combined = read_combined(runs, paths)
     asked = [selection] if isinstance(selection, str) else selection
     shows_combined = bool(combined) if asked is None else Combined.name in asked
     if shows_combined and not combined:

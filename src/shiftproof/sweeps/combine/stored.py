@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from shiftproof.core.files import read_json, write_json
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
 from shiftproof.sweeps.combine.methods import ENSEMBLE, MOVING_AVERAGES
 from shiftproof.sweeps.domainbed.names import algorithm_title
-from shiftproof.sweeps.find_files import find_files
 from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
 
@@ -124,15 +123,17 @@ def read_result(path: Path) -> CombinedResult:
         raise DataError(f"{path} was written by another version; {remedy} ({error})") from error
 
 
-def read_combined(*paths: Path) -> list[tuple[CombinedResult, Path]]:
-    """Return the combined results below some folders, each with its own folder."""
-    files = [
-        file
-        for path in paths
-        if path.is_dir()
-        for file in find_files(path, (FILE,))[FILE]
-        if file.parent.parent.name == COMBINED
-    ]
+def read_combined(
+    runs: Iterable[RunOutcome], paths: Sequence[Path]
+) -> list[tuple[CombinedResult, Path]]:
+    """Return the combined results of the sweeps of these runs, each with its own folder.
+
+    A run is in ``runs`` of its sweep.  Sweeps that are not below ``paths`` are left out: who asks
+    for one run does not ask for what its sweep combined.
+    """
+    sweeps = {folder.parent for folder in {run.folder.parent for run in runs if run.folder}}
+    asked = [sweep for sweep in sweeps if any(sweep.is_relative_to(path) for path in paths)]
+    files = sorted(file for sweep in asked for file in (sweep / COMBINED).glob(f"*/{FILE}"))
     return [(read_result(file), file.parent) for file in files]
 
 
