@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import zipfile
 from pathlib import Path
@@ -164,3 +165,22 @@ def test_labels_that_do_not_fit_are_named(tmp_path: Path) -> None:
         load(tmp_path / "x.npy")
     with pytest.raises(DataError, match="has no array 'z', only 'domain', 'x', 'y'"):
         load(tmp_path / "x.npz", label="z")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2}, {"networks": []}, {"networks": {"e": "x"}}, {"networks": {"label": {}}},
+        {"classes": 3}, {"eval_every": {}}, {"domains": None}, {"target": "ill"}, {"networks": 7},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_crafted_header_of_features_is_one_line(change: Any, tmp_path: Path) -> None:
+    networks = {"e": {"backbone": "b", "weights": "w", "precision": "fp32"}}
+    header = {"format": 1, "networks": networks, "classes": [], "domains": [], "extras": []}
+    header |= {"eval_every": 1, "target": "", **change}
+    described = {b"shiftproof.features": json.dumps(header).encode()}
+    pq.write_table(pa.table(lists()).replace_schema_metadata(described), tmp_path / "f.parquet")
+    with pytest.raises(DataError) as error:
+        load(tmp_path / "f.parquet")
+    assert "\n" not in str(error.value)

@@ -78,7 +78,7 @@ def feature_header(path: Path) -> dict[str, Any] | None:
     try:
         stored = (pq.read_schema(path).metadata or {}).get(KEY)
         header = None if stored is None else json.loads(stored)
-    except (pa.ArrowException, OSError, ValueError):
+    except (pa.ArrowException, OSError, ValueError, RecursionError):
         return None  # whoever reads the table says what is wrong
     if header is not None and (not isinstance(header, dict) or header.get("format") != FORMAT):
         raise DataError(
