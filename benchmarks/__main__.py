@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.decoding import decoding
 from benchmarks.figure import Figure
 from benchmarks.growth import growth, overhead, startup
 from benchmarks.linear import linear
@@ -31,6 +32,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "growth": growth,
     "overhead": overhead,
     "startup": startup,
+    "decoding": decoding,
     "report": report_of_many,
 }
 
