@@ -17,6 +17,7 @@ from torch import nn
 
 import shiftproof
 from shiftproof import train
+from shiftproof.core.errors import InvalidValue
 
 sys.path.insert(0, str(Path(__file__).parent))
 from train_in_processes import ALGORITHMS, images, main, table
@@ -95,3 +96,15 @@ def test_a_compiled_network_gives_the_same_result(
     assert one.metrics["risk"] == pytest.approx(other.metrics["risk"], rel=1e-5)
     x = table()[0][:5]
     np.testing.assert_allclose(one.model.predict_proba(x), other.model.predict_proba(x), atol=1e-6)
+
+
+def test_a_compiler_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_compiler(*_: Any) -> Any:
+        raise RuntimeError("no working C++ compiler")
+
+    def trace(self: nn.Module) -> None:
+        nn.Module.compile(self, backend=no_compiler)
+
+    monkeypatch.setattr(nn.Sequential, "compile", trace, raising=False)
+    with pytest.raises(InvalidValue, match=r"torch cannot compile the network .*`compile`"):
+        train(table(), "erm", out=tmp_path / "run", compile=True, steps=1, device="cpu")

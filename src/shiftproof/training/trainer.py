@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import InitVar, dataclass, field
 from statistics import fmean
 from typing import Any
@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
+from shiftproof.core.text import reason_of
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
@@ -103,7 +105,7 @@ class Trainer:
             measured = self.algorithm.fit(self.samples, progress)
         else:
             batch = self._next_batch()
-            with self._autocast():
+            with self._autocast(), _compiling():
                 measured = self.algorithm.update(batch)
         self.step += 1
         if self.step in self.looks:
@@ -251,6 +253,20 @@ class Trainer:
         if self.config.precision == "fp32":
             return contextlib.nullcontext()
         return torch.autocast(torch.device(self.config.device).type, dtype=torch.bfloat16)
+
+
+@contextlib.contextmanager
+def _compiling() -> Iterator[None]:
+    """Say in one line why torch cannot compile a network."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        raise InvalidValue(
+            f"torch cannot compile the network ({reason_of(error, 120)}); install a C++ compiler,"
+            " or leave out `compile`"
+        ) from error
 
 
 def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
