@@ -35,6 +35,16 @@ SETTINGS: dict[str, dict[str, object]] = {
     "iga": {"penalty_weight": 1.0},
     "ib-erm": {"bottleneck_weight": 1.0},
     "ib-irm": {"penalty_weight": 1.0, "bottleneck_weight": 1.0},
+    # Some checks take two steps, and the featurizer must change in them.
+    "lp-ft": {"head_warmup": 1},
+    "wise-ft": {"head_warmup": 1},
+    "erm-plus-plus": {"head_warmup": 1, "average_warmup": 1},
+    # After the warm-up it only fine-tunes, at a rate of 1.5e-5.
+    "rdm": {"annealed_lr": 0.01, "penalty_weight": 0.5},
+    # Fewer steps within an update, and smaller networks, for the time that the checks take.
+    "trm": {"predictor_steps": 3, "neumann_terms": 3},
+    "transfer": {"adversary_steps": 1},
+    "adrmx": {"discriminator_depth": 3, "discriminator_width": 16},
 }
 
 

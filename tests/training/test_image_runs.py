@@ -173,10 +173,8 @@ print(*Watch.seen)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
-@pytest.mark.parametrize(
-    ("kind", "size", "batch"),
-    [("lazy", "16", "4"), pytest.param("kept", "32", "8", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "size", "batch"), [("lazy", "16", "4"), ("kept", "32", "8")])
 def test_memory_does_not_grow_over_500_steps(tmp_path, kind, size, batch):
     """Resident memory, read every 25 steps: the last 200 take no more than those before 250.
 

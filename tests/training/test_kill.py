@@ -9,23 +9,21 @@ import time
 import pytest
 from safetensors.torch import load_file
 
-STEPS = 400
 
-
-def command(folder):
+def command(folder, steps):
     return [
         sys.executable, "-m", "shiftproof", "train", "colored-mnist-irm",
         "--algorithm", "idm", "--test-domain", "10%", "--data-option", "per_domain=2000",
         "--hparam", "hidden=64", "--hparam", "batch_size=256", "--hparam", "dropout=0.1",
-        "--hparam", "gradient_warmup=100", "--steps", str(STEPS), "--eval-every", "10",
+        "--hparam", "gradient_warmup=100", "--steps", str(steps), "--eval-every", "10",
         "--seed", "0", "--checkpoint-seconds", "0.05", "--out", str(folder), "--quiet", "--json",
     ]  # fmt: skip
 
 
-def run_until_step(folder, records, deadline=120.0):
+def run_until_step(folder, steps, records, deadline=120.0):
     """Start a run and return it once it has written ``records`` records (or has ended)."""
     process = subprocess.Popen(
-        command(folder), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command(folder, steps), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     path = folder / "records.jsonl"
     give_up = time.monotonic() + deadline
@@ -37,9 +35,11 @@ def run_until_step(folder, records, deadline=120.0):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
-def test_kills_leave_no_trace(tmp_path, kills):
-    subprocess.run(command(tmp_path / "straight"), check=True, capture_output=True)
+@pytest.mark.parametrize(
+    ("kills", "steps"), [(1, 150), pytest.param(10, 400, marks=pytest.mark.slow)]
+)
+def test_kills_leave_no_trace(tmp_path, kills, steps):
+    subprocess.run(command(tmp_path / "straight", steps), check=True, capture_output=True)
     straight = (tmp_path / "straight/records.jsonl").read_bytes()
     total = straight.count(b"\n")
 
@@ -47,14 +47,14 @@ def test_kills_leave_no_trace(tmp_path, kills):
     killed = tmp_path / "killed"
     moments = sorted(rng.sample(range(1, total - 1), kills))
     for moment in moments:
-        process = run_until_step(killed, moment)
+        process = run_until_step(killed, steps, moment)
         time.sleep(rng.uniform(0, 0.05))  # anywhere within the steps, writes and checkpoints
         assert process.poll() is None, process.stderr.read()
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stderr.close()
         assert not (killed / "done.json").exists()
-    subprocess.run(command(killed), check=True, capture_output=True)
+    subprocess.run(command(killed, steps), check=True, capture_output=True)
 
     assert (killed / "records.jsonl").read_bytes() == straight
     tensors = [load_file(tmp_path / n / "checkpoint.safetensors") for n in ("straight", "killed")]

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 Groups = TypeVar("Groups", Tensor, Tensor | Sequence[Tensor])
+Rest = ParamSpec("Rest")
 
 
-def in_full_precision(distance: Callable[[Groups], Tensor]) -> Callable[[Groups], Tensor]:
+def in_full_precision(
+    distance: Callable[Concatenate[Groups, Rest], Tensor],
+) -> Callable[Concatenate[Groups, Rest], Tensor]:
     """Make a distance between groups of points compute in float32 or better, even under autocast.
 
     Distances are differences of close values, and narrow kernels amplify rounding errors.
     """
 
     @wraps(distance)
-    def precise(groups: Groups) -> Tensor:
+    def precise(groups: Groups, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Tensor:
         with torch.autocast(groups[0].device.type, enabled=False):
             if isinstance(groups, Tensor):
-                return distance(widened(groups))
-            return distance([widened(group) for group in groups])
+                return distance(widened(groups), *args, **kwargs)
+            return distance([widened(group) for group in groups], *args, **kwargs)
 
     return precise
 

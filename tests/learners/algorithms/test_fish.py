@@ -93,3 +93,14 @@ def test_it_learns_with_any_head(head: nn.Module) -> None:
     batch = Batch(batch.x, (batch.x[..., 0] > 0).long())
     losses = [ours.update(batch)["loss"].item() for _ in range(60)]
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_each_inner_step_uses_the_weights_of_the_last_under_autocast() -> None:
+    (batch,) = batches(1)
+    batch = Batch(batch.x.float(), batch.y)
+    losses = []
+    for keeps in (True, False):
+        ours = build(lr=1.0).float()
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=keeps):
+            losses.append(ours.update(batch)["loss"])
+    assert losses[0] == losses[1]

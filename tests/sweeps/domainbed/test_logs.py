@@ -85,9 +85,9 @@ def test_a_run_of_theirs(tmp_path):
 
 
 def test_names_that_we_do_not_know_are_kept(tmp_path):
-    changes = {"dataset": "Debug28", "algorithm": "CondCAD"}
+    changes = {"dataset": "Debug28", "algorithm": "CAG"}
     (run,) = read_domainbed_runs([write_log(tmp_path / "x", **changes)])
-    assert (run.dataset, run.algorithm, run.domains) == ("Debug28", "CondCAD", tuple("0123"))
+    assert (run.dataset, run.algorithm, run.domains) == ("Debug28", "CAG", tuple("0123"))
 
 
 def test_a_run_has_finished_if_it_says_so_or_got_as_far_as_it_was_to(tmp_path):

@@ -131,6 +131,8 @@ class Algorithm(nn.Module, ABC):
         self.optimizers[optimizer].zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizers[optimizer].step()
+        # Autocast keeps the weights it has cast: a second pass of this update would use old ones.
+        torch.clear_autocast_cache()
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the outputs for x [batch, …]: logits [batch, c], or numbers [batch, 1]."""

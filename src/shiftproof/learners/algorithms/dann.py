@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from shiftproof.core.space import Choice, Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.discriminator import Discriminator
-from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.turns import TakesTurns
 from shiftproof.models.risk import per_sample_risk
 from shiftproof.penalties.adversarial import input_gradient_penalty
 
 
 @ALGORITHMS.register("dann")
-class DANN(ERM):
+class DANN(TakesTurns):
     """Fool a domain discriminator δ on z = φ(x): minimise L_E − λ min_δ L_D over φ and ψ.
 
     With d the domain of a sample, L_D = mean ℓ(δ(z), d) + ρ mean ‖∂ℓ/∂z‖².  Updates alternate: s
@@ -32,7 +31,7 @@ class DANN(ERM):
     paper = "Ganin et al. (2016)"
 
     @dataclass(frozen=True)
-    class Hparams(ERM.Hparams):
+    class Hparams(TakesTurns.Hparams):
         """λ, ρ, s, and the discriminator's network and optimiser."""
 
         adversarial_weight: float = hparam(
@@ -92,14 +91,14 @@ class DANN(ERM):
             dropout=h.discriminator_dropout,
             generator=self.generator,
         )
-        self.optimizers["discriminator"] = self._adam(
+        self.optimizers["discriminator"] = self.adam(
             self.discriminator.parameters(), h.discriminator_lr, h.discriminator_weight_decay
         )
 
     def reset_optimizer(self) -> None:
         """Restart the network's Adam."""
         network = [*self.featurizer.parameters(), *self.head.parameters()]
-        self.optimizers["main"] = self._adam(network, self.hparams.lr, self.hparams.weight_decay)
+        self.optimizers["main"] = self.adam(network, self.hparams.lr, self.hparams.weight_decay)
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_E − λ L_D, the loss of the network."""
@@ -134,18 +133,3 @@ class DANN(ERM):
     def mean_domain_risk(self, risk: Tensor, labels: Tensor) -> Tensor:
         """Return the mean of ℓ(δ(z), d) [domains, batch] over samples."""
         return risk.mean()
-
-    def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Update the discriminator or the network, in turns."""
-        steps = self.hparams.discriminator_steps
-        if (self.updates + 1) % (steps + 1) < steps:
-            optimizer, losses = "discriminator", self.discriminator_objective(batch)
-        else:
-            optimizer, losses = "main", self.objective(batch)
-        self.descend(losses.total, optimizer)
-        self.updates += 1
-        return losses.measured()
-
-    def _adam(self, weights: Iterable[nn.Parameter], lr: float, decay: float) -> torch.optim.Adam:
-        betas = (self.hparams.adam_beta1, 0.9)
-        return torch.optim.Adam(weights, lr=lr, betas=betas, weight_decay=decay)

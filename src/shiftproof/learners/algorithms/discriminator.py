@@ -1,4 +1,4 @@
-"""The network that classifies domains, against which the adversarial algorithms train."""
+"""The network that classifies domains or noise, against which adversarial algorithms train."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 class Discriminator(nn.Module):
     """A perceptron of `depth` linear layers, `width` units in each but the last, ReLU between.
 
-    Dropout follows each ReLU.  Initial weights and biases are U(−1/√n, 1/√n) for a layer of n
-    inputs: torch's rule, but drawn from `generator`.
+    `leak` is the slope of the ReLU below zero.  Dropout follows each ReLU.  Initial weights and
+    biases are U(−1/√n, 1/√n) for a layer of n inputs: torch's rule, but drawn from `generator`.
     """
 
     def __init__(
@@ -25,9 +25,11 @@ class Discriminator(nn.Module):
         depth: int,
         dropout: float,
         generator: torch.Generator,
+        leak: float = 0.0,
     ) -> None:
         super().__init__()
         self.dropout = dropout
+        self.leak = leak
         self.input = _linear(inputs, width, generator)
         self.hiddens = nn.ModuleList(_linear(width, width, generator) for _ in range(depth - 2))
         self.output = _linear(width, outputs, generator)
@@ -35,7 +37,8 @@ class Discriminator(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits of x [..., inputs]: [..., outputs]."""
         for layer in (self.input, *self.hiddens):
-            x = F.dropout(F.relu(layer(x)), self.dropout, self.training)
+            x = F.leaky_relu(layer(x), self.leak) if self.leak else F.relu(layer(x))
+            x = F.dropout(x, self.dropout, self.training)
         logits: Tensor = self.output(x)
         return logits
 

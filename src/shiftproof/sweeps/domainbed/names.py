@@ -21,6 +21,12 @@ _COMMON = {"lr": "lr", "weight_decay": "weight_decay", "batch_size": "batch_size
 _IRM = {"irm_lambda": "penalty_weight", "irm_penalty_anneal_iters": "anneal_steps"}
 _IB = {"ib_lambda": "bottleneck_weight", "ib_penalty_anneal_iters": "bottleneck_anneal_steps"}
 _MMD = {"mmd_gamma": "penalty_weight"}
+_CAD = {
+    "lmbda": "penalty_weight",
+    "temperature": "temperature",
+    "is_normalized": "normalized",
+    "is_flipped": "flipped",
+}
 # The adversarial methods draw "lr" and "weight_decay" too, but train with these in their place.
 _ADVERSARIAL = {
     "lr_g": "lr",
@@ -37,8 +43,11 @@ _ADVERSARIAL = {
     "mlp_dropout": "discriminator_dropout",
 }
 
+# ADRMX draws "weight_decay" and does not use it.
+_OWN_OPTIMISERS = ("DANN", "CDANN", "ADRMX")
+
 ALGORITHM_NAMES: dict[str, Published] = {
-    theirs: Published(ours, {**({} if theirs in ("DANN", "CDANN") else _COMMON), **hparams})
+    theirs: Published(ours, {**({} if theirs in _OWN_OPTIMISERS else _COMMON), **hparams})
     for theirs, ours, hparams in [
         ("ERM", "erm", {}),
         ("IRM", "irm", _IRM),
@@ -96,6 +105,71 @@ ALGORITHM_NAMES: dict[str, Published] = {
         ),
         ("IB_ERM", "ib-erm", _IB),
         ("IB_IRM", "ib-irm", {**_IRM, **_IB}),
+        # Later than the paper's table.
+        (
+            "TRM",
+            "trm",
+            {"cos_lambda": "matching_weight", "iters": "anneal_steps", "groupdro_eta": "eta"},
+        ),
+        ("CAD", "cad", _CAD),
+        ("CondCAD", "condcad", _CAD),
+        (
+            "Transfer",
+            "transfer",
+            {
+                "t_lambda": "gap_weight",
+                "delta": "adversary_radius",
+                "d_steps_per_g": "adversary_steps",
+                "lr_d": "adversary_lr",
+            },
+        ),
+        (
+            "RDM",
+            "rdm",
+            {
+                "rdm_lambda": "penalty_weight",
+                "variance_weight": "variance_weight",
+                "rdm_penalty_anneal_iters": "anneal_steps",
+                "rdm_lr": "annealed_lr",
+            },
+        ),
+        (
+            "ADRMX",
+            "adrmx",
+            {
+                "lr": "lr",
+                "batch_size": "batch_size",
+                "cnt_lambda": "contrast_weight",
+                "dclf_lambda": "domain_weight",
+                "rmxd_lambda": "remix_weight",
+                "disc_lambda": "adversarial_weight",
+                "d_steps_per_g_step": "discriminator_steps",
+                "beta1": "adam_beta1",
+                "mlp_width": "discriminator_width",
+                "mlp_depth": "discriminator_depth",
+                "mlp_dropout": "discriminator_dropout",
+            },
+        ),
+        (
+            "ERMPlusPlus",
+            "erm-plus-plus",
+            {
+                "linear_lr": "head_lr",
+                "linear_steps": "head_warmup",
+                "freeze_bn": "freeze_norms",
+            },
+        ),
+        (
+            "URM",
+            "urm",
+            {
+                "urm_adv_lambda": "adversarial_weight",
+                "urm_generator_output": "feature_activation",
+                "urm_discriminator_hidden_layers": "discriminator_hidden_layers",
+                "urm_discriminator_lr": "discriminator_lr",
+                "urm_discriminator_label_smoothing": "label_smoothing",
+            },
+        ),
     ]
 }
 

@@ -1,0 +1,84 @@
+"""LP-FT: train the head on fixed features first, then everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import steps
+
+
+@ALGORITHMS.register("lp-ft")
+class LPFT(ERM):
+    """Probe, then fine-tune: min_ψ L_E for t₁ steps with φ fixed, then min_{φ,ψ} L_E.
+
+    A new head has large gradients that change pretrained features before it has learnt to use
+    them, most where the training data say nothing.  A head that fits the features changes them
+    less.  Both parts have an Adam of their own, so fine-tuning starts without moments.  With
+    t₁ = 0 it is ERM.
+
+    It is meant for a pretrained featurizer.  By default half of the protocol's steps are for the
+    head.
+
+    Paper: Kumar et al. (2022), *Fine-Tuning can Distort Pretrained Features and Underperform
+    Out-of-Distribution*.
+    """
+
+    family = "baseline"
+    paper = "Kumar et al. (2022)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """t₁ and the learning rate of the head in it."""
+
+        head_warmup: int = steps(
+            2500, Int(2.5, 3.5, base=10), help="t₁, first steps, which train the head alone"
+        )
+        head_lr: float = hparam(
+            1e-3,
+            Float(-4.5, -2.5, base=10),
+            within=(1e-12, 1e3),
+            help="learning rate of Adam in the first steps",
+        )
+
+    hparams: Hparams
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        h = self.hparams
+        self.optimizers["head"] = torch.optim.Adam(
+            self.head.parameters(), lr=h.head_lr, weight_decay=h.weight_decay
+        )
+        self.late_starts |= {h.head_warmup}
+
+    @property
+    def probes(self) -> bool:
+        """Whether the next step trains the head alone."""
+        return self.updates < self.hparams.head_warmup
+
+    @property
+    def trains(self) -> tuple[nn.Module, nn.Module]:
+        """The featurizer and the head that the optimisers change."""
+        return self.featurizer, self.head
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return L_E, without a gradient by the featurizer while the head alone is trained."""
+        featurizer, head = self.trains
+        with torch.set_grad_enabled(not self.probes):
+            flat = featurizer(batch.x.flatten(0, 1))
+        representations = flat.view(*batch.y.shape, *flat.shape[1:])
+        return Losses(self.sample_loss.risk(head(representations), batch.y).mean(), {})
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Take one step of the head, or of everything."""
+        losses = self.objective(batch)
+        self.descend(losses.total, "head" if self.probes else "main")
+        self.updates += 1
+        return losses.measured()

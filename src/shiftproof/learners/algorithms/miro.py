@@ -1,0 +1,122 @@
+"""MIRO: mutual-information regularisation with a pretrained oracle."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.space import Choice, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import weight
+from shiftproof.penalties.gaussian_oracle import ChannelVariances, gaussian_cost
+
+
+@ALGORITHMS.register("miro")
+class MIRO(ERM):
+    """Keep layers informative of those of the initial network φ₀: L_E + λ Σ_l C(z_l, z⁰_l).
+
+    z_l are the outputs of layer l of φ and z⁰_l those of φ₀, the pretrained oracle, which stays as
+    it is.  With one variance σ²_l for each channel, trained like the network but with a larger
+    learning rate,
+
+        C(z, z⁰) = mean ½ [(z⁰ − z)² / σ² + log σ²],
+
+    and −C is a lower bound of the information I(Z⁰;Z) up to a constant
+    (`penalties.gaussian_oracle`).  Before the first step z = z⁰, and C has no gradient by φ.
+
+    The layers are the parts of the featurizer that have parameters: for a ResNet its first
+    convolution, its batch norm and its four blocks, where the paper takes the output of the stem
+    and the blocks.  It is meant for a pretrained featurizer: otherwise φ₀ is a random network.
+
+    Paper: Cha et al. (2022), *Domain Generalization by Mutual-Information Regularization with
+    Pre-trained Models*.
+    """
+
+    family = "representation"
+    paper = "Cha et al. (2022)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """λ, and how fast the variances are learnt."""
+
+        penalty_weight: float = weight(
+            0.1, Choice((1.0, 0.1, 0.01, 0.001)), help="λ, weight of the regulariser"
+        )
+        variance_lr_factor: float = hparam(
+            10.0, within=(0, 1e6), help="learning rate of the variances, as a multiple of `lr`"
+        )
+
+    hparams: Hparams
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.oracle = copy.deepcopy(self.featurizer).requires_grad_(False).eval()
+        dtype = next((w.dtype for w in self.featurizer.parameters()), None)
+        one = torch.zeros(1, *self.task.input_shape, dtype=dtype)
+        with torch.no_grad(), listening(self.oracle) as layers:
+            self.oracle(one)
+        self.variances = nn.ModuleList(map(ChannelVariances, layers))
+        h = self.hparams
+        self.optimizers["main"].add_param_group(
+            {"params": list(self.variances.parameters()), "lr": h.lr * h.variance_lr_factor}
+        )
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of everything but the oracle."""
+        super().train(mode)
+        self.oracle.eval()
+        return self
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return the mean risk plus the weighted cost of all layers."""
+        with listening(self.featurizer) as layers:
+            risk = self.outputs(batch).losses.mean()
+        with torch.no_grad(), listening(self.oracle) as oracle_layers:
+            self.oracle(batch.x.flatten(0, 1))
+        costs = [
+            gaussian_cost(features, oracle, variances())
+            for features, oracle, variances in zip(
+                layers, oracle_layers, self.variances, strict=True
+            )
+        ]
+        cost = torch.stack(costs).sum() if costs else torch.zeros_like(risk)
+        return Losses(risk + self.hparams.penalty_weight * cost, {"risk": risk, "penalty": cost})
+
+
+def layers_of(network: nn.Module) -> list[nn.Module]:
+    """Return the parts that have parameters, of the outermost module that has several such parts.
+
+    >>> layers_of(nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(1, 2), nn.PReLU())))
+    [Linear(in_features=1, out_features=2, bias=True), PReLU(num_parameters=1)]
+    """
+    parts = [part for part in network.children() if _has_parameters(part)]
+    if not parts:
+        return [network] if _has_parameters(network) else []
+    return layers_of(parts[0]) if len(parts) == 1 else parts
+
+
+def _has_parameters(module: nn.Module) -> bool:
+    return any(True for _ in module.parameters())
+
+
+@contextmanager
+def listening(network: nn.Module) -> Iterator[list[Tensor]]:
+    """Collect the outputs of the layers in a list during a pass inside the context."""
+    found: list[Tensor] = []
+
+    def listen(module: nn.Module, inputs: Any, output: Any) -> None:
+        if isinstance(output, Tensor):
+            found.append(output)
+
+    with ExitStack() as stack:
+        for layer in layers_of(network):
+            stack.enter_context(layer.register_forward_hook(listen))
+        yield found

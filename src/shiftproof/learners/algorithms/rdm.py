@@ -1,0 +1,96 @@
+"""RDM: risk distribution matching of the worst domain with all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import steps, weight
+from shiftproof.penalties.risk_distribution import worst_against_all
+
+
+@ALGORITHMS.register("rdm")
+class RDM(ERM):
+    """Match the losses of the worst domain with those of all: L_E + λ MMD²(ℓʷ, ℓ) + μ V.
+
+    w is the domain of the largest risk, ℓʷ [b] its losses and ℓ [mb] those of all domains.  Losses
+    are scalars, so few samples show how their distributions differ.  V = Var ℓʷ + Var ℓ keeps the
+    matching from being met by losses that are alike but widely spread.
+    `penalties.risk_distribution` has the formulas.
+
+    Both penalties act from step `anneal_steps` on.  There Adam restarts, with learning rate
+    `annealed_lr`.  `rdm-pdm` matches all domains, by sorting.
+
+    DomainBed has distributions for single datasets.  Here large images have those of VLCS, the
+    widest, and huge ones those of DomainNet.
+
+    Paper: Nguyen et al. (2024), *Domain Generalisation via Risk Distribution Matching*.
+    """
+
+    family = "predictor"
+    paper = "Nguyen et al. (2024)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """λ, μ, and the change to them."""
+
+        batch_size: int = hparam(
+            64,
+            Int(3, 9, base=2),
+            regimes={"large-image": (88, Int(70, 100)), "huge-image": (40, Int(30, 60))},
+            within=(0, 1e9),
+            help="samples per domain and step, at least 2; 0 takes the whole domain",
+        )
+        penalty_weight: float = weight(
+            5.0,
+            Float(0.1, 10.0),
+            regimes={"huge-image": (0.5, Float(0.1, 1.0))},
+            help="λ, weight of the matching",
+        )
+        variance_weight: float = weight(
+            0.004,
+            Float(0.001, 0.007),
+            regimes={"huge-image": (0.0, None)},
+            help="μ, weight of the variances",
+        )
+        anneal_steps: int = steps(
+            1500,
+            Int(800, 2700),
+            regimes={"huge-image": (2400, Int(1500, 3000))},
+            help="first steps, on the mean risk",
+        )
+        annealed_lr: float = hparam(
+            1.5e-5, Float(8e-6, 2e-5), within=(1e-12, 1e3), help="learning rate after them"
+        )
+
+    hparams: Hparams
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.optimizer_restarts = frozenset({self.hparams.anneal_steps})
+
+    @property
+    def annealed(self) -> bool:
+        """Whether the penalties act at this step."""
+        return self.updates >= self.hparams.anneal_steps
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return L_E, with the penalties once they act."""
+        losses = self.outputs(batch).losses
+        risk, penalties = losses.mean(), worst_against_all(losses)
+        total = risk
+        if self.annealed:
+            total = total + self.hparams.penalty_weight * penalties.matching
+            total = total + self.hparams.variance_weight * penalties.variance
+        return Losses(total, {"risk": risk, **penalties._asdict()})
+
+    def reset_optimizer(self) -> None:
+        """Restart Adam, at the learning rate of this stage."""
+        super().reset_optimizer()
+        if self.annealed:
+            for group in self.optimizers["main"].param_groups:
+                group["lr"] = self.hparams.annealed_lr

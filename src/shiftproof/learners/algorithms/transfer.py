@@ -1,0 +1,98 @@
+"""Transfer: features on which no nearby head does much better in one domain than in another."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from shiftproof.core.space import Choice, Float, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import weight
+from shiftproof.penalties.ball import onto_ball
+
+
+@ALGORITHMS.register("transfer")
+class Transfer(ERM):
+    """Make features transfer: min L_E + λ max gap(h, φ) over heads h with ‖h − ψ‖ ≤ δ.
+
+    gap(h, φ) = maxᵢ Lᵢ(h∘φ) − minⱼ Lⱼ(h∘φ) is the largest difference of two domains' risks.  If it
+    is small for all heads near ψ, a head that is good in one domain is good in all.  An update has
+    three parts:
+
+    1. φ and ψ take a step on L_E;
+    2. φ takes a step on λ gap(h, φ), for the h of the last update (at first ψ), by the same Adam;
+    3. h starts at ψ and takes s steps of gradient ascent on λ gap, each of them followed by a
+       projection onto the ball of radius δ around ψ.
+
+    DomainBed draws `gda=True`.  Its optimiser then has the weights of h alone, so φ and ψ are not
+    trained.  This setting is left out, as are `beta1` and `weight_decay_d`, which it does not use.
+
+    Paper: Zhang et al. (2021), *Quantifying and Improving Transferability in Domain
+    Generalization*.
+    """
+
+    family = "representation"
+    paper = "Zhang et al. (2021)"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """λ, δ, s, and the step size of the ascent."""
+
+        gap_weight: float = weight(1.0, Float(-2, 1, base=10), help="λ, weight of the gap")
+        adversary_radius: float = hparam(
+            2.0, Float(0.1, 3.0), within=(1e-9, 1e9), help="δ, how far h may be from the head"
+        )
+        adversary_steps: int = hparam(
+            10, Choice((1, 2, 5)), within=(0, 1e6), help="s, steps of ascent in an update"
+        )
+        adversary_lr: float = hparam(
+            1e-3, Float(-4.5, -2.5, base=10), within=(1e-12, 1e3), help="step size of the ascent"
+        )
+
+    hparams: Hparams
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Without gradients: it is not descended with the network, and `ascend` has its own.
+        self.adversary = copy.deepcopy(self.head).requires_grad_(False)
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Take the three parts of an update."""
+        measured = super().update(batch)
+        gap = self.gap(dict(self.adversary.named_parameters()), self.features(batch), batch.y)
+        # The head is not in this graph: it has no gradient, and Adam skips it.
+        self.descend(self.hparams.gap_weight * gap)
+        self.ascend(batch)
+        return {**measured, "gap": gap.detach()}
+
+    def gap(self, weights: dict[str, Tensor], features: Tensor, labels: Tensor) -> Tensor:
+        """Return maxᵢ Lᵢ − minⱼ Lⱼ of the adversary with these weights."""
+        outputs = functional_call(self.adversary, weights, (features,))
+        risks = self.sample_loss.risk(outputs, labels).mean(dim=1)
+        return risks.max() - risks.min()
+
+    def ascend(self, batch: Batch) -> None:
+        """Set h to the head, and move it to where the gap is larger."""
+        h = self.hparams
+        with torch.no_grad():
+            features = self.features(batch)
+        centre = [w.detach() for w in self.head.parameters()]
+        names = [name for name, _ in self.adversary.named_parameters()]
+        point = centre
+        for _ in range(h.adversary_steps):
+            point = [w.requires_grad_() for w in map(torch.clone, point)]
+            gap = self.gap(dict(zip(names, point, strict=True)), features, batch.y)
+            slopes = torch.autograd.grad(h.gap_weight * gap, point)
+            with torch.no_grad():
+                climbed = [w + h.adversary_lr * g for w, g in zip(point, slopes, strict=True)]
+                point = onto_ball(climbed, centre, h.adversary_radius)
+        with torch.no_grad():
+            for weight_of, value in zip(self.adversary.parameters(), point, strict=True):
+                weight_of.copy_(value)

@@ -1,0 +1,142 @@
+"""TRM: transfer risk minimisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import steps, weight
+from shiftproof.learners.algorithms.sagnet import newly_initialised
+from shiftproof.penalties.inverse_hessian import neumann_inverse
+
+
+@ALGORITHMS.register("trm")
+class TRM(ERM):
+    """Let the best head of one domain serve the others: L_E + (1/m) Σᵢ Σⱼ αᵢⱼ Lⱼ(wᵢ∘φ), j ≠ i.
+
+    wᵢ is a head of domain i alone.  It takes `predictor_steps` steps on its risk in each update,
+    and goes on from there in the next.  Since wᵢ depends on φ, the gradient of the second part by φ
+    is ∂Tᵢ/∂φ − hᵢ · ∂gᵢ/∂φ, where Tᵢ = Σⱼ αᵢⱼ Lⱼ(wᵢ∘φ) is the risk elsewhere, gᵢ = ∂Lᵢ/∂wᵢ the
+    gradient at home, Hᵢ = ∂²Lᵢ/∂wᵢ² and hᵢ = Hᵢ⁻¹ ∂Tᵢ/∂wᵢ, which is held constant.  The second
+    term matches gradients, and has the weight λ.  hᵢ is a Neumann series
+    (`penalties.inverse_hessian`).
+
+    The weights α move to the domains where a head serves worst: αᵢⱼ ← αᵢⱼ exp(η αᵢⱼ Lⱼ) / Σ.  Until
+    step `anneal_steps` the loss is L_E alone.
+
+    DomainBed takes gᵢ and Hᵢ by the weights of wᵢ without its bias, and counts the second term of
+    the series twice but the first not at all.  Here the bias counts too, and each term once.
+
+    Paper: Xu and Jaakkola (2021), *Learning Representations that Support Robust Transfer of
+    Predictors*.
+    """
+
+    family = "gradient"
+    paper = "Xu and Jaakkola (2021)"
+    classes_only = "its heads take steps of fixed size, which need a loss of bounded slope"
+
+    @dataclass(frozen=True)
+    class Hparams(ERM.Hparams):
+        """λ, η, when they act, and how the heads of domains are found."""
+
+        matching_weight: float = weight(
+            1e-4, Float(-5, 0, base=10), help="λ, weight of the matched gradients"
+        )
+        anneal_steps: int = steps(200, Int(0, 4, base=10), help="first steps, on the mean risk")
+        eta: float = hparam(
+            1e-2, Float(-3, -1, base=10), within=(0, 1e6), help="η, step size of the weights α"
+        )
+        predictor_steps: int = hparam(
+            30, within=(1, 1e6), help="steps of the domains' heads in an update"
+        )
+        predictor_lr: float = hparam(0.1, within=(1e-12, 1e3), help="their step size")
+        neumann_terms: int = hparam(
+            10, within=(0, 1e6), help="terms of the inverse Hessian after the first"
+        )
+
+    hparams: Hparams
+    alpha: Tensor
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.late_starts = frozenset({self.hparams.anneal_steps})
+        domains = self.task.num_domains
+        # Without gradients: no optimiser has them, and each step makes its own.
+        self.predictors = nn.ModuleList(newly_initialised(self.head) for _ in range(domains))
+        self.predictors.requires_grad_(False)
+        others = 1 - torch.eye(domains)
+        self.register_buffer("alpha", others / max(domains - 1, 1))
+
+    def objective(self, batch: Batch) -> Losses:
+        """Return L_E, with the transfer risk once it acts; a single domain has none."""
+        outputs = self.outputs(batch)
+        risk = outputs.risks.mean()
+        if self.updates < self.hparams.anneal_steps or len(batch.y) == 1:
+            return Losses(risk, {"risk": risk})
+        self.fit_predictors(outputs.representations.detach(), batch.y)
+        elsewhere, matching = self.transfer_risk(outputs.representations, batch.y)
+        total = risk + elsewhere - self.hparams.matching_weight * matching
+        return Losses(total, {"risk": risk, "transfer_risk": elsewhere, "matching": matching})
+
+    def fit_predictors(self, features: Tensor, labels: Tensor) -> None:
+        """Take the steps of each domain's head on its own risk."""
+        weights = self.predictor_weights()
+        for _ in range(self.hparams.predictor_steps):
+            own = self.predictor_risks(weights, features, labels, at_home=True).sum()
+            slopes = torch.autograd.grad(own, weights)
+            weights = [
+                (w.detach() - self.hparams.predictor_lr * slope).requires_grad_()
+                for w, slope in zip(weights, slopes, strict=True)
+            ]
+        with torch.no_grad():
+            for stored, w in zip(self.predictors.parameters(), weights, strict=True):
+                stored.copy_(w)
+
+    def transfer_risk(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (1/m) Σᵢ Tᵢ and (1/m) Σᵢ hᵢ · gᵢ, and update α."""
+        domains = len(labels)
+        weights = self.predictor_weights()
+        risks = self.predictor_risks(weights, features, labels)
+        own, elsewhere = risks.diagonal().sum(), (self.alpha * risks).sum()
+        home = _rows(torch.autograd.grad(own, weights, create_graph=True), domains)
+
+        def hessian_product(v: Tensor) -> Tensor:
+            # The Hessian of the sum has one block for each head: one product has all of them.
+            return _rows(torch.autograd.grad(home, weights, v, retain_graph=True), domains)
+
+        away = _rows(torch.autograd.grad(elsewhere, weights, retain_graph=True), domains)
+        h = neumann_inverse(hessian_product, away, self.hparams.neumann_terms)
+        with torch.no_grad():
+            grown = self.alpha.log() + self.hparams.eta * self.alpha * risks
+            self.alpha = torch.softmax(grown, dim=1)
+        return elsewhere / domains, (h * home).sum() / domains
+
+    def predictor_weights(self) -> list[Tensor]:
+        """Return the weights of all domains' heads, head by head, as new leaves of a graph."""
+        return [w.detach().clone().requires_grad_() for w in self.predictors.parameters()]
+
+    def predictor_risks(
+        self, weights: list[Tensor], features: Tensor, labels: Tensor, *, at_home: bool = False
+    ) -> Tensor:
+        """Return Lⱼ(wᵢ∘φ) [i, j] of features [domains, batch, k], or Lᵢ(wᵢ∘φ) [i] `at_home`."""
+        names = [name for name, _ in self.head.named_parameters()]
+        risks = []
+        for i, head in enumerate(self.predictors):
+            of_head = weights[i * len(names) : (i + 1) * len(names)]
+            x, y = (features[i], labels[i]) if at_home else (features, labels)
+            outputs = functional_call(head, dict(zip(names, of_head, strict=True)), (x,))
+            risks.append(self.sample_loss.risk(outputs, y).mean(dim=-1))
+        return torch.stack(risks)
+
+
+def _rows(parts: tuple[Tensor, ...], domains: int) -> Tensor:
+    """Return the parts of each domain's head as one row: [domains, p]."""
+    return torch.cat([part.flatten() for part in parts]).view(domains, -1)

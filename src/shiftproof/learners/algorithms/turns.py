@@ -1,0 +1,43 @@
+"""Two players that take turns: a network, and a discriminator of its domains."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import Losses
+from shiftproof.learners.algorithms.erm import ERM
+
+
+class TakesTurns(ERM):
+    """Alternate s updates of a discriminator with one of the network.
+
+    Counting updates t from 1, it is the network's turn where t mod (s + 1) = s.
+
+    A subclass declares `discriminator_steps` (s) and `adam_beta1` among its hyper-parameters, has
+    an optimiser `discriminator`, and defines the losses: `objective` and `discriminator_objective`.
+    """
+
+    @abstractmethod
+    def discriminator_objective(self, batch: Batch) -> Losses:
+        """Return the loss of the discriminator; the featurizer gets no gradient."""
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Update the discriminator or the network, in turns."""
+        steps = self.hparams.discriminator_steps  # type: ignore[attr-defined]
+        if (self.updates + 1) % (steps + 1) < steps:
+            optimizer, losses = "discriminator", self.discriminator_objective(batch)
+        else:
+            optimizer, losses = "main", self.objective(batch)
+        self.descend(losses.total, optimizer)
+        self.updates += 1
+        return losses.measured()
+
+    def adam(self, weights: Iterable[nn.Parameter], lr: float, decay: float) -> torch.optim.Adam:
+        """Return Adam with β = (β₁, 0.9)."""
+        betas = (self.hparams.adam_beta1, 0.9)  # type: ignore[attr-defined]
+        return torch.optim.Adam(weights, lr=lr, betas=betas, weight_decay=decay)

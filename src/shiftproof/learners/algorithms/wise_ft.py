@@ -1,0 +1,60 @@
+"""WiSE-FT: predict with weights between those before and those after fine-tuning."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from shiftproof.core.space import Float, hparam
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms.hparams import steps
+from shiftproof.learners.algorithms.lp_ft import LPFT
+from shiftproof.learners.algorithms.trained_copy import TrainedCopy, interpolate, state_of
+
+
+@ALGORITHMS.register("wise-ft")
+class WiSEFT(TrainedCopy):
+    """Predict with θ_α = (1 − α) θ₀ + α θ, between the weights before and after fine-tuning.
+
+    θ is trained as by LP-FT, and θ₀ are its weights when fine-tuning starts.  Both ends solve the
+    task in one basin of the loss if the featurizer is pretrained; between them the weights keep
+    more of what θ₀ knows of other domains.  α = 1 is LP-FT, and α = 0 a probe of the head.
+    Training is the same for every α, and `interpolate` moves a trained network to another α.
+
+    The authors start from a zero-shot head (CLIP).  A new head knows nothing, so it is trained
+    alone for the first `head_warmup` steps, as in LP-FT, and θ₀ are the weights after that.
+
+    Paper: Wortsman et al. (2022), *Robust Fine-Tuning of Zero-Shot Models*.
+    """
+
+    family = "baseline"
+    paper = "Wortsman et al. (2022)"
+
+    @dataclass(frozen=True)
+    class Hparams(LPFT.Hparams):
+        """α, and when fine-tuning starts."""
+
+        alpha: float = hparam(
+            0.5, Float(0, 1), within=(0, 1), help="α, share of the trained weights"
+        )
+        head_warmup: int = steps(
+            500, help="first steps, which train the head alone; then θ₀ is kept"
+        )
+
+    hparams: Hparams
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.start = copy.deepcopy(self.trained).requires_grad_(False)
+
+    def follow(self, batch: Batch) -> None:
+        """Interpolate; until fine-tuning starts, θ₀ follows as well."""
+        if self.updates <= self.hparams.head_warmup:
+            interpolate(state_of(self.start), state_of(self.start), state_of(self.trained), 1)
+        self.interpolate(self.hparams.alpha)
+
+    def interpolate(self, alpha: float) -> None:
+        """Predict with θ_α from now on, until the next step."""
+        interpolate(self.predicting(), state_of(self.start), state_of(self.trained), alpha)
