@@ -20,7 +20,7 @@ from shiftproof import train
 from shiftproof.core.errors import InvalidValue
 
 sys.path.insert(0, str(Path(__file__).parent))
-from train_in_processes import ALGORITHMS, images, main, table
+from train_in_processes import SOME, every_name, images, main, table
 
 SCRIPT = Path(__file__).parent / "train_in_processes.py"
 
@@ -31,27 +31,24 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The same runs, by this process and by two others, as torchrun starts them."""
-    root = tmp_path_factory.mktemp("processes")
+def by_one_and_by_two(root: Path, names: list[str]) -> tuple[Path, Path]:
+    """Make the same runs by this process and by two others, as torchrun starts them."""
     pictures = images(root / "pictures")
-    path = os.pathsep.join([str(Path(shiftproof.__file__).parents[1]), os.environ.get("PATH", "")])
     group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    group |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(shiftproof.__file__).parents[1])}
     started = [
         subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(root / "two"), str(pictures)],
-            env={**os.environ, **group, "RANK": str(rank), "OMP_NUM_THREADS": "1",
-                 "PYTHONPATH": path.split(os.pathsep)[0]},
+            [sys.executable, str(SCRIPT), str(root / "two"), str(pictures), ",".join(names)],
+            env={**os.environ, **group, "RANK": str(rank)},
             stderr=subprocess.PIPE,
             text=True,
         )
         for rank in range(2)
-    ]  # fmt: skip
+    ]
     threads = torch.get_num_threads()
     try:
-        main(root / "one", pictures)
-        errors = [process.communicate(timeout=300)[1] for process in started]
+        main(root / "one", pictures, names)
+        errors = [process.communicate(timeout=600)[1] for process in started]
     finally:
         torch.set_num_threads(threads)
         for process in started:
@@ -60,11 +57,23 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return root / "one", root / "two"
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return by_one_and_by_two(tmp_path_factory.mktemp("processes"), SOME)
+
+
 def records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("name", [*ALGORITHMS, "images"])
+@pytest.mark.slow
+def test_every_algorithm_gives_the_same_result(tmp_path: Path) -> None:
+    pair = by_one_and_by_two(tmp_path, every_name())
+    for name in every_name():
+        test_two_processes_give_the_result_of_one(name, pair)
+
+
+@pytest.mark.parametrize("name", [*SOME, "images"])
 def test_two_processes_give_the_result_of_one(name: str, runs: tuple[Path, Path]) -> None:
     one, two = (records(folder / name) for folder in runs)
     assert [record["step"] for record in one] == [record["step"] for record in two] == [1, 4, 7]

@@ -112,6 +112,8 @@ def share(featurizer: nn.Module) -> None:
                 name: _SumGradient.apply(own) if own.requires_grad else own
                 for name, own in self.named_parameters()
             }
+            if x.requires_grad:  # the inputs are made by another network
+                x = _SumGradient.apply(x)
             self.inside = True
             try:
                 with _own_noise(self):

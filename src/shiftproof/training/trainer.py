@@ -85,7 +85,7 @@ class Trainer:
             self.divided = processes.count() > 1 and any(domain.is_lazy for domain in domains)
             only = processes.own_share(size).numpy() if self.divided else None
             self.sampler = BatchSampler(domains, trained_on, size, seed, only)
-            if processes.count() > 1:
+            if processes.count() > 1 and self.algorithm.divides_batches:
                 processes.share(self.algorithm.featurizer)
             if self.compiled:
                 self.algorithm.featurizer.compile()

@@ -60,6 +60,9 @@ class Algorithm(nn.Module, ABC):
     exact: ClassVar[bool] = False
     # Why it cannot predict numbers, as the end of a sentence; empty if it can.
     classes_only: ClassVar[str] = ""
+    # Whether several processes may pass a batch through the featurizer in shares: it looks at no
+    # layer inside.  Otherwise each of them passes the whole batch.
+    divides_batches: ClassVar[bool] = True
     # Whether a prediction depends on its batch, which is treated as one unknown domain.
     predicts_by_batch: ClassVar[bool] = False
 
