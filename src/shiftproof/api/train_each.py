@@ -30,6 +30,7 @@ from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC,
 from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
+from shiftproof.training.choose_vector import ALL
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import AnyHeldOut, held_out_numbers, held_out_score
 from shiftproof.training.observers import Observer
@@ -155,6 +156,7 @@ def train_each(
     backbone: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     freeze: bool = False,
+    pool: str = ALL,
     holdout: float | None = None,
     eval_every: int | None = None,
     evaluate: str | Sequence[str] = DEFAULT_EVALUATION,
@@ -167,6 +169,7 @@ def train_each(
     workers: int | None = None,
     threads: int | None = None,
     checkpoint_seconds: float = 5.0,
+    compile: bool = False,
     tensorboard: bool = False,
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
@@ -211,6 +214,7 @@ def train_each(
         "seed": seed,
         "data_seed": data_seed,
         "backbone": backbone,
+        "pool": pool,
         "holdout": holdout,
         "eval_every": eval_every,
         "evaluate": evaluate,
@@ -223,6 +227,7 @@ def train_each(
         "workers": workers,
         "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
+        "compile": compile,
         "tensorboard": tensorboard,
     }
     waiting = [Waiting(name, folder and folder / _name(name)) for name in dataset.domain_names]

@@ -20,8 +20,8 @@ def option(panel: str, help: str, *names: str, **settings: Any) -> Any:
 Data = Annotated[
     str,
     typer.Argument(
-        help="Folder of images (DIR/domain/class/*.jpg), table (CSV or Parquet) or dataset name"
-        " (see [bold]shiftproof data list[/])."
+        help="Folder of images (DIR/domain/class/*.jpg), table (CSV or Parquet), vectors (.npy,"
+        " .npz or Parquet) or dataset name (see [bold]shiftproof data list[/])."
     ),
 ]
 LabelColumn = Annotated[str | None, option("Data", "Label column (tables).", metavar="COLUMN")]
@@ -208,6 +208,14 @@ Freeze = Annotated[
         "Model",
         "Compute the features of all images with the backbone once, and train on them.",
         "--freeze",
+    ),
+]
+Pool = Annotated[
+    str,
+    option(
+        "Model",
+        "Of several backbones (--backbone a,b with --freeze) or vectors: [bold]all[/] side by side,"
+        " or the [bold]best[/] by held-out training domains.",
     ),
 ]
 Device = Annotated[str, option("Model", "auto, cpu, cuda or mps.")]

@@ -52,8 +52,13 @@ def train(
     backbone: options.Backbone = None,
     weights: options.Weights = None,
     freeze: options.Freeze = False,
+    pool: options.Pool = "all",
     device: options.Device = "auto",
     precision: options.Precision = "fp32",
+    compile: Annotated[
+        bool,
+        option("Model", "Let torch compile the network; needs a C++ compiler.", "--compile"),
+    ] = False,
     test_domain: Annotated[
         list[str] | None,
         option(
@@ -140,6 +145,7 @@ def train(
         "backbone": backbone,
         "weights": weights,
         "freeze": freeze,
+        "pool": pool,
         "holdout": holdout,
         "eval_every": eval_every,
         "evaluate": [name.strip() for name in evaluate.split(",")],
@@ -152,6 +158,7 @@ def train(
         "workers": workers,
         "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
+        "compile": compile,
         "tensorboard": tensorboard,
         "label": label,
         "domain": domain,

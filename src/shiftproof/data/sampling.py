@@ -21,7 +21,9 @@ class BatchSampler:
 
     `batch_size` 0 takes every sample of every domain at every step (full-batch training), for
     which the parts must be of equal size.  `weights` of the samples of each part are scaled to
-    mean 1: a mean over a batch estimates the weighted mean over the part.
+    mean 1: a mean over a batch estimates the weighted mean over the part.  With `only`, positions
+    in the batch of a domain, the other inputs are left to another process to read; labels and
+    weights are always those of the whole batch.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class BatchSampler:
         batch_size: int,
         seed: int,
         weights: Sequence[np.ndarray] | None = None,
+        only: np.ndarray | None = None,
     ) -> None:
         sizes = [len(part) for part in parts]
         for domain, size in zip(domains, sizes, strict=True):
@@ -48,6 +51,7 @@ class BatchSampler:
         self._batch_size = batch_size
         self._seed = seed
         self._weights = None if weights is None else [own / own.mean() for own in weights]
+        self._only = only if only is not None else slice(None)
         self._everything: Batch | None = None
         if batch_size == 0:
             pairs = zip(domains, parts, strict=True)
@@ -63,10 +67,10 @@ class BatchSampler:
         rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, 0, 0, step]))
         drawn = [rng.integers(len(part), size=self._batch_size) for part in self._parts]
         chosen = [part[places] for part, places in zip(self._parts, drawn, strict=True)]
-        x = [
-            domain.stored(index, rng.integers(2**63, size=len(index)) if domain.is_lazy else None)
-            for domain, index in zip(self._domains, chosen, strict=True)
-        ]
+        x = []
+        for domain, index in zip(self._domains, chosen, strict=True):
+            seeds = rng.integers(2**63, size=len(index))[self._only] if domain.is_lazy else None
+            x.append(domain.stored(index[self._only], seeds))
         return Batch(torch.stack(x), self._labels(chosen), self._weight(drawn))
 
     def batch(self, step: int) -> Batch:

@@ -39,11 +39,12 @@ class ImageView:
 
 
 class LabelledPath(NamedTuple):
-    """An image file with its label and domain."""
+    """An image file with its label and domain; `name` is its name in the library, if another."""
 
     path: Path
     label: str
     domain: str
+    name: str = ""
 
 
 class ImageFiles(LazyInputs):

@@ -9,6 +9,7 @@ from shiftproof.core.text import counted
 from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
+from shiftproof.data.images.image_root import image_root
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.dataset import column_of
 from shiftproof.data.tables.groups import grouped
@@ -27,7 +28,7 @@ def load_manifest(
     """Return the images that a CSV or Parquet file lists.
 
     `image`, `label` and `domain` name its columns.  Relative paths start at the manifest's
-    folder.
+    folder, or at one below it (`images.image_root`).
     """
     frame = read_frame(manifest)
     images = frame[column_of(frame, manifest.name, "image", image)]
@@ -37,7 +38,8 @@ def load_manifest(
         manifest.name,
         CLASSIFICATION,  # classes of images are the names of folders elsewhere
     )
-    notes = list(groups.notes)
+    root, notes = image_root(manifest, [str(value) for value in images[:1]])
+    notes += groups.notes
     samples, nameless = [], []
     for row, value in enumerate(images):
         if groups.label[row] < 0:
@@ -47,7 +49,7 @@ def load_manifest(
             continue
         samples.append(
             LabelledPath(
-                manifest.parent / str(value),  # an absolute path stays as it is
+                root / str(value),  # an absolute path stays as it is
                 groups.classes[groups.label[row]],
                 groups.names[groups.domain[row]],
             )

@@ -21,6 +21,7 @@ from shiftproof.data.tables.feature_columns import copies_of_label_or_domain, fe
 from shiftproof.data.tables.groups import grouped
 from shiftproof.data.tables.label_kind import AUTO
 from shiftproof.data.tables.preprocessing import Columns
+from shiftproof.data.tables.vectors import of_vectors, vectors_in
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -46,7 +47,8 @@ def table_dataset(
     columns in `drop` are not used, and all others are features.  Numbers are numbers; text and
     pandas' categoricals are categories; dates, row numbers, and texts that are mostly distinct
     (identifiers, remarks) are left out with a note, as are rows without a label or domain.
-    `categorical` names columns whose numbers are codes.
+    `categorical` names columns whose numbers are codes.  With vectors (`tables.vectors`), the
+    regime is `features`, and `drop` may name one as a whole.
     `weights_column` says how much each row counts in training; it is not a feature.
     `by` and `pool_below` are explained at `domain_column`, `missing_indicators` at `Columns`.
     `task` is `classification` or `regression`; `auto` decides by the label column (`label_kind`).
@@ -54,7 +56,12 @@ def table_dataset(
     frame = named(frame, name)
     label = column_of(frame, name, "label", label)
     domains = domain_columns(list(frame.columns), name, domain)
-    drop = [column_of(frame, name, "drop", column) for column in drop]
+    vectors = vectors_in(frame.columns)
+    drop = [
+        own
+        for column in drop
+        for own in vectors.get(column) or [column_of(frame, name, "drop", column)]
+    ]
     if label in domains:
         raise InvalidValue(f"`label` and `domain` name the same column, {quoted(label)}")
     for column in (label, *domains):
@@ -110,8 +117,10 @@ def frame_dataset(
     columns, notes = feature_columns(features, name)
     preparation = Columns(columns, missing_indicators)
     x = preparation.encode(features, name)
-    notes += copies_of_label_or_domain(columns, x.numpy(), groups)
-    return groups.table(name, x, preparation, notes)
+    vectors = of_vectors([column.name for column in columns])
+    notes += copies_of_label_or_domain(columns, x.numpy(), groups, vectors)
+    dataset = groups.table(name, x, preparation, notes)
+    return replace(dataset, regime="features") if vectors else dataset
 
 
 def column_of(frame: pd.DataFrame, table: str, parameter: str, given: str | None) -> str:

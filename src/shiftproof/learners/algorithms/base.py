@@ -63,6 +63,9 @@ class Algorithm(nn.Module, ABC):
     # Whether the weights of samples count in its mean loss (`Batch.weighted`).  A class that
     # overrides how the loss is computed says so itself: weights are never ignored in silence.
     weighs_samples: ClassVar[bool] = False
+    # Whether several processes may pass a batch through the featurizer in shares: it looks at no
+    # layer inside.  Otherwise each of them passes the whole batch.
+    divides_batches: ClassVar[bool] = True
     # Whether a prediction depends on its batch, which is treated as one unknown domain.
     predicts_by_batch: ClassVar[bool] = False
 
