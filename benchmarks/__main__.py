@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.decoding import decoding
 from benchmarks.figure import Figure
 from benchmarks.growth import growth, overhead, startup
 from benchmarks.linear import linear
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "growth": growth,
     "overhead": overhead,
     "startup": startup,
+    "decoding": decoding,
     "report": report_of_many,
     "diagnosis": diagnosis,
     "networks": networks,

@@ -38,9 +38,9 @@ class Shot(NamedTuple):
 
 # Of a study: its first screen, that in dark mode from the pictures of what differs, and a phone.
 STUDY = (
-    Shot("study-{}-light", 1120, 1330, "light", 1.0),
+    Shot("study-{}-light", 1120, 1352, "light", 1.0),
     Shot("study-{}-dark", 1120, 1000, "dark", 1.0, "#shift"),
-    Shot("study-{}-phone", 390, 1240, "light", 2.0),
+    Shot("study-{}-phone", 390, 1290, "light", 2.0),
 )
 SHOTS = (
     Shot("page-light", 1120, 1270, "light", 1.0),

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import shiftproof
+from shiftproof.api.study_diagnosis import inputs_of, read_kept
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.reporting.page.answer.evidence import read_evidence
 from shiftproof.training.observers import Observer
@@ -96,6 +97,39 @@ def test_the_answer_has_the_expected_interval_and_the_commonest_class(studied):
     assert studied.answer in studied.page.read_text()
 
 
+def test_the_diagnosis_is_not_repeated(
+    studied: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It is kept with a hash of its inputs, and comes back as it was."""
+    asked: list[str] = []
+
+    def diagnose(data: Any, **settings: Any) -> Any:
+        asked.append(data.name)
+        return studied.diagnosis
+
+    monkeypatch.setattr(study_module, "diagnose", diagnose)
+    settings = {"hparams": {"hidden": 4}, "steps": 2, "out": tmp_path, **COLUMNS}
+    shiftproof.study(wards(), "erm", **settings)
+    kept = tmp_path / "diagnosed.json"
+    page = (tmp_path / "held-out" / "diagnosis.json").read_text()
+    found = shiftproof.study(wards(), "erm", **settings).diagnosis
+    assert len(asked) == 1
+    assert found.measured == studied.diagnosis.measured
+    assert found.advice == studied.diagnosis.advice
+    assert found.to_text() == studied.diagnosis.to_text()
+    assert (tmp_path / "held-out" / "diagnosis.json").read_text() == page
+    kept.write_text(kept.read_text()[:-200])  # damaged: measured again, and kept again
+    shiftproof.study(wards(), "erm", **settings)
+    assert len(asked) == 2
+    data = shiftproof.load(wards(), **COLUMNS)
+    changed = wards()
+    changed.loc[0, "x"] += 1.0
+    other = shiftproof.load(changed, **COLUMNS)
+    assert read_kept(kept, inputs_of(data, raw=False, seed=0)) is not None
+    assert read_kept(kept, inputs_of(other, raw=False, seed=0)) is None
+    assert read_kept(kept, inputs_of(data, raw=False, seed=1)) is None
+
+
 @pytest.fixture
 def undiagnosed(studied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the diagnosis of the other study: it takes seconds, and is not what is tested."""
@@ -132,6 +166,9 @@ def test_mistakes_cost_no_training(tmp_path: Path):
         shiftproof.study(wards(names="ab"), out=tmp_path / "two", **COLUMNS)
     with pytest.raises(InvalidValue, match="`budget` must be a time"):
         shiftproof.study(wards(), budget="soon", out=tmp_path / "soon", **COLUMNS)
+    settings = {"class_weight": "balanced", "out": tmp_path / "soon", **COLUMNS}
+    with pytest.raises(InvalidValue, match="mixup does not weigh samples"):
+        shiftproof.study(wards(), "mixup", **settings)
     assert not (tmp_path / "two").exists()
     assert not (tmp_path / "soon").exists()
 

@@ -13,6 +13,7 @@ from PIL import Image
 
 from shiftproof.data import DATASETS
 from shiftproof.data.datasets.pacs import PACS
+from shiftproof.data.library.base import library_datasets
 
 
 @pytest.fixture(autouse=True)
@@ -60,12 +61,13 @@ def test_list_names_every_set_with_its_state(shiftproof, sample):
     code, out, err = shiftproof("data", "list")
     assert (code, err) == (0, "")
     assert set(DATASETS) <= set(out.split())
-    assert out.count("in the package") == 3
-    assert out.count("not downloaded") == 5
+    assert out.count("in the package") == len(set(DATASETS) - set(library_datasets()))
+    assert out.count("not downloaded") == len(library_datasets())
     assert max(map(len, out.splitlines())) <= 80
     shiftproof("data", "import", "pacs", sample)
     _, out, _ = shiftproof("data", "list")
-    assert (out.count("not downloaded"), out.count("incomplete")) == (4, 1)
+    kept = (out.count("not downloaded"), out.count("incomplete"))
+    assert kept == (len(library_datasets()) - 1, 1)
     assert "28 images" in out
 
 

@@ -121,9 +121,13 @@ def test_embeddings_are_arrays(shiftproof: Any, tmp_path: Path) -> None:
     code, out, err = shiftproof("predict", run.folder, tmp_path / "new.npy")
     assert code == 0, err
     assert pd.read_csv(io.StringIO(out)).predicted_y2.to_numpy() == pytest.approx(y[:4, 1], abs=0.1)
-    code, _, err = shiftproof("train", tmp_path / "new.npz", "--label", "y")
-    assert code == 2
-    assert "shiftproof.train((x, y, domain))" in err
+    np.savez(tmp_path / "all.npz", x=x, y=y, domain=sites)
+    asked = ["train", tmp_path / "all.npz", "-a", "linear", "--out", tmp_path / "file"]
+    code, _, err = shiftproof(*asked)
+    assert code == 0, err
+    again = package.load_model(tmp_path / "file")
+    assert again.targets == ("y1", "y2")
+    assert again.predict_numbers(x[:4]).values.numpy() == pytest.approx(y[:4], abs=0.1)
 
 
 def homes(n: int = 150) -> pd.DataFrame:

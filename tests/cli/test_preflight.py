@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from shiftproof.core.registry import names_without_importing
+from shiftproof.learners.algorithms import ALGORITHMS
+
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "numpy", "matplotlib")
 PROGRAM = """
 import sys
@@ -62,3 +65,31 @@ def test_other_mistakes(table, tmp_path):
     assert code == "2"
     assert "is a single image; give a folder DIR/domain/class/*.jpg, or a table" in error
     assert run("train", "no/such.csv") == ("2", "error: no such file or folder: no/such.csv")
+
+
+@pytest.mark.parametrize("command", ["study", "train"])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--algorithm", "ermm"], "unknown algorithm 'ermm'; did you mean 'erm'"),
+        (["--budget", "soon"], "--budget must be a time like 30s, 5m or 1h, not 'soon'"),
+        (["--standardize", "domian"], "unknown standardize 'domian'; did you mean 'domain'?"),
+        (["--class-weight", "even"], "unknown class_weight 'even'"),
+    ],
+)
+def test_a_wrong_setting_imports_nothing_heavy(command, arguments, said, table):
+    code, error = run(command, table, "--label", "ill", "--domain", "ward", *arguments)
+    assert code == "2"
+    assert error.startswith(f"error: {said}")
+
+
+def test_a_wrong_algorithm_of_other_commands():
+    wanted = ("2", "error: unknown algorithm 'imd'; did you mean 'idm' or 'mmd'?")
+    assert run("algorithms", "imd") == wanted
+    assert run("sweep", "colored-mnist", "--algorithms", "erm,imd") == wanted
+
+
+def test_the_names_are_those_of_the_registry():
+    """Read from the files, because importing them takes seconds."""
+    found = names_without_importing("shiftproof.learners", "shiftproof.algorithms")
+    assert found == list(ALGORITHMS)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
+import shutil
 import sys
 import textwrap
 from pathlib import Path
@@ -32,6 +33,7 @@ from shiftproof.models import MODELS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+REAL_HOSPITALS = ROOT.parent / "shared/data/heart-disease/heart.csv"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(
     r"^(?P<indent> *)```+ *(?P<language>[\w+-]*)(?P<rest>[^\n]*)\n(?P<text>.*?)^ *```+ *$",
@@ -74,6 +76,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """An empty folder to be in and an empty module to run in; registries are restored after."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    if REAL_HOSPITALS.is_file():  # where it is missing, the gallery makes up patients and says so
+        shutil.copy(REAL_HOSPITALS, tmp_path / "heart.csv")
     for registry in (ALGORITHMS, DATASETS, MODELS):
         monkeypatch.setattr(registry, "_entries", dict(registry.items()))
     module = ModuleType("page_of_the_docs")  # where dataclasses look up their annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -14,6 +15,7 @@ import pytest
 import shiftproof
 
 ROOT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium")
 # What a browser fetches by itself, by tag and attribute; links that a reader follows are not.
 FETCHED = {
     ("script", "src"), ("link", "href"), ("img", "src"), ("img", "srcset"), ("iframe", "src"),
@@ -123,6 +125,43 @@ def test_no_style_or_script_fetches_from_another_host(site: Path) -> None:
         found.update(re.findall(r"""["'`](https?://[^"'`\s]+)["'`]""", path.read_text("utf-8")))
     loaded = {a for a in found if re.search(r"unpkg|cdn|\.(js|css|woff2?|ttf)$|fonts\.", a)}
     assert loaded <= DORMANT
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+@pytest.mark.parametrize("page", ["index.html", "results/lite.html"])
+def test_the_search_works_from_disk_without_a_network(site: Path, page: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        opened = browser.new_context(offline=True).new_page()
+        opened.goto((site / page).as_uri())
+        opened.locator("[data-md-component=search-query]").first.click()
+        opened.keyboard.type("sample_weight", delay=20)
+        found = opened.locator(".md-search-result__item a")
+        found.first.wait_for(timeout=60_000)
+        pages = {str(link.get_attribute("href")) for link in found.all()}
+        browser.close()
+    assert any("scikit-learn.html" in address for address in pages)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+def test_no_block_of_code_is_cut(site: Path) -> None:
+    """On a phone too, lines of code wrap: none is wider than its block."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for width in (1280, 390):
+            opened = browser.new_page(viewport={"width": width, "height": 900})
+            for page in ("index", "study", "gallery", "your-own-table", "commands"):
+                opened.goto((site / f"{page}.html").as_uri())
+                cut = opened.eval_on_selector_all(
+                    ".md-typeset pre > code",
+                    "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).length",
+                )
+                assert cut == 0, (page, width)
+        browser.close()
 
 
 def test_a_fetch_from_another_host_would_be_seen(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ MISTAKES = {
 }  # fmt: skip
 SETTINGS = {
     "negative weight": {"gradient_weight": -1},
-    "auto": {"representation_weight": "auto"},
+    "automatic": {"representation_weight": "automatic"},
     "infinite weight": {"gradient_weight": float("inf")},
     "warm-up": {"gradient_warmup": 1.5},
     "representation_warmup": {"representation_warmup": -1},

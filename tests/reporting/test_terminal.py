@@ -1,5 +1,6 @@
 """What tables on the terminal say of a run."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from shiftproof.reporting.terminal import accuracy_table, leave_one_out_table
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.config import NO_NETWORK, RunConfig
+from shiftproof.training.held_out import HeldOutScore
 
 CONFIG = RunConfig(
     "d", "f", "erm", "mlp", {}, ("b",), 10, 5, ("test-in",), 0.2, 0, 0, "cpu", "fp32"
@@ -37,6 +39,17 @@ def test_accuracies_that_a_report_takes_of_other_samples_are_labelled():
     assert "Accuracy there: of all its samples (a report has that of its in part" in caption
     caption = leave_one_out_table(replace(CONFIG, holdout=0.0), []).caption
     assert "Accuracy there: of all its samples. " in caption
+
+
+def test_a_column_without_numbers_is_left_out():
+    """What is fitted at once leaves no part of a training domain to score."""
+    fitted = HeldOutScore("b", 10, 0.8, 0.6, math.nan)
+    trained = replace(fitted, training_domains=0.9)
+    for score, shown in ((fitted, False), (trained, True)):
+        table = leave_one_out_table(CONFIG, [score])
+        titles = [str(column.header) for column in table.columns]
+        assert ("training domains" in titles) == shown
+        assert ("Training domains:" in table.caption) == shown
 
 
 def test_what_was_not_tried_says_in_how_many_runs():

@@ -21,13 +21,21 @@ class GivenDomains(ShiftproofClassifier):
         return super().fit(X, y, sample_domain=np.arange(samples) % 2)
 
 
+def expected_failures(estimator):
+    if isinstance(estimator.algorithm, LogisticRegression) or isinstance(estimator, GivenDomains):
+        return {}
+    how = "batches" if estimator.algorithm == "erm" else "folds, for lack of domains,"
+    return {"check_sample_weight_equivalence_on_dense_data": f"{how} are drawn by row numbers"}
+
+
 @parametrize_with_checks(
     [
         ShiftproofClassifier("erm", steps=10, hparams=QUICK, device="cpu"),
         ShiftproofClassifier(LogisticRegression(), device="cpu"),
         ShiftproofClassifier(hparams={"budget": 1e-9}, device="cpu"),  # best, of one candidate
         GivenDomains("idm", steps=12, hparams={**QUICK, "gradient_weight": 1.0}, device="cpu"),
-    ]
+    ],
+    expected_failed_checks=expected_failures,
 )
 def test_a_check_of_scikit_learn_passes(estimator, check):
     check(estimator)

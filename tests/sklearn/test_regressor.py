@@ -21,9 +21,14 @@ QUICK = {"hidden": 16, "batch_size": 16, "lr": 0.05}
 
 
 def expected_failures(estimator):
-    if estimator.algorithm != "erm":
+    if isinstance(estimator.algorithm, Ridge):
         return {}
-    return {"check_methods_subset_invariance": "float32 products of other sizes round otherwise"}
+    how = "batches" if estimator.algorithm == "erm" else "folds, for lack of domains,"
+    found = {"check_sample_weight_equivalence_on_dense_data": f"{how} are drawn by row numbers"}
+    if estimator.algorithm == "erm":
+        rounding = "float32 products of other sizes round otherwise"
+        found["check_methods_subset_invariance"] = rounding
+    return found
 
 
 @parametrize_with_checks(

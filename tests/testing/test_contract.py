@@ -345,6 +345,7 @@ WRONG_ONES: dict[str, tuple[type[Algorithm], str, str]] = {
     "a branch": (
         penalising(lambda self, r: r.mean() if r.mean() > 0 else r.sum()), "no_waiting", "item",
     ),
+    "ignored weights": (having(weighs_samples=True), "weights", "the weights change nothing"),
     "a list": (penalising(lambda self, r: r.mean() * r[0, 0].tolist()[0]), "no_waiting", "meta"),
     "a copy to the CPU": (
         penalising(lambda self, r: r.mean() * r.detach().cpu().max()), "no_waiting", "meta",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from shiftproof.api.compare_sites import compare_sites
     from shiftproof.api.diagnose import diagnose
     from shiftproof.api.expect import expect
+    from shiftproof.api.features import features
     from shiftproof.api.load import load
     from shiftproof.api.load_model import load_model
     from shiftproof.api.recalibrate import recalibrate
@@ -29,6 +30,7 @@ __all__ = [
     "compare_sites",
     "diagnose",
     "expect",
+    "features",
     "load",
     "load_model",
     "recalibrate",

@@ -31,6 +31,7 @@ class LoadOptions(TypedDict, total=False):
     categorical: str | Sequence[str]
     by: str | int | None
     pool_below: int
+    weights_column: str | None
     options: Mapping[str, object] | None
     image_size: int | None
     task: str
@@ -46,6 +47,7 @@ def load(
     categorical: str | Sequence[str] = (),
     by: str | int | None = None,
     pool_below: int = 0,
+    weights_column: str | None = None,
     options: Mapping[str, object] | None = None,
     image_size: int | None = None,
     task: str = AUTO,
@@ -69,6 +71,9 @@ def load(
         by: how the domain column of a table becomes domains: `year`, `quarter` or `month` of dates,
             a number of bins for numbers, or `value` for as it is.
         pool_below: put domains of fewer rows than this together as one.
+        weights_column: column of a table that says how much each row counts when a model is
+            trained: numbers of at least 0, where 2 counts as the row given twice and 0 as the row
+            left out.  It is not a feature.  Scores count every row alike.
         options: options of the dataset, the images or the table.
         image_size: height and width of the images; 224 by default.
         task: `classification` or `regression`: whether labels are classes or numbers to predict.
@@ -94,6 +99,7 @@ def load(
         task=task,
         by=None if by is None else str(by),
         pool_below=pool_below,
+        weights_column=weights_column,
     )
     if isinstance(data, str | os.PathLike):
         return request.load(checked_seed(seed), progress)

@@ -12,16 +12,19 @@ from shiftproof.api.diagnose import ShiftReport, diagnose
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load
 from shiftproof.api.report import HELD_OUT, STUDY, report
 from shiftproof.api.study_baselines import train_baselines
+from shiftproof.api.study_diagnosis import inputs_of, kept_or
 from shiftproof.api.study_evidence import evidence
 from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
+from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import write_json
 from shiftproof.core.standardize import checked_standardize
 from shiftproof.data import DomainDataset
+from shiftproof.data.within_domain import within_domains
 from shiftproof.reporting.page.answer.lead import lead, noun_of
-from shiftproof.training.config import default_algorithm
+from shiftproof.training.config import configure, default_algorithm
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
@@ -66,6 +69,7 @@ def study(
     *,
     hparams: Mapping[str, object] | None = None,
     budget: str | float | None = None,
+    class_weight: str = "none",
     steps: int = 5001,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
@@ -89,6 +93,7 @@ def study(
         hparams: hyper-parameters, as in `train`.
         budget: time for `best` to try candidates in, for all runs together; by default 15s for
             each run, and at least 1m.
+        class_weight: as in `train`, for the baselines too.
         steps: number of updates, of algorithms that are trained in steps.
         seed: seed of everything random.
         out: folder of the study; by default one in `runs`, named after the data.  It gets
@@ -107,6 +112,7 @@ def study(
     observer = observer or Observer()
     folder = folder_of(out)
     checked_standardize(standardize)
+    checked_class_weight(class_weight)
     # As it is: of frozen features, there would be no images to show.
     raw = load(data, seed=checked_seed(seed, None), progress=observer.progress, **loading)
     dataset, hparams, backbone = prepare(
@@ -136,26 +142,32 @@ def study(
         budgets = None, None
     each_budget, last_budget = budgets
     folder = folder or Path("runs", f"study-{as_folder(dataset.name)}")
-    found = diagnose(
-        dataset,
-        raw=_are_photographs(dataset),
-        seed=seed,
-        device=device,
-        workers=workers,
-        progress=observer.progress,
-    )
-    found.save(folder / HELD_OUT / "diagnosis.json")
     settings: dict[str, Any] = {
         "hparams": hparams,
+        "class_weight": class_weight,
         "steps": steps,
         "seed": seed,
         "backbone": backbone,
-        "standardize": standardize,
         "private": private,
         "device": device,
-        "workers": workers,
-        "observer": observer,
     }
+    # A wrong setting must not cost a diagnosis.
+    configure(within_domains(dataset, standardize), algorithm, **settings)
+    raw_pixels = _are_photographs(dataset)
+    found = kept_or(
+        folder,
+        inputs_of(dataset, raw=raw_pixels, seed=seed),
+        lambda: diagnose(
+            dataset,
+            raw=raw_pixels,
+            seed=seed,
+            device=device,
+            workers=workers,
+            progress=observer.progress,
+        ),
+    )
+    found.save(folder / HELD_OUT / "diagnosis.json")
+    settings |= {"standardize": standardize, "workers": workers, "observer": observer}
     held_out = train_each(dataset, algorithm, budget=each_budget, out=folder / HELD_OUT, **settings)
     columns = (noun_of(dataset.columns), dataset.columns.get("label", ""))
     if held_out.status != "finished":
@@ -164,7 +176,7 @@ def study(
     if final.status != "finished":
         return Study(folder, found, held_out, final, None, *columns)
     if not private:
-        train_baselines(dataset, folder, seed, observer)
+        train_baselines(dataset, folder, seed, observer, class_weight)
     seconds = sum(run.seconds for run in (*held_out.runs, final))
     shown = evidence(dataset, raw, held_out, found, seconds, private=private)
     write_json(folder / STUDY, shown.to_json())

@@ -17,14 +17,29 @@ if TYPE_CHECKING:
 TREES = 100
 
 
-def train_baselines(dataset: DomainDataset, folder: Path, seed: int, observer: Observer) -> None:
-    """Train them with each domain held out; pixels are nothing for a linear model."""
+def train_baselines(
+    dataset: DomainDataset,
+    folder: Path,
+    seed: int,
+    observer: Observer,
+    class_weight: str = "none",
+) -> None:
+    """Train them with each domain held out, on samples with the same weights.
+
+    Pixels are nothing for a linear model.
+    """
     if len(dataset.input_shape) > 1:
         return
     names = ("ridge" if dataset.targets else "logistic-regression", "random-forest")
     for number, name in enumerate(names):
         observer.progress(BASELINES, number, len(names))
-        train_each(dataset, baseline(name, dataset), out=folder / BASELINES / name, seed=seed)
+        train_each(
+            dataset,
+            baseline(name, dataset),
+            class_weight=class_weight,
+            out=folder / BASELINES / name,
+            seed=seed,
+        )
     observer.progress(BASELINES, len(names), len(names))
 
 

@@ -87,6 +87,7 @@ def sweep(
     steps: int | None = None,
     label: str | None = None,
     domain: str | None = None,
+    weights_column: str | None = None,
     backbone: str | None = None,
     weights: str | os.PathLike[str] = "pretrained",
     options: Mapping[str, str] | None = None,
@@ -123,6 +124,7 @@ def sweep(
         steps: number of updates, in place of the preset's.
         label: label column of tables.
         domain: domain column of tables.
+        weights_column: column of tables that says how much each row counts in training.
         backbone: network that computes features where the preset freezes images; resnet50 by
             default.
         weights: weights of that network: a file, `pretrained` or `random`.
@@ -169,11 +171,12 @@ def sweep(
     frozen = Frozen(backbone or "resnet50", os.fspath(weights), precision)
     selectors = [selection] if isinstance(selection, str) else list(selection)
     held_out = [test_domains] if isinstance(test_domains, str) else list(test_domains)
+    columns = (label, domain, weights_column)
     folder = Path(out)
     # The executor first, because planning takes a while: an error is told at once.
     with open_executor(executor, workers, ray_address, stall_seconds) as place:
         plan = make_plan(
-            [SweepData.at_size(size, name, frozen, options, label, domain) for name in names],
+            [SweepData.at_size(size, name, frozen, options, *columns) for name in names],
             variants,
             size,
             selectors,

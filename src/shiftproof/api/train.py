@@ -24,6 +24,8 @@ from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.number_scores import checked_number_metric
 from shiftproof.learners.scores import checked_metric, mean_scores
 from shiftproof.models.weights import PRETRAINED
+from shiftproof.training import processes
+from shiftproof.training.choose_vector import ALL, pooled
 from shiftproof.training.config import (
     DEFAULT_EVALUATION,
     RunConfig,
@@ -105,6 +107,7 @@ def train(
     budget: str | float | None = None,
     metric: str | None = None,
     loss: str | None = None,
+    class_weight: str = "none",
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -112,6 +115,7 @@ def train(
     backbone: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     freeze: bool = False,
+    pool: str = ALL,
     holdout: float | None = None,
     eval_every: int | None = None,
     evaluate: str | Sequence[str] = DEFAULT_EVALUATION,
@@ -124,13 +128,15 @@ def train(
     workers: int | None = None,
     threads: int | None = None,
     checkpoint_seconds: float = 5.0,
+    compile: bool = False,
     tensorboard: bool = False,
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
 ) -> TrainedRun:
     """Train a model in a folder; called again with the same settings, resume or return the result.
 
-    The first Ctrl-C stops training after the current step with a checkpoint.
+    The first Ctrl-C stops training after the current step with a checkpoint.  Processes that
+    `torchrun` has started train one model together, with the result of one process up to rounding.
 
     Args:
         data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
@@ -149,6 +155,9 @@ def train(
         loss: of numbers: `squared` (default), `absolute`, `huber` or `huber:DELTA`, in standard
             deviations of the label, or `quantile:Q`.  Models that are fitted at once take the first
             two.
+        class_weight: `balanced` weighs samples by n / (k n_c), with n_c of the n training samples
+            in their class, one of k: rare classes then count as much as common ones.  Scores count
+            every sample alike.  Rows of a table can have own weights too (`weights_column`).
         steps: number of updates.
         seed: seed of starting weights, batches and noise.
         data_seed: seed of generated data and of the splits; `seed` by default.
@@ -157,6 +166,10 @@ def train(
             dataset's own by default.
         weights: starting weights of the backbone: a file, `pretrained` or `random`.
         freeze: compute the features of all images with the backbone once, and train on them.
+            Several backbones are separated by commas.
+        pool: of several backbones, or several vectors of a table: `all` takes them side by side, in
+            standard units, and `best` the one with which a linear model has the least loss on
+            held-out training domains.
         holdout: share of each domain that is not trained on; by default 0.2, and 0 for algorithms
             that are fitted at once.
         eval_every: steps between evaluations; 0 evaluates after the last step only.
@@ -179,6 +192,8 @@ def train(
         threads: threads that compute; by default the first steps choose between one and all free
             cores, and a resumed run goes on with their choice.
         checkpoint_seconds: shortest time between checkpoints.
+        compile: let torch compile the network: the first step takes longer, the others less, and
+            results differ by rounding.
         tensorboard: write the records for TensorBoard, into the folder.
         observer: told of progress, evaluations and notes; see `Observer`.
     """
@@ -200,6 +215,11 @@ def train(
         workers=workers,
         loading=loading,
     )
+    dataset, notes = pooled(
+        dataset, pool, names(test_domains), checked_seed(seed, data_seed), observer.progress
+    )
+    for note in notes:
+        observer.note(note)
     if algorithm is None:
         images = len(dataset.input_shape) > 1
         algorithm = default_algorithm(images=images, kind=dataset.kind)
@@ -211,6 +231,7 @@ def train(
         backbone=backbone,
         hparams=with_metric(with_budget(hparams, algorithm, budget), algorithm, metric, dataset),
         loss=loss_of_metric(dataset, loss, metric),
+        class_weight=class_weight,
         steps=steps,
         eval_every=eval_every,
         evaluate=names(evaluate),
@@ -224,7 +245,9 @@ def train(
         private=private,
     )
     folder = folder or Path("runs", _name(config))
-    observers = [observer, TensorBoard(folder)] if tensorboard else [observer]
+    processes.join(config.device)
+    writes = tensorboard and processes.leads()
+    observers = [observer, TensorBoard(folder)] if writes else [observer]
     result = run(
         config,
         dataset,
@@ -234,9 +257,12 @@ def train(
         workers,
         keeps_outputs=True,
         threads=threads,
+        compiled=compile,
     )
-    if result.status == "finished" and not (folder / MODEL).exists():
+    model = folder / MODEL
+    if result.status == "finished" and processes.leads() and not model.exists():
         trained_model(config, dataset, folder, observer.progress).save(folder)
+    processes.wait()  # of several, the first writes the model
     return TrainedRun(**vars(result), config=config)
 
 

@@ -25,6 +25,7 @@ from shiftproof.api.train import (
     prepare,
     with_budget,
 )
+from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.standardize import ADAPTATION, checked_standardize
 from shiftproof.core.text import listed
@@ -33,6 +34,7 @@ from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC,
 from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
+from shiftproof.training.choose_vector import ALL
 from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
 from shiftproof.training.held_out import (
     AnyHeldOut,
@@ -177,6 +179,7 @@ def train_each(
     budget: str | float | None = None,
     metric: str | None = None,
     loss: str | None = None,
+    class_weight: str = "none",
     steps: int = 5001,
     seed: int = 0,
     data_seed: int | None = None,
@@ -184,6 +187,7 @@ def train_each(
     backbone: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     freeze: bool = False,
+    pool: str = ALL,
     holdout: float | None = None,
     eval_every: int | None = None,
     evaluate: str | Sequence[str] = DEFAULT_EVALUATION,
@@ -196,6 +200,7 @@ def train_each(
     workers: int | None = None,
     threads: int | None = None,
     checkpoint_seconds: float = 5.0,
+    compile: bool = False,
     tensorboard: bool = False,
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
@@ -211,6 +216,7 @@ def train_each(
     if metric is not None:
         Expected({}, metric)  # a wrong setting must not cost a training
     checked_standardize(standardize)
+    checked_class_weight(class_weight)
     dataset, hparams, backbone = prepare(
         data,
         observer or Observer(),
@@ -234,10 +240,12 @@ def train_each(
         "hparams": hparams,
         "metric": metric,
         "loss": loss,
+        "class_weight": class_weight,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,
         "backbone": backbone,
+        "pool": pool,
         "holdout": holdout,
         "eval_every": eval_every,
         "evaluate": evaluate,
@@ -250,6 +258,7 @@ def train_each(
         "workers": workers,
         "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
+        "compile": compile,
         "tensorboard": tensorboard,
     }
     waiting = [Waiting(name, folder and folder / _name(name)) for name in dataset.domain_names]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import sys
 import warnings
 
@@ -22,6 +23,7 @@ from shiftproof.cli import (
     evaluate,
     expect,
     export,
+    features,
     predict,
     recalibrate,
     report,
@@ -50,6 +52,7 @@ app = typer.Typer(
 app.command(epilog=demo.EXAMPLE)(demo.demo)
 app.command(epilog=study.EXAMPLE)(study.study)
 app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
+app.command(epilog=features.EXAMPLE)(features.features)
 app.command(epilog=train.EXAMPLE)(train.train)
 app.command(epilog=expect.EXAMPLE)(expect.expect)
 app.command(epilog=predict.EXAMPLE)(predict.predict)
@@ -84,6 +87,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0":
+        # Of the processes that torchrun has started, the first one prints.
+        sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     # Pillow warns about damaged images that it can still read; we report those that it cannot.
     warnings.filterwarnings("ignore", module="PIL")
     warnings.formatwarning = lambda message, *_, **__: f"warning: {printable(str(message))}\n"

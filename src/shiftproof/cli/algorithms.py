@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from shiftproof.cli.preflight import check_settings
+
 EXAMPLE = "Example: [bold]shiftproof algorithms idm[/]"
 
 
@@ -13,6 +15,7 @@ def algorithms(
     name: Annotated[str | None, typer.Argument(help="Algorithm to describe.")] = None,
 ) -> None:
     """List the algorithms, or describe one."""
+    check_settings(name)
     from rich.console import Console
 
     from shiftproof.learners.algorithms import ALGORITHMS

@@ -20,8 +20,8 @@ def option(panel: str, help: str, *names: str, **settings: Any) -> Any:
 Data = Annotated[
     str,
     typer.Argument(
-        help="Folder of images (DIR/domain/class/*.jpg), table (CSV or Parquet) or dataset name"
-        " (see [bold]shiftproof data list[/])."
+        help="Folder of images (DIR/domain/class/*.jpg), table (CSV or Parquet), vectors (.npy,"
+        " .npz or Parquet) or dataset name (see [bold]shiftproof data list[/])."
     ),
 ]
 LabelColumn = Annotated[
@@ -67,6 +67,15 @@ DropColumns = Annotated[
 CategoricalColumns = Annotated[
     list[str] | None,
     option("Data", "Column whose numbers are codes of categories; repeatable.", metavar="COLUMN"),
+]
+WeightsColumn = Annotated[
+    str | None,
+    option(
+        "Data",
+        "Column of weights (tables): how much each row counts in training; not a feature. Scores"
+        " count rows alike.",
+        metavar="COLUMN",
+    ),
 ]
 ImageSize = Annotated[int | None, option("Data", "Height and width of images; default 224.")]
 DataOption = Annotated[
@@ -127,6 +136,14 @@ Loss = Annotated[
         "Loss of numbers: squared (default), absolute, huber, huber:DELTA or quantile:Q; linear,"
         " trees and best take the first two.",
         metavar="NAME",
+    ),
+]
+ClassWeight = Annotated[
+    str,
+    option(
+        "Training",
+        "Weigh classes in training: [bold]balanced[/] (all count alike) or [bold]none[/]. Scores"
+        " count samples alike.",
     ),
 ]
 Steps = Annotated[int, option("Training", "Number of updates.")]
@@ -198,6 +215,14 @@ Freeze = Annotated[
         "Model",
         "Compute the features of all images with the backbone once, and train on them.",
         "--freeze",
+    ),
+]
+Pool = Annotated[
+    str,
+    option(
+        "Model",
+        "Of several backbones (--backbone a,b with --freeze) or vectors: [bold]all[/] side by side,"
+        " or the [bold]best[/] by held-out training domains.",
     ),
 ]
 Device = Annotated[str, option("Model", "auto, cpu, cuda or mps.")]

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
+from shiftproof.core.class_weight import checked_class_weight
+from shiftproof.core.durations import seconds_of
+from shiftproof.core.errors import UnknownName
+from shiftproof.core.registry import names_without_importing
+from shiftproof.core.standardize import checked_standardize
 from shiftproof.data.not_data import require_data
 from shiftproof.data.tables.column_names import column_name, column_names, header_of
 
@@ -15,6 +21,7 @@ def check_data(
     image: str | None = None,
     drop: Sequence[str] | None = None,
     categorical: Sequence[str] | None = None,
+    weights_column: str | None = None,
 ) -> None:
     """Raise if the data cannot be what was meant, or a column of a CSV file does not exist.
 
@@ -28,5 +35,24 @@ def check_data(
     for parameter, given in (("drop", drop or ()), ("categorical", categorical or ())):
         for name in given:
             column_name(columns, path.name, parameter, name)
-    if image is not None:
-        column_name(columns, path.name, "image", image)
+    for parameter, only in (("image", image), ("weights_column", weights_column)):
+        if only is not None:
+            column_name(columns, path.name, parameter, only)
+
+
+def check_settings(
+    *algorithms: str | None,
+    budget: str | None = None,
+    standardize: str = "none",
+    class_weight: str = "none",
+) -> None:
+    """Raise if a setting has a value that no data could make right."""
+    if "shiftproof.learners.algorithms.base" not in sys.modules:  # then a lookup is as fast
+        known = names_without_importing("shiftproof.learners", "shiftproof.algorithms")
+        for name in algorithms:
+            if name is not None and name not in known:
+                raise UnknownName("algorithm", name, known)
+    if budget is not None:
+        seconds_of(budget, "budget")
+    checked_standardize(standardize)
+    checked_class_weight(class_weight)

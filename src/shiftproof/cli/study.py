@@ -11,7 +11,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
-from shiftproof.cli.preflight import check_data
+from shiftproof.cli.preflight import check_data, check_settings
 from shiftproof.cli.train import exit_unless_finished
 
 EXAMPLE = "Example: [bold]shiftproof study patients.csv --label ill --domain hospital[/]"
@@ -25,6 +25,7 @@ def study(
     pool_below: options.PoolBelow = 0,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
+    weights_column: options.WeightsColumn = None,
     image: options.ImageColumn = None,
     image_size: options.ImageSize = None,
     data_option: options.DataOption = None,
@@ -36,6 +37,7 @@ def study(
     device: options.Device = "auto",
     hparam: options.Hparam = None,
     budget: options.StudyBudget = None,
+    class_weight: options.ClassWeight = "none",
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
     standardize: options.Standardize = "none",
@@ -61,7 +63,8 @@ def study(
     Each domain is held out in turn, and then a model is trained on all.  Run the same command again
     to resume.
     """
-    check_data(data, label, domain, image, drop, categorical)
+    check_data(data, label, domain, image, drop, categorical, weights_column)
+    check_settings(algorithm, budget=budget, standardize=standardize, class_weight=class_weight)
     if not quiet:
         typer.echo(f"reading {data}", err=True)  # before the imports, which take seconds
 
@@ -75,6 +78,7 @@ def study(
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
         "budget": budget,
+        "class_weight": class_weight,
         "steps": steps,
         "seed": seed,
         "out": out,
@@ -92,6 +96,7 @@ def study(
         "categorical": categorical or (),
         "by": by,
         "pool_below": pool_below,
+        "weights_column": weights_column,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }

@@ -9,6 +9,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import parse_assignments, split
+from shiftproof.cli.preflight import check_settings
 from shiftproof.core.errors import InvalidValue
 
 EXAMPLE = (
@@ -62,6 +63,7 @@ def sweep(
     ] = None,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
+    weights_column: options.WeightsColumn = None,
     backbone: Annotated[
         str | None,
         typer.Option(help="Network that computes features where images are frozen (lite)."),
@@ -119,13 +121,16 @@ def sweep(
         return
     if not data:
         raise InvalidValue("name at least one dataset, or give --status DIR")
+    names = algorithms if algorithms == "all" else split(algorithms) or ()
+    if names != "all":
+        check_settings(*names)
     from shiftproof.api.sweep import sweep as run
     from shiftproof.cli.sweep_progress import SweepProgress
 
     with SweepProgress(quiet=quiet, dry_run=dry_run) as progress:
         done = run(
             data,
-            algorithms if algorithms == "all" else split(algorithms) or (),
+            names,
             preset=preset,
             n_hparams=n_hparams,
             trials=trials,
@@ -136,6 +141,7 @@ def sweep(
             steps=steps,
             label=label,
             domain=domain,
+            weights_column=weights_column,
             backbone=backbone,
             weights=weights,
             options=parse_assignments("--data-option", data_option or []),

@@ -11,7 +11,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
-from shiftproof.cli.preflight import check_data
+from shiftproof.cli.preflight import check_data, check_settings
 from shiftproof.core.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def train(
     pool_below: options.PoolBelow = 0,
     drop: options.DropColumns = None,
     categorical: options.CategoricalColumns = None,
+    weights_column: options.WeightsColumn = None,
     image: options.ImageColumn = None,
     image_size: options.ImageSize = None,
     data_option: options.DataOption = None,
@@ -51,8 +52,13 @@ def train(
     backbone: options.Backbone = None,
     weights: options.Weights = None,
     freeze: options.Freeze = False,
+    pool: options.Pool = "all",
     device: options.Device = "auto",
     precision: options.Precision = "fp32",
+    compile: Annotated[
+        bool,
+        option("Model", "Let torch compile the network; needs a C++ compiler.", "--compile"),
+    ] = False,
     test_domain: Annotated[
         list[str] | None,
         option(
@@ -66,6 +72,7 @@ def train(
     metric: options.Metric = None,
     at_least: options.AtLeast = None,
     loss: options.Loss = None,
+    class_weight: options.ClassWeight = "none",
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
     holdout: options.Holdout = None,
@@ -100,7 +107,8 @@ def train(
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model; run the same command again to resume."""
-    check_data(data, label, domain, image, drop, categorical)
+    check_data(data, label, domain, image, drop, categorical, weights_column)
+    check_settings(algorithm, budget=budget, standardize=standardize, class_weight=class_weight)
 
     from rich.console import Console
 
@@ -129,6 +137,7 @@ def train(
         "budget": budget,
         "metric": metric,
         "loss": loss,
+        "class_weight": class_weight,
         "steps": steps,
         "seed": seed,
         "data_seed": data_seed,
@@ -136,6 +145,7 @@ def train(
         "backbone": backbone,
         "weights": weights,
         "freeze": freeze,
+        "pool": pool,
         "holdout": holdout,
         "eval_every": eval_every,
         "evaluate": [name.strip() for name in evaluate.split(",")],
@@ -148,6 +158,7 @@ def train(
         "workers": workers,
         "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
+        "compile": compile,
         "tensorboard": tensorboard,
         "label": label,
         "domain": domain,
@@ -157,6 +168,7 @@ def train(
         "categorical": categorical or (),
         "by": by,
         "pool_below": pool_below,
+        "weights_column": weights_column,
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }

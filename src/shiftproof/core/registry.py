@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from shiftproof.core.errors import ShiftproofError, UnknownName
 
 T = TypeVar("T")
+
+
+# How a module of this package registers a name.
+_REGISTERED = re.compile(r'^@[A-Z]+\.register\("([^"]+)"\)', re.MULTILINE)
+
+
+def names_without_importing(package: str, plugins: str) -> list[str]:
+    """Return what a registry of a package and its plugins holds, read from the files alone.
+
+    So a wrong name is told before anything heavy is imported.
+    """
+    root = Path(__file__).parents[1].joinpath(*package.split(".")[1:])
+    texts = [path.read_text("utf-8") for path in root.rglob("*.py")]
+    found = {name for text in texts for name in _REGISTERED.findall(text)}
+    return sorted(found | {plugin.name for plugin in entry_points(group=plugins)})
 
 
 class Registry(Generic[T]):

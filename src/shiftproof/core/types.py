@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from shiftproof.core.errors import InvalidValue
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from shiftproof.core.space import Regime
@@ -27,11 +28,30 @@ class Batch(NamedTuple):
 
     `x` has shape [domains, batch, …] and `y` [domains, batch]: all domains have the same batch
     size.  `y` are classes, as integers, or numbers in standard units (see `Task`); of several
-    targets [domains, batch, targets].
+    targets [domains, batch, targets].  `weight` [domains, batch], if samples count differently, has
+    mean 1 over the samples of each domain.
     """
 
     x: Tensor
     y: Tensor
+    weight: Tensor | None = None
+
+    def weighted(self, losses: Tensor) -> Tensor:
+        """Return losses times the weights of their samples: the mean is the weighted mean loss."""
+        return losses if self.weight is None else losses * self.weight.to(losses.dtype)
+
+    def of_domain(self, domain: int) -> Batch:
+        """Return the part of one domain: x [batch, …], y [batch]."""
+        weight = None if self.weight is None else self.weight[domain]
+        return Batch(self.x[domain], self.y[domain], weight)
+
+    def by_domain(self) -> Iterator[Batch]:
+        """Yield the part of each domain."""
+        return (self.of_domain(domain) for domain in range(len(self.y)))
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on a device."""
+        return Batch(*(None if part is None else part.to(device) for part in self))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -35,15 +35,17 @@ def from_arrays(
     regime: Regime | None = None,
     backbone: str | None = None,
     task: str = AUTO,
+    weight: np.ndarray | None = None,
 ) -> DomainDataset:
     """Return samples `x` with labels `y` and domains `domain`, one each, as a dataset.
 
-    `x` is a table [n, features], where NaN is a missing value, or images [n, channels, height,
-    width], uint8 or floating point in [0, 1].  Labels and domains are numbers, texts or booleans; a
-    sample without one is left out with a note.  Samples, labels and domains are matched by
-    position; the index of a pandas object is ignored.  `task` says whether labels are classes or
-    numbers; `auto` decides by the labels (`label_kind`).  `y` [n, targets] are several numbers,
-    which are predicted together.
+    `x` is a table [n, features], where NaN is a missing value, or images
+    [n, channels, height, width], uint8 or floating point in [0, 1].  Labels and domains are
+    numbers, texts or booleans; a sample without one is left out with a note.  Samples, labels and
+    domains are matched by position; the index of a pandas object is ignored.  `task` says whether
+    labels are classes or numbers; `auto` decides by the labels (`label_kind`).  `y` [n, targets]
+    are several numbers, which are predicted together.  `weight` [n], not negative, says how much
+    each sample counts in training.
 
     A table is treated like one in a file (see `table_dataset`): imputed and standardised by the
     training samples.  Images up to 64 pixels a side belong to the regime `small-image` and are
@@ -65,10 +67,11 @@ def from_arrays(
     if len(inputs) == 0:
         raise DataError("`x` is empty")
     if is_frame:
-        made = frame_dataset(inputs, labels, domains, name, task=task)
+        made = frame_dataset(inputs, labels, domains, name, weight=weight, task=task)
     else:
         make = _table if inputs.ndim == 2 else _images
-        made = make(inputs, grouped(labels, domains, name, task), name)
+        groups = grouped(labels, domains, name, task).with_weights(weight, f"a weight of {name}")
+        made = make(inputs, groups, name)
     return replace(made, regime=regime or made.regime, backbone=backbone or made.backbone)
 
 

@@ -35,10 +35,10 @@ def silent(what: str, done: int, total: int) -> None:
 class DatasetCard:
     """The description of a published dataset, known before it is loaded.
 
-    `counts` gives the number of samples of each domain, `backbone` the network of its
-    publication, `eval_every` the protocol's number of steps between evaluations.  Where they were
-    published, `class_counts` gives the samples of each domain by class, in the order of
-    `classes`.  `sources` are the files to download: all of them are needed, and each lists
+    `counts` gives the number of samples of each domain (0: none is published), `backbone` the
+    network of its publication, `eval_every` the protocol's number of steps between evaluations.
+    Where they were published, `class_counts` gives the samples of each domain by class, in the
+    order of `classes`.  `sources` are the files to download: all of them are needed, and each lists
     alternative links.
     """
 
@@ -176,6 +176,11 @@ class DomainDataset:
     def target(self) -> str:
         """The numbers to predict, in words; empty where labels are classes."""
         return " and ".join(self.targets)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether samples have weights."""
+        return any(domain.weight is not None for domain in self.domains)
 
     @property
     def input_shape(self) -> tuple[int, ...]:

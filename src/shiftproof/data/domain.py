@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -57,19 +57,25 @@ class LazyInputs(ABC):
 class Domain:
     """Samples that share one distribution.
 
-    `x` [n, …] is a tensor, uint8 (scaled to [0, 1] when used) or floating point, or lazy; `y` [n]
-    is int64 where labels are classes, and float64 where they are numbers; of several targets [n,
-    targets].
+    `x` [n, …] is a tensor, uint8 (scaled to [0, 1] when used) or floating point, or lazy;
+    `y` [n] is int64 where labels are classes, and float64 where they are numbers, of several
+    targets [n, targets].  `weight` [n], float64, says how much each sample counts in training, if
+    they do not count alike.
     """
 
     name: str
     x: Tensor | LazyInputs
     y: Tensor
+    weight: Tensor | None = None
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
             raise DataError(
                 f"domain {self.name!r} has {len(self.x)} samples but {len(self.y)} labels"
+            )
+        if self.weight is not None and len(self.weight) != len(self.y):
+            raise DataError(
+                f"domain {self.name!r} has {len(self.y)} samples but {len(self.weight)} weights"
             )
         if len(self.y) == 0:
             raise DataError(f"domain {self.name!r} is empty")
@@ -110,7 +116,7 @@ class Domain:
     def to(self, device: torch.device) -> Domain:
         """Return the domain with its tensors on `device`; lazy inputs stay where they are."""
         x = self.x if isinstance(self.x, LazyInputs) else self.x.to(device)
-        return Domain(self.name, x, self.y.to(device))
+        return replace(self, x=x, y=self.y.to(device))
 
     @cached_property
     def inputs_digest(self) -> bytes:
@@ -122,10 +128,13 @@ class Domain:
         return digest.digest()
 
     def digest(self) -> bytes:
-        """Return a hash of name, inputs and labels."""
+        """Return a hash of name, inputs, labels and weights."""
         digest = hashlib.sha256(self.name.encode())
         digest.update(self.inputs_digest)
         digest.update(_bytes(self.y))
+        if self.weight is not None:
+            digest.update(b"weight")
+            digest.update(_bytes(self.weight))
         return digest.digest()
 
 

@@ -8,15 +8,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import hparam, resolve
 from shiftproof.core.types import REGRESSION
+from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
+from shiftproof.data.images.camera_traps import SUFFIX, load_camera_traps
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.folder import load_image_folder
 from shiftproof.data.images.manifest import load_manifest
 from shiftproof.data.not_data import require_data
+from shiftproof.data.tables.array_files import array_samples, is_array_file
+from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import table_dataset
+from shiftproof.data.tables.feature_file import DOMAIN, LABEL, feature_dataset, feature_header
 from shiftproof.data.tables.label_kind import AUTO, checked_task
 from shiftproof.data.tables.read_file import read_frame
 
@@ -40,8 +45,9 @@ class DataRequest:
     `data` is a registered name, or the path of a folder or table; a name comes first.
     `options` are those of the dataset, the images or the table.  `task` says whether the labels of
     a table are classes or numbers; `auto` decides by the column.  The other fields name columns of
-    a table or manifest; with `image`, a table is read as a manifest.  `by` and `pool_below` say
-    how domains are made from the domain column (`data.tables.domain_column`).
+    a table or manifest, or arrays of a file (`data.tables.array_files`); with `image`, a table is
+    read as a manifest.  `by` and `pool_below` say how domains are made from the domain column
+    (`data.tables.domain_column`), and `weights_column` how much rows of a table count in training.
     """
 
     data: str
@@ -54,6 +60,7 @@ class DataRequest:
     by: str | None = None
     pool_below: int = 0
     task: str = AUTO
+    weights_column: str | None = None
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the dataset; all randomness in making it comes from `seed`."""
@@ -71,9 +78,18 @@ class DataRequest:
             return load_image_folder(path, view, progress)
         if not path.exists():
             raise UnknownName("dataset, file or folder", self.data, DATASETS)
+        if is_array_file(path):
+            return self._arrays(path)
+        if path.suffix.lower() == SUFFIX:
+            replace(self, domain=None).refuse_columns(f"{self.data} lists camera traps")
+            view = resolve(ImageView, "large-image", self.options, "option of camera traps")
+            return load_camera_traps(path, view, self.domain, progress)
         if self.image is None:
+            header = feature_header(path) if self._names_no_columns else None
+            if header is not None:
+                return feature_dataset(path, header, self.drop)
             return self.table(read_frame(path), path.name)
-        for name in ("by", "pool_below"):
+        for name in ("by", "pool_below", "weights_column"):
             if getattr(self, name):
                 raise InvalidValue(f"`{name}` is for tables; {self.data} is a manifest of images")
         view = resolve(ImageView, "large-image", self.options, "option of an image manifest")
@@ -88,6 +104,32 @@ class DataRequest:
         )
         return self._with_columns(dataset, "label", "domain", "image")
 
+    @property
+    def _names_no_columns(self) -> bool:
+        """Whether a file of features is to be read as it was written."""
+        others = (self.categorical, self.by, self.pool_below, self.options, self.task != AUTO)
+        return (self.label or LABEL, self.domain or DOMAIN) == (LABEL, DOMAIN) and not any(others)
+
+    def _arrays(self, path: Path) -> DomainDataset:
+        """Return arrays of NumPy: vectors are those of a table, and images are images."""
+        if self.image is not None:
+            raise InvalidValue(f"`image` is for tables of paths; {self.data} holds arrays")
+        found = array_samples(path, self.label, self.domain)
+        for role in ("label", "domain"):
+            if getattr(found, role) is None:
+                raise DataError(
+                    f"{path.name} has no {role}s: set `{role}` to an array of it or to a .npy file,"
+                    f" or put {role}s.npy beside it"
+                )
+        if found.images is None:
+            request = replace(self, label=found.label, domain=found.domain)
+            return request.table(found.frame, path.name)
+        replace(self, label=None, domain=None).refuse_columns(f"{path.name} holds images")
+        several = column_names(list(found.frame.columns), path.name, "label", found.label)
+        labels = found.frame[several if len(several) > 1 else several[0]]
+        domains = found.frame[found.domain]
+        return from_arrays(found.images, labels, domains, name=path.name, task=self.task)
+
     def table(self, frame: pd.DataFrame, name: str) -> DomainDataset:
         """Return a table that is in memory as a dataset called `name`."""
         options = resolve(TableOptions, "table", self.options, "option of a table")
@@ -100,6 +142,7 @@ class DataRequest:
             categorical=self.categorical,
             by=self.by,
             pool_below=self.pool_below,
+            weights_column=self.weights_column,
             missing_indicators=options.missing_indicators,
             task=self.task,
         )
@@ -107,7 +150,8 @@ class DataRequest:
 
     def refuse_columns(self, because: str) -> None:
         """Raise if a column is named, for data that has none."""
-        for name in ("label", "domain", "image", "drop", "categorical", "by", "pool_below"):
+        named = ("label", "domain", "image", "drop", "categorical", "by", "pool_below")
+        for name in (*named, "weights_column"):
             if getattr(self, name):
                 raise InvalidValue(f"`{name}` is for tables and manifests; {because}")
 
@@ -122,7 +166,7 @@ class DataRequest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON values; what version 0.1 did not know only if it is set."""
-        unset = {"by": None, "pool_below": 0, "task": AUTO}
+        unset = {"by": None, "pool_below": 0, "task": AUTO, "weights_column": None}
         return {
             name: value
             for name, value in dataclasses.asdict(self).items()

@@ -31,11 +31,6 @@ def require_data(data: str, image: str | None = None) -> Path:
             f"{data} is a single image; give a folder DIR/domain/class/*{path.suffix}, or a table"
             " with a column of paths (`image`)"
         )
-    if path.is_file() and path.suffix.lower() in (".npy", ".npz"):
-        raise DataError(
-            f"{data} holds arrays, which are trained on from Python:"
-            " shiftproof.train((x, y, domain))"
-        )
     if not path.exists() and (len(path.parts) > 1 or path.suffix):
         raise DataError(f"no such file or folder: {data}")
     return path

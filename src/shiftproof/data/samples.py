@@ -12,21 +12,24 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.text import listed, quoted
+from shiftproof.core.text import quoted
 from shiftproof.data.base import DATASETS, Progress, silent
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.folder import find_images
+from shiftproof.data.images.image_root import image_root
 from shiftproof.data.images.index import scan
 from shiftproof.data.images.suffixes import SUFFIXES
 from shiftproof.data.images.walk import images_below
 from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, TableForm
 from shiftproof.data.load import DataRequest
 from shiftproof.data.not_data import refuse_address
+from shiftproof.data.tables.array_files import array_samples, is_array_file
 from shiftproof.data.tables.cell_types import named, texts
 from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import column_of
 from shiftproof.data.tables.read_file import read_frame
 from shiftproof.data.tables.unseen import unseen_notes
+from shiftproof.data.tables.vectors import vectors_in
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -77,9 +80,9 @@ class SampleRequest:
     """Which samples, and how to read them.
 
     `data` is what a model of this form takes: a table; a folder of images, one image, or a
-    manifest; an array (`.npy`, or `.npz` with x, y and domain); or a dataset name, with its
-    `options`.  `label`, `domain` and `image` name columns, by default those of the model's
-    training data (`usual`); `keep` names columns to copy to the output.  With `labelled`,
+    manifest; arrays (`data.tables.array_files`); or a dataset name, with its `options`.
+    `label`, `domain` and `image` name columns, by default those of the model's training data
+    (`usual`); `keep` names columns to copy to the output.  With `labelled`,
     labels are required, and a folder of images must be DIR/domain/class/*.jpg.
     """
 
@@ -102,7 +105,7 @@ class SampleRequest:
         refuse_address(self.data)
         if not path.exists():
             raise DataError(f"no such file or folder: {self.data}")
-        if path.suffix.lower() in (".npy", ".npz"):
+        if is_array_file(path):
             return [self._array(path, form)]
         if isinstance(form, TableForm):
             if path.is_dir() or path.suffix.lower() in SUFFIXES:
@@ -110,6 +113,8 @@ class SampleRequest:
                 raise DataError(f"{path} is {kind}, but the model takes rows of a table")
             if self.image is not None:
                 raise InvalidValue("`image` is for models of images, but this one takes a table")
+            return [self._rows(path, form)]
+        if len(form.input_shape) == 1 and path.is_file():
             return [self._rows(path, form)]
         if not isinstance(form, ImageForm):
             shape = ", ".join(map(str, form.input_shape))
@@ -125,10 +130,12 @@ class SampleRequest:
             return [_images([path], form, progress)]
         return [self._manifest(path, form, progress)]
 
-    def _rows(self, path: Path, form: TableForm) -> Samples:
+    def _rows(self, path: Path, form: InputForm) -> Samples:
         frame = named(read_frame(path), path.name)
-        inputs = form.read(frame, table=path.name)
-        notes = tuple(unseen_notes(form.columns.columns, frame))
+        inputs = self._inputs(frame, path.name, form)
+        notes: tuple[str, ...] = ()
+        if isinstance(form, TableForm):
+            notes = tuple(unseen_notes(form.columns.columns, frame))
         return replace(self._described(frame, path.name), inputs=inputs, notes=notes)
 
     def _described(self, frame: pd.DataFrame, table: str) -> Samples:
@@ -172,38 +179,47 @@ class SampleRequest:
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0]) + 1
             raise DataError(f"column {quoted(column)} of {path.name} has no path in row {row}")
-        paths = [path.parent / str(value).strip() for value in frame[column]]
+        root, _ = image_root(path, [str(value).strip() for value in frame[column][:1]])
+        paths = [root / str(value).strip() for value in frame[column]]
         samples = _images(paths, form, progress, described.labels, described.domains)
         kept = {name: described.names[name] for name in self.keep}
         return replace(samples, names={**samples.names, **kept}) if kept else samples
 
     def _array(self, path: Path, form: InputForm) -> Samples:
-        import pandas as pd
+        found = array_samples(path, self.label, self.domain)
+        if self.labelled and found.label is None:
+            raise DataError(
+                f"{path.name} has no labels: set `label` to an array of it or to a .npy file, or"
+                " put labels.npy beside it"
+            )
+        if found.images is None:
+            inputs = self._inputs(found.frame, path.name, form)
+        else:
+            inputs = form.read(found.images)
+        roles = {"label": found.label, "domain": found.domain}
+        named_roles = {role: name for role, name in roles.items() if name is not None}
+        plain = replace(self, label=None, domain=None, usual=named_roles)
+        described = plain._described(found.frame, path.name)
+        return replace(described, inputs=inputs)
 
-        try:
-            loaded = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path} is not an array of numbers ({error})") from error
-        arrays = {"x": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-        if "x" not in arrays:
-            raise DataError(f"{path} has no array x, only {listed(sorted(arrays))}")
-        if self.labelled and "y" not in arrays:
-            raise DataError(f"{path} has no labels; pass a .npz file with x and y (and domain)")
-        inputs = form.read(arrays["x"])
+    def _inputs(self, frame: pd.DataFrame, table: str, form: InputForm) -> Inputs:
+        """Return the rows of a table as a model takes them.
 
-        def column(name: str) -> list[Any] | None:
-            if name not in arrays:
-                return None
-            if len(arrays[name]) != len(inputs):
-                raise DataError(f"{path}: {name} has {len(arrays[name])} entries for {len(inputs)}")
-            return _texts(pd.Series(arrays[name]))
-
-        labels: Sequence[Label] | None = None
-        if self.labelled and arrays["y"].ndim == 2 and len(arrays["y"]) == len(inputs):
-            labels = _labels(pd.DataFrame(arrays["y"]))
-        elif self.labelled:
-            labels = column("y")
-        return Samples(inputs, {"row": range(1, len(inputs) + 1)}, labels, column("domain"))
+        Columns are found by name.  Vectors that are called otherwise than in training, and all
+        vectors for a model without columns, are taken in their order.
+        """
+        vectors = [name for own in vectors_in(frame.columns).values() for name in own]
+        if not isinstance(form, TableForm):
+            if not vectors:
+                shape = ", ".join(map(str, form.input_shape))
+                raise DataError(
+                    f"{table} has no vectors, and the model takes [n, {shape}]: pass a list column"
+                    " of Parquet, columns v[0], v[1], …, or a .npy file"
+                )
+            return form.read(frame[vectors].to_numpy())
+        known = [column.name for column in form.columns.columns.columns]
+        renamed = len(vectors) == len(known) and not set(known) & set(frame.columns)
+        return form.read(frame[vectors].to_numpy() if renamed else frame, table=table)
 
     def _dataset(self, form: InputForm, seed: int, progress: Progress) -> list[Samples]:
         request = DataRequest(self.data, self.options, self.label, self.domain, self.image)

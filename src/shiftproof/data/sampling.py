@@ -20,11 +20,20 @@ class BatchSampler:
     """Draws `batch_size` samples with replacement from each domain's *in* part.
 
     `batch_size` 0 takes every sample of every domain at every step (full-batch training), for
-    which the parts must be of equal size.
+    which the parts must be of equal size.  `weights` of the samples of each part are scaled to
+    mean 1: a mean over a batch estimates the weighted mean over the part.  With `only`, positions
+    in the batch of a domain, the other inputs are left to another process to read; labels and
+    weights are always those of the whole batch.
     """
 
     def __init__(
-        self, domains: Sequence[Domain], parts: Sequence[np.ndarray], batch_size: int, seed: int
+        self,
+        domains: Sequence[Domain],
+        parts: Sequence[np.ndarray],
+        batch_size: int,
+        seed: int,
+        weights: Sequence[np.ndarray] | None = None,
+        only: np.ndarray | None = None,
     ) -> None:
         sizes = [len(part) for part in parts]
         for domain, size in zip(domains, sizes, strict=True):
@@ -41,11 +50,14 @@ class BatchSampler:
         self._parts = parts
         self._batch_size = batch_size
         self._seed = seed
+        self._weights = None if weights is None else [own / own.mean() for own in weights]
+        self._only = only if only is not None else slice(None)
         self._everything: Batch | None = None
         if batch_size == 0:
             pairs = zip(domains, parts, strict=True)
             x = torch.stack([domain.inputs(part) for domain, part in pairs])
-            self._everything = Batch(x, self._labels(parts))
+            everyone = [np.arange(len(part)) for part in parts]
+            self._everything = Batch(x, self._labels(parts), self._weight(everyone))
 
     def stored(self, step: int) -> Batch:
         """Return the batch of one step as the data is stored."""
@@ -53,17 +65,25 @@ class BatchSampler:
             return self._everything
         # Philox depends on key and counter only: it draws any step without those before it.
         rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, 0, 0, step]))
-        chosen = [part[rng.integers(len(part), size=self._batch_size)] for part in self._parts]
-        x = [
-            domain.stored(index, rng.integers(2**63, size=len(index)) if domain.is_lazy else None)
-            for domain, index in zip(self._domains, chosen, strict=True)
-        ]
-        return Batch(torch.stack(x), self._labels(chosen))
+        drawn = [rng.integers(len(part), size=self._batch_size) for part in self._parts]
+        chosen = [part[places] for part, places in zip(self._parts, drawn, strict=True)]
+        x = []
+        for domain, index in zip(self._domains, chosen, strict=True):
+            seeds = rng.integers(2**63, size=len(index))[self._only] if domain.is_lazy else None
+            x.append(domain.stored(index[self._only], seeds))
+        return Batch(torch.stack(x), self._labels(chosen), self._weight(drawn))
 
     def batch(self, step: int) -> Batch:
         """Return the batch of one step: x [domains, batch, …] of float32, y [domains, batch]."""
-        x, y = self.stored(step)
-        return Batch(as_numbers(x), y)
+        stored = self.stored(step)
+        return stored._replace(x=as_numbers(stored.x))
+
+    def _weight(self, drawn: Sequence[np.ndarray]) -> Tensor | None:
+        """Return the weights of samples at positions in each part."""
+        if self._weights is None:
+            return None
+        own = [weight[places] for weight, places in zip(self._weights, drawn, strict=True)]
+        return torch.from_numpy(np.stack(own))
 
     def _labels(self, chosen: Sequence[np.ndarray]) -> Tensor:
         pairs = zip(self._domains, chosen, strict=True)

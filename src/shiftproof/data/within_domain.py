@@ -132,6 +132,8 @@ def within_domains(dataset: DomainDataset, how: str) -> DomainDataset:
     made = replace(
         dataset,
         standardize=how,
+        # Features of several networks need no other standard units then.
+        preparation=None if dataset.frozen else dataset.preparation,
         identity=hashlib.sha256(described.encode()).hexdigest()[:16],
     )
     # With `auto` the result is not needed yet, but what cannot be standardised must be said now.

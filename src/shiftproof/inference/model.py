@@ -46,12 +46,11 @@ from shiftproof.inference.number_intervals import HalfWidths, Width
 from shiftproof.inference.predictor import Predictor, under
 from shiftproof.inference.representation import seen_by
 from shiftproof.inference.standardized import standardized_inputs
+from shiftproof.inference.stem import stem_of
 from shiftproof.inference.typicality import Typicality
 from shiftproof.models.risk import class_probabilities
-from shiftproof.models.weights import RANDOM
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
-from shiftproof.training.features import build_extractor, extractor_model
 from shiftproof.training.load_run import (
     without_starting_weights,
 )
@@ -366,8 +365,7 @@ class TrainedModel:
                 typicality.require_width(len(form.columns.feature_names))
             stem = None
             if config.frozen:
-                extractor = extractor_model(config.frozen["backbone"], RANDOM)
-                stem = build_extractor(extractor, form.input_shape)
+                stem = stem_of(config, form.input_shape, task.input_shape)
             temperature = float(described.get("temperature", 1.0))
             network = Predictor(build_algorithm(built, task), stem, temperature).to(built.device)
             network.load(under("network.", tensors))

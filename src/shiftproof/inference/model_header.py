@@ -39,6 +39,7 @@ _MAY_BE_ABSENT = (
     "private",
     "standardize",
     "loss",
+    "class_weight",
 )
 _FORM: dict[str, dict[str, Any]] = {
     "table": {

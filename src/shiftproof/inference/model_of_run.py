@@ -15,8 +15,9 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.input_forms import InputForm, TableForm, form_of
+from shiftproof.data.input_forms import InputForm, TableForm, TensorForm, form_of
 from shiftproof.data.splits import Split
+from shiftproof.data.tables.preprocessing import FittedColumns
 from shiftproof.inference.adaptation.held_out import HeldOut
 from shiftproof.inference.adaptation.typical_inputs import TypicalInputs, typical_inputs
 from shiftproof.inference.adaptation.when import record_of
@@ -24,6 +25,7 @@ from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.number_intervals import HalfWidths
 from shiftproof.inference.predictor import Predictor
 from shiftproof.inference.representation import seen_by
+from shiftproof.inference.stem import in_standard_units
 from shiftproof.inference.temperature import held_out_temperature
 from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
 from shiftproof.learners.algorithms import ALGORITHMS
@@ -51,8 +53,11 @@ def trained_model(
         raise DataError(f"the run in {folder} was trained on other data than this {dataset.name}")
     state = read_checkpoint(folder)
     fitted = fitted_preparation(config, dataset, state)
-    form = form_of(dataset, fitted, raw=ALGORITHMS.get(config.algorithm).exact)
+    exact = ALGORITHMS.get(config.algorithm).exact
+    form = form_of(dataset, fitted, raw=exact)
     dataset = ready_for(config.algorithm, dataset, fitted)
+    if isinstance(dataset, FrozenFeatures):
+        form = TensorForm(dataset.input_shape)
     task = config.task(dataset)
     unweighted = without_starting_weights(config, config.device)
     trained = build_algorithm(unweighted, task)
@@ -74,7 +79,10 @@ def trained_model(
     temperature = domains.temperature() if classes and not network.algorithm.exact else 1.0
     stem = None
     if isinstance(dataset, FrozenFeatures):
-        form, stem = dataset.source, dataset.network().to(config.device)
+        form, stem = dataset.source, dataset.network()
+        if isinstance(fitted, FittedColumns) and not exact:
+            stem = in_standard_units(stem, fitted)
+        stem = stem.to(config.device)
     network = Predictor(network.algorithm, stem, temperature)
     model = TrainedModel(
         config,

@@ -35,16 +35,16 @@ class BoostingCandidate(Candidate):
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the longest sequence and predict by its beginnings."""
-        model = self._model(train, max(self.variants), seed)
         if not train.classes:
             found = np.empty((len(self.variants), len(x), train.outputs))
             for place, target in enumerate(train.targets.T):
-                stages = model.fit(_filled(train.x), target).staged_predict(x)
+                model = self._fitted(train, target, max(self.variants), seed)
+                stages = model.staged_predict(x)
                 numbered = enumerate(stages, start=1)
                 chosen = {trees: p for trees, p in numbered if trees in self.variants}
                 found[:, :, place] = [chosen[variant] for variant in self.variants]
             return found
-        model.fit(_filled(train.x), train.y)
+        model = self._fitted(train, train.y, max(self.variants), seed)
         stages = enumerate(model.staged_predict_proba(x), start=1)
         by_length = {trees: p for trees, p in stages if trees in self.variants}
         return np.stack(
@@ -64,11 +64,15 @@ class BoostingCandidate(Candidate):
         Between them lie the values of all training rows.  Several targets have trees each.
         """
         if train.y.ndim == 1:
-            return _without_bins(self._model(train, variant, seed).fit(_filled(train.x), train.y))
-        models = [self._model(train, variant, seed) for _ in train.targets.T]
-        for model, target in zip(models, train.targets.T, strict=True):
-            _without_bins(model.fit(_filled(train.x), target))
-        return side_by_side(models)
+            return _without_bins(self._fitted(train, train.y, variant, seed))
+        targets = train.targets.T
+        return side_by_side(
+            [_without_bins(self._fitted(train, target, variant, seed)) for target in targets]
+        )
+
+    def _fitted(self, train: Samples, labels: np.ndarray, trees: int, seed: int) -> Any:
+        weight = None if train.weight is None else train.weights()
+        return self._model(train, trees, seed).fit(_filled(train.x), labels, weight)
 
     def _model(self, train: Samples, trees: int, seed: int) -> Any:
         from sklearn.ensemble import (  # type: ignore[import-untyped]

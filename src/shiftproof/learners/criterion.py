@@ -83,7 +83,7 @@ class LogLoss(Criterion):
     ) -> Weights:
         """Return the weights of least log loss."""
         own = predicted[:, np.arange(len(samples)), samples.y]
-        return stacking_weights(own, samples.domain, seed, draws)
+        return stacking_weights(own, samples.domain, seed, draws, samples.weight)
 
     def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
         """Return the log loss at the best temperature."""
@@ -135,8 +135,15 @@ class NumberLoss(Criterion):
         """Return the weights of least loss."""
         # A row of k targets counts as k rows of its domain.
         errors = (predicted - samples.targets).reshape(len(predicted), -1)
-        domain = np.repeat(samples.domain, samples.outputs)
-        return number_weights(errors, domain, seed, draws, absolute=self.absolute)
+        rows = np.repeat(np.arange(len(samples)), samples.outputs)
+        return number_weights(
+            errors,
+            samples.domain[rows],
+            seed,
+            draws,
+            absolute=self.absolute,
+            weight=None if samples.weight is None else samples.weight[rows],
+        )
 
     def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
         """Return the mean loss."""

@@ -54,3 +54,41 @@ def encoder(samples: Samples, *, ranks: bool = False) -> Any:
         ("categories", one_hot, columns[categorical]),
     ]
     return ColumnTransformer([part for part in parts if len(part[2])])
+
+
+def fitted_encoder(samples: Samples, *, ranks: bool = False) -> Any:
+    """Return the transformer fitted to samples.
+
+    Where rows have weights, medians, means and variances are weighted, so that a row of weight 2 is
+    the same as the row given twice.  Ranks are those among the rows as they are.
+    """
+    made = encoder(samples, ranks=ranks).fit(samples.x)
+    numbers = made.named_transformers_.get("numbers")
+    if samples.weight is None or numbers is None:
+        return made
+    *steps, scaler = (step for _, step in numbers.steps)
+    rows = samples.x[:, ~samples.categorical]
+    known = ~np.isnan(rows)
+    imputer = steps[0]
+    for column in np.flatnonzero(known.any(axis=0)):
+        there = known[:, column]
+        imputer.statistics_[column] = weighted_median(rows[there, column], samples.weight[there])
+    for step in steps:
+        rows = step.transform(rows)
+    scaler.fit(rows, sample_weight=samples.weights())
+    return made
+
+
+def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the median of values [n] with weights [n] above 0.
+
+    Between two values that halve the weight, it is their mean, as that of repeated values is.
+
+    >>> weighted_median(np.array([3.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0]))
+    1.5
+    """
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    half = below[-1] / 2
+    first, second = (np.searchsorted(below, half, side) for side in ("left", "right"))
+    return float(values[order[[first, second]]].mean())

@@ -28,7 +28,7 @@ from shiftproof.learners.ensemble import Ensemble, Member, untrusted_types
 from shiftproof.learners.exact import SMALLEST, Exact, Progress, silent
 from shiftproof.learners.samples import Samples
 
-# The name of the algorithm.
+# The name of the algorithm; where it is registered, it is spelled out (`core.registry`).
 ESTIMATOR = "estimator"
 # The text of a category that is not among the table's values.
 UNKNOWN = "<unknown>"
@@ -108,7 +108,7 @@ class NumberEstimatorModel(EstimatorModel):
         return standard
 
 
-@ALGORITHMS.register(ESTIMATOR)
+@ALGORITHMS.register("estimator")
 class EstimatorAlgorithm(Exact):
     """Your own scikit-learn model or pipeline, passed from Python in place of a name."""
 
@@ -144,8 +144,9 @@ class EstimatorAlgorithm(Exact):
             made = NumberEstimatorModel(model, samples.columns, center, scale)
             labels = np.array(center) + np.array(scale) * samples.targets
             labels = labels.reshape(samples.y.shape)
+        weights = weights_for(model, samples)
         try:
-            model.fit(made.given(samples.x), labels)
+            model.fit(made.given(samples.x), labels, **weights)
             if samples.classes:
                 places = {label: place for place, label in enumerate(samples.class_names)}
                 made.classes_ = np.array([places[str(label)] for label in model.classes_])
@@ -212,6 +213,22 @@ def check_types(estimator: Any) -> None:
             f"{name} holds {listed(refused)}, which a model file may not hold, because reading one"
             " must not run any code; replace it by something of scikit-learn's"
         )
+
+
+def weights_for(estimator: Any, samples: Samples) -> dict[str, np.ndarray]:
+    """Return the weights of samples, if any, as the keyword that the estimator's `fit` takes."""
+    from sklearn.utils.validation import has_fit_parameter  # type: ignore[import-untyped]
+
+    if samples.weight is None:
+        return {}
+    steps = getattr(estimator, "steps", None)
+    last, prefix = (steps[-1][1], f"{steps[-1][0]}__") if steps else (estimator, "")
+    if not has_fit_parameter(last, "sample_weight"):
+        raise InvalidValue(
+            f"`fit` of {title(last)} takes no weights of samples; leave them out, or choose another"
+            " `algorithm`"
+        )
+    return {f"{prefix}sample_weight": samples.weight}
 
 
 def identified(estimator: Any) -> dict[str, str]:

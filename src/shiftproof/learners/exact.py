@@ -116,6 +116,7 @@ class Exact(Algorithm):
     paper: ClassVar[str] = ""
     exact = True
     full_batches = True
+    weighs_samples = True
     predicts_with = ("head",)
 
     @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from shiftproof.core.space import Choice, Int, hparam
 from shiftproof.data.tables.preprocessing import FEWEST_ROWS
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.candidate import Candidate, Size, in_all_classes
-from shiftproof.learners.encoding import encoder
+from shiftproof.learners.encoding import fitted_encoder
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.judging import judge, single
@@ -75,8 +75,10 @@ class ForestCandidate(Candidate):
             kind = ExtraTreesRegressor if self.extra else RandomForestRegressor
             settings["max_features"] = COLUMNS_OF_NUMBERS
         model = kind(self.trees, **settings)
-        pipeline = Pipeline([("encoder", encoder(train)), ("model", model)])
-        pipeline.fit(train.x, train.y)
+        ready = fitted_encoder(train)
+        weight = None if train.weight is None else train.weights()
+        model.fit(ready.transform(train.x), train.y, weight)
+        pipeline = Pipeline([("encoder", ready), ("model", model)])
         model.n_jobs = None  # threads would add up the trees in any order: other last digits
         return pipeline
 

@@ -24,7 +24,8 @@ class HeldOut:
     """How well predictions do on held-out domains: means over domains, each counted alike.
 
     ``risk`` is the log loss or the loss of numbers, with the standard error ``spread`` of a mean
-    over the domains, and ``score`` the accuracy or R² (`learners.criterion`).
+    over the domains, and ``score`` the accuracy or R² (`learners.criterion`).  Weights of rows
+    count in the first two; the score counts rows alike.
     """
 
     risk: float
@@ -35,8 +36,10 @@ class HeldOut:
 def held_out_scores(predicted: np.ndarray, samples: Samples) -> HeldOut:
     """Score predictions [n, k], each by a model not trained on the row's domain."""
     criterion = criterion_of(samples)
-    names, place, counts = np.unique(samples.domain, return_inverse=True, return_counts=True)
-    by_domain = np.bincount(place, criterion.losses(predicted, samples)) / counts
+    names, place = np.unique(samples.domain, return_inverse=True)
+    weights = samples.weights()
+    losses = weights * criterion.losses(predicted, samples)
+    by_domain = np.bincount(place, losses) / np.bincount(place, weights)
     known = [value for value in criterion.scores(predicted, samples) if not np.isnan(value)]
     spread = by_domain.std(ddof=1) / np.sqrt(len(names)) if len(names) > 1 else np.nan
     score = float(np.mean(known)) if known else np.nan

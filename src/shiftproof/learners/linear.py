@@ -16,7 +16,7 @@ from shiftproof.core.space import Float, hparam
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.calibration import calibrated_risk
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
-from shiftproof.learners.encoding import encoder
+from shiftproof.learners.encoding import fitted_encoder
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.judging import judge, single
@@ -41,7 +41,7 @@ class LinearCandidate(Candidate):
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the path to ``train`` and predict ``x``."""
-        ready = encoder(train, ranks=self.ranks).fit(train.x)
+        ready = fitted_encoder(train, ranks=self.ranks)
         fitted, rows = ready.transform(train.x), ready.transform(x)
         if not train.classes:
             found = ridge_path(fitted, train.targets, self._weights(train)[0], self.variants)
@@ -62,13 +62,12 @@ class LinearCandidate(Candidate):
         where `PATIENCE` weaker penalties in a row did worse; still weaker ones, which take the
         longest, count as the last.
         """
-        rows = encoder(samples, ranks=self.ranks).fit_transform(samples.x)
+        rows = fitted_encoder(samples, ranks=self.ranks).transform(samples.x)
         if not samples.classes:
             return self._held_out_numbers(rows, samples, folds)
         names = np.unique(folds)
         weights = np.stack([np.where(folds != fold, 1.0, 0.0) for fold in names])
-        if self.balance_domains:
-            weights = weights * samples.balanced()
+        weights = weights * self._weights(samples)
         found = np.empty((len(self.variants), len(samples), samples.classes))
         shares = samples.balanced()
         risks: list[float] = []
@@ -108,7 +107,7 @@ class LinearCandidate(Candidate):
         )
         from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
-        ready = encoder(train, ranks=self.ranks).fit(train.x)
+        ready = fitted_encoder(train, ranks=self.ranks)
         rows = ready.transform(train.x)
         if not train.classes:
             solved = ridge_path(rows, train.targets, self._weights(train)[0], [variant])
@@ -127,7 +126,7 @@ class LinearCandidate(Candidate):
         return Pipeline([("encoder", ready), ("model", model)])
 
     def _weights(self, train: Samples) -> np.ndarray:
-        return (train.balanced() if self.balance_domains else np.ones(len(train)))[None]
+        return (train.balanced() if self.balance_domains else train.weights())[None]
 
 
 @ALGORITHMS.register("linear")

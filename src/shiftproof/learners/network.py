@@ -30,7 +30,7 @@ from torch import Tensor
 from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size, side_by_side
 from shiftproof.learners.criterion import criterion_of
-from shiftproof.learners.encoding import encoder
+from shiftproof.learners.encoding import fitted_encoder
 from shiftproof.learners.matched import MatchedProblems
 from shiftproof.learners.samples import Samples
 from shiftproof.models.risk import loss_named
@@ -75,9 +75,9 @@ class NetworkCandidate(Candidate):
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Train once and predict ``x`` after each number of steps."""
-        ready = encoder(train, ranks=True).fit(train.x)
+        ready = fitted_encoder(train, ranks=True)
         rows = ready.transform(x)
-        stops = self._train(ready.transform(train.x), train, np.ones((1, len(train))), seed)
+        stops = self._train(ready.transform(train.x), train, train.weights()[None], seed)
         return np.stack([_predicted(layers, rows, self.seeds, train.loss)[0] for layers in stops])
 
     def seconds(self, size: Size) -> float:
@@ -93,9 +93,9 @@ class NetworkCandidate(Candidate):
         Columns are scaled once, by all rows: the number of steps is judged, not the scale.
         Training ends where more steps did worse; still more, which take the longest, count as that.
         """
-        rows = encoder(samples, ranks=True).fit_transform(samples.x)
+        rows = fitted_encoder(samples, ranks=True).transform(samples.x)
         names = np.unique(folds)
-        weights = np.stack([folds != fold for fold in names]).astype(float)
+        weights = np.stack([folds != fold for fold in names]) * samples.weights()
         found = np.empty((len(self.variants), len(samples), samples.outputs))
         criterion = criterion_of(samples)
         risks: list[float] = []
@@ -113,9 +113,9 @@ class NetworkCandidate(Candidate):
         """Return encoder and networks as a pipeline."""
         from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
-        ready = encoder(train, ranks=True).fit(train.x)
+        ready = fitted_encoder(train, ranks=True)
         short = replace(self, variants=(variant,))
-        (layers,) = short._train(ready.transform(train.x), train, np.ones((1, len(train))), seed)
+        (layers,) = short._train(ready.transform(train.x), train, train.weights()[None], seed)
         made = _voting(layers, train.classes) if train.classes else _numbers(layers)
         return Pipeline([("encoder", ready), ("model", made)])
 

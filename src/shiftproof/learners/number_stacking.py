@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import nnls  # type: ignore[import-untyped]
 
-from shiftproof.learners.stacking import Weights
+from shiftproof.learners.stacking import Weights, shares_within
 
 # Reweighting ends when the loss falls by less than this share, or after so many rounds.
 CONVERGED, MOST_ROUNDS = 1e-5, 50
@@ -39,6 +39,7 @@ def number_weights(
     draws: int = 100,
     *,
     absolute: bool = False,
+    weight: np.ndarray | None = None,
 ) -> Weights:
     """Return w [members], not negative and summing to 1, and how sure they are.
 
@@ -48,20 +49,31 @@ def number_weights(
         seed: of the draws of the domains' shares.
         draws: how many.
         absolute: minimise the size of the errors, not their square.
+        weight: [n], how much each row counts within its domain; by default all count alike.
 
     >>> errors = np.array([[1.0, -1.0, 1.0, -1.0], [-1.0, 1.0, -1.0, 1.0], [9.0, 9.0, 9.0, 9.0]])
     >>> number_weights(errors, np.array([0, 0, 1, 1]), seed=0).mean.round(1).tolist()
     [0.5, 0.5, 0.0]
     """
-    names, place, counts = np.unique(domain, return_inverse=True, return_counts=True)
+    names, place = np.unique(domain, return_inverse=True)
     shares = np.random.default_rng(seed).dirichlet(np.ones(len(names)), draws)
     if absolute:
-        found = [least_absolute(errors, (share / counts)[place]) for share in shares]
+        per_row = shares_within(place, weight)
+        found = [least_absolute(errors, share[place] * per_row) for share in shares]
     else:
-        parts = [errors[:, place == each] for each in range(len(names))]
-        moments = np.stack([own @ own.T / own.shape[1] for own in parts])
+        moments = np.stack([_moments(errors, place == each, weight) for each in range(len(names))])
         found = [least_squares(np.tensordot(share, moments, 1)) for share in shares]
     return Weights(np.mean(found, axis=0), np.std(found, axis=0))
+
+
+def _moments(errors: np.ndarray, rows: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return E[e eᵀ] over some rows, [members, members]."""
+    own = errors[:, rows]
+    if weight is None:
+        moments: np.ndarray = own @ own.T / own.shape[1]
+    else:
+        moments = (own * weight[rows]) @ own.T / weight[rows].sum()
+    return moments
 
 
 def least_squares(moments: np.ndarray) -> np.ndarray:

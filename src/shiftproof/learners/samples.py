@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,7 @@ class Samples:
     whose columns have names, ``columns`` [d] say what the numbers stand for.  A model of
     ``private`` samples must not hold what tells of single rows.  ``within`` [n, d], if both views
     are to be judged, are the same rows standardised within their domains (`data.within_domain`).
+    ``weight`` [n], above 0, says how much each row counts, if they do not count alike.
     """
 
     x: np.ndarray
@@ -33,6 +35,7 @@ class Samples:
     private: bool = False
     within: np.ndarray | None = None
     loss: str = CROSS_ENTROPY
+    weight: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -54,9 +57,19 @@ class Samples:
     def only(self, rows: np.ndarray) -> Samples:
         """Return some of the rows, by a mask or positions."""
         within = None if self.within is None else self.within[rows]
+        weight = None if self.weight is None else self.weight[rows]
         return replace(
-            self, x=self.x[rows], y=self.y[rows], domain=self.domain[rows], within=within
+            self,
+            x=self.x[rows],
+            y=self.y[rows],
+            domain=self.domain[rows],
+            within=within,
+            weight=weight,
         )
+
+    def weighted(self, weights: Sequence[np.ndarray]) -> Samples:
+        """Return the same rows with weights, given domain by domain."""
+        return replace(self, weight=np.concatenate(weights))
 
     def within_domains(self) -> Samples:
         """Return the rows standardised within their domains; the view must be there."""
@@ -64,10 +77,18 @@ class Samples:
             raise ValueError("the samples have one view only")
         return replace(self, x=self.within, within=None)
 
+    def weights(self) -> np.ndarray:
+        """Return how much each row counts, with mean 1."""
+        if self.weight is None:
+            return np.ones(len(self))
+        scaled: np.ndarray = self.weight / self.weight.mean()
+        return scaled
+
     def balanced(self) -> np.ndarray:
         """Return sample weights that sum to 1 and give every domain the same share."""
-        _, place, counts = np.unique(self.domain, return_inverse=True, return_counts=True)
-        weights: np.ndarray = 1 / (len(counts) * counts[place])
+        names, place = np.unique(self.domain, return_inverse=True)
+        own = self.weights()
+        weights: np.ndarray = own / (len(names) * np.bincount(place, own)[place])
         return weights
 
 

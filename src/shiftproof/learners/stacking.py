@@ -5,11 +5,12 @@ With p_j(y|x) the prediction of member j for a row whose domain it was not train
 
     L(w; v) = Σ_d v_d · mean over the rows of domain d of −log Σ_j w_j p_j(y|x),
 
-with v_d the share of domain d.  L is convex in w, and its minimum over the simplex is the usual
-stack (Breiman, 1996; van der Laan et al., 2007).  Fitted to few domains it depends on which they
-happen to be.  The domains are the units that vary, so their shares v are drawn from Dirichlet(1, …,
-1) many times (the Bayesian bootstrap, Rubin, 1981), and the weights are the mean of the minima:
-close to the plain stack where the domains agree, and spread where they do not.
+with v_d the share of domain d (where rows have weights, the mean is weighted).  L is convex in w,
+and its minimum over the simplex is the usual stack (Breiman, 1996; van der Laan et al., 2007).
+Fitted to few domains it depends on which they happen to be.  The domains are the units that vary,
+so their shares v are drawn from Dirichlet(1, …, 1) many times (the Bayesian bootstrap, Rubin,
+1981), and the weights are the mean of the minima: close to the plain stack where the domains agree,
+and spread where they do not.
 
 Last, the weights are those of a Dirichlet posterior: each of m domains counts as one observation,
 and each of J members has one beforehand, w_j = (m ŵ_j + 1) / (m + J).  So few domains leave the
@@ -36,7 +37,11 @@ class Weights(NamedTuple):
 
 
 def stacking_weights(
-    chances: np.ndarray, domain: np.ndarray, seed: int, draws: int = 100
+    chances: np.ndarray,
+    domain: np.ndarray,
+    seed: int,
+    draws: int = 100,
+    weight: np.ndarray | None = None,
 ) -> Weights:
     """Return w [members], not negative and summing to 1, and how sure they are.
 
@@ -46,6 +51,7 @@ def stacking_weights(
         domain: [n], the row's domain.
         seed: of the draws of the domains' shares.
         draws: how many.
+        weight: [n], how much each row counts within its domain; by default all count alike.
 
     With two domains, three members keep much of their equal shares:
 
@@ -54,13 +60,24 @@ def stacking_weights(
     [0.4, 0.4, 0.2]
     """
     members = len(chances)
-    names, place, counts = np.unique(domain, return_inverse=True, return_counts=True)
+    names, place = np.unique(domain, return_inverse=True)
     likelihood = np.maximum(chances, SMALLEST)
-    per_row = 1 / counts[place]
+    per_row = shares_within(place, weight)
     shares = np.random.default_rng(seed).dirichlet(np.ones(len(names)), draws)
     found = [mixture_proportions(likelihood, share[place] * per_row) for share in shares]
     weights = (len(names) * np.array(found) + 1) / (len(names) + members)
     return Weights(weights.mean(axis=0), weights.std(axis=0))
+
+
+def shares_within(place: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return the share [n] of each row in its domain, numbered by place [n]: they sum to 1 in each.
+
+    >>> shares_within(np.array([0, 0, 1]), np.array([3.0, 1.0, 5.0])).tolist()
+    [0.75, 0.25, 1.0]
+    """
+    own = np.ones(len(place)) if weight is None else weight
+    shares: np.ndarray = own / np.bincount(place, own)[place]
+    return shares
 
 
 def mixture_proportions(likelihood: np.ndarray, weight: np.ndarray) -> np.ndarray:

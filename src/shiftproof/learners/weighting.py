@@ -54,7 +54,7 @@ def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.n
     losses = None if samples.classes else criterion_of(samples).losses(predicted, samples)
     for rows in samples.rows_by_domain():
         if losses is not None:  # of numbers, the loss of the criterion is the only score
-            found.append(float(losses[rows].mean()))
+            found.append(float(np.average(losses[rows], weights=samples.weights()[rows])))
             continue
         value = SCORES[metric](predicted[rows], samples.y[rows])
         found.append(np.nan if value is None else badness(metric, value))

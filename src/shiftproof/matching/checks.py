@@ -19,7 +19,7 @@ def check_settings(
     """Check weights, numbers of steps and memories γ, each by its name."""
     for name, value in weights.items():
         if not (_is_number(value) and math.isfinite(value) and value >= 0):
-            raise InvalidValue(f"`{name}` must be a number from 0 up, not {value!r}")
+            raise InvalidValue(f"`{name}` must be a number from 0 up or 'auto', not {value!r}")
     for name, value in warmups.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise InvalidValue(f"`{name}` must be a whole number from 0 up, not {value!r}")

@@ -16,11 +16,15 @@ from shiftproof.core.upcast import widened
 from shiftproof.matching.by_class import ClassMatch
 from shiftproof.matching.checks import as_ids, check_settings, check_shapes, check_values
 from shiftproof.matching.gradients import LinearGradients, functional_head_gradients, is_linear
-from shiftproof.matching.pdm import Points
+from shiftproof.matching.pdm import Points, pdm
 from shiftproof.matching.processes import join, process_count
 from shiftproof.matching.spread import Order
 from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
-from shiftproof.models.risk import logit_residual
+from shiftproof.matching.unit_weight import unit_weight
+from shiftproof.models.risk import logit_residual, per_sample_risk
+
+# A weight that the first matched batch decides.
+AUTO: Literal["auto"] = "auto"
 
 
 def _setting(term: str, name: str) -> Any:
@@ -43,8 +47,11 @@ class InterDomainMatching(nn.Module):
     numbers of samples; they are matched by quantiles.
 
     Args:
-        gradient_weight: λ₁; with 0, gradients are not computed.
-        representation_weight: λ₂; with 0, representations are not matched.
+        gradient_weight: λ₁; with 0, gradients are not computed.  `"auto"` makes the penalty as
+            large as the cross-entropy in the first call that adds it, and then stays
+            (`matching.unit_weight`).  Whether matching helps it does not decide: for that,
+            `idm-auto` looks at held-out samples.
+        representation_weight: λ₂; with 0, representations are not matched; or `"auto"`.
         gradient_warmup: calls before L_G is added; its moving average begins with the first call.
         representation_warmup: the same for L_R.
         gradient_ema: γ₁, memory of L_G; 0 matches each batch by itself.
@@ -94,8 +101,8 @@ class InterDomainMatching(nn.Module):
 
     def __init__(
         self,
-        gradient_weight: float = 1e3,
-        representation_weight: float = 1.0,
+        gradient_weight: float | Literal["auto"] = 1e3,
+        representation_weight: float | Literal["auto"] = 1.0,
         *,
         gradient_warmup: int = 1500,
         representation_warmup: int = 0,
@@ -109,8 +116,9 @@ class InterDomainMatching(nn.Module):
         check: bool = True,
     ) -> None:
         super().__init__()
+        weights = {"gradient": gradient_weight, "representation": representation_weight}
         check_settings(
-            {"gradient_weight": gradient_weight, "representation_weight": representation_weight},
+            {f"{name}_weight": value for name, value in weights.items() if value != AUTO},
             {
                 "gradient_warmup": gradient_warmup,
                 "representation_warmup": representation_warmup,
@@ -136,6 +144,9 @@ class InterDomainMatching(nn.Module):
         )  # fmt: skip
         if match_within == "class":
             self.representations.match_within_classes(ClassMatch(order))
+        self._gammas = {"gradient": gradient_ema, "representation": representation_ema}
+        self._order: Order = order
+        self._units: dict[str, float] = {}  # the automatic weights that are fixed
         self.join_processes = join_processes
         self.check = check
         self.steps = 0
@@ -199,16 +210,33 @@ class InterDomainMatching(nn.Module):
         )
         total = features[:0].sum() + logits[:0].sum()  # 0, with a gradient of 0
         self.measured = {}
-        for name, term, weight in (
-            ("gradient", self.gradients, self.gradient_weight),
-            ("representation", self.representations, self.representation_weight),
+        for name, term in (
+            ("gradient", self.gradients),
+            ("representation", self.representations),
         ):
-            if weight > 0 and term.tracks(self.steps):
+            if term.weight != 0 and term.tracks(self.steps):
                 penalty = term(inputs, self.steps)
                 self.measured[f"{name}_penalty"] = penalty.detach()
                 if term.acts(self.steps):
+                    weight = term.weight
+                    if weight == AUTO:
+                        weight = self._automatic(name, term, inputs, logits, labels)
                     total = total + weight * penalty
         return total
+
+    @torch.no_grad()
+    def _automatic(
+        self, name: str, term: MatchingTerm, inputs: MatchInputs, logits: Tensor, labels: Tensor
+    ) -> float:
+        """Return an automatic weight; the first batch of several domains fixes it."""
+        if name in self._units:
+            return self._units[name]
+        own = pdm(term.points(inputs)[0], self._order).item()
+        risk = per_sample_risk(logits, labels).mean().item()
+        found = unit_weight(risk, own, self._gammas[name], self._order)
+        if self.training and found > 0:
+            self._units[name] = found
+        return found
 
     def _gradients(
         self, features: Tensor, logits: Tensor, labels: Tensor, sizes: list[int]
@@ -225,19 +253,24 @@ class InterDomainMatching(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the weights, and when each begins to act."""
+        shown = {}
+        for name, term in (("gradient", self.gradients), ("representation", self.representations)):
+            found = f" ({self._units[name]:g})" if name in self._units else ""
+            shown[name] = f"{AUTO}{found}" if term.weight == AUTO else f"{term.weight:g}"
         return (
-            f"gradient_weight={self.gradient_weight:g}, gradient_warmup={self.gradient_warmup},"
-            f" representation_weight={self.representation_weight:g},"
+            f"gradient_weight={shown['gradient']}, gradient_warmup={self.gradient_warmup},"
+            f" representation_weight={shown['representation']},"
             f" representation_warmup={self.representation_warmup}"
         )
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return the count of steps, for `state_dict`."""
-        return {"steps": self.steps}
+        """Return the count of steps and the automatic weights, for `state_dict`."""
+        return {"steps": self.steps, **({"units": dict(self._units)} if self._units else {})}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Set the count of steps."""
+        """Set the count of steps and the automatic weights."""
         self.steps = state["steps"]
+        self._units = dict(state.get("units", {}))
 
 
 def _grouped(domains: Tensor, device: torch.device) -> tuple[Tensor, list[int], list[int]]:

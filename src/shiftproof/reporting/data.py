@@ -46,7 +46,8 @@ def dataset_table(
             status.append(f"\n{held.images:,} images", "dim")
         details = Text(card.summary)
         size = f"{len(card.counts)} domains, {len(card.classes)} classes"
-        details.append(f"\n{size}, {sum(card.counts.values()):,} samples", "dim")
+        total = sum(card.counts.values())
+        details.append(f"\n{size}" + (f", {total:,} samples" if total else ""), "dim")
         table.add_row(Text(name, style="bold"), status, details)
     return table
 
@@ -59,7 +60,9 @@ def dataset_description(
     yield Text(f"{name}: {card.summary}", style="bold")
     yield from paragraphs(source)
     table = Table(show_header=False)
-    domains = ", ".join(f"{domain} ({count:,})" for domain, count in card.counts.items())
+    domains = ", ".join(
+        f"{domain} ({count:,})" if count else domain for domain, count in card.counts.items()
+    )
     for key, value in [
         ("state", state(source, held)),
         ("domains", domains),
@@ -90,7 +93,8 @@ def local_copy_report(source: type[LibraryDataset], held: LocalCopy) -> Iterator
         yield Text(f"{held.name} is complete: {held.images:,} images", style="green")
     else:
         yield Text(
-            f"{held.name} is incomplete: {held.images:,} of {published:,} images",
+            f"{held.name} is incomplete: {held.images:,}"
+            + (f" of {published:,} images" if published else " images"),
             style="yellow",
         )
         yield counts_table(source.card, held.counts)

@@ -41,13 +41,14 @@ class Column:
     """``better`` says whether high (1) or low (-1) numbers are good, or neither (0).
 
     A column of ``words`` is aligned left.  One that ``stays`` is seen on a narrow screen too, while
-    the others scroll.
+    the others scroll; one that is ``wide`` is seen on a wide screen alone.
     """
 
     title: str
     better: int = 0
     words: bool = False
     stays: bool = False
+    wide: bool = False
 
 
 @dataclass(frozen=True)

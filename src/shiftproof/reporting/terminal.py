@@ -64,6 +64,10 @@ def accuracy_table(config: RunConfig, record: Record) -> Table:
     return table
 
 
+# What a column of the table below is.
+TRAINING_DOMAINS = " Training domains: mean accuracy on the parts of them that were not trained on."
+
+
 def leave_one_out_table(config: RunConfig, scores: Sequence[AnyHeldOut]) -> Table:
     """Return one row a held-out domain; ``config`` is that of any of the runs."""
     numbers = [score for score in scores if isinstance(score, HeldOutNumbers)]
@@ -108,20 +112,23 @@ def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table
 
 
 def _classes_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Table:
+    # Of what is fitted at once, no part of a training domain is left to score.
+    parts = not all(math.isnan(score.training_domains) for score in scores)
     table = Table(
         title=f"{config.title} on {config.dataset}, each domain held out in turn",
         caption=f"One run each, seed {config.seed}, {scored_model(config)}{_adapted(config)}."
         f" Accuracy there: of all its samples{_other_accuracy(config)}. Commonest class: accuracy"
-        " of always predicting it there. Training domains: mean accuracy"
-        " on the parts of them that were not trained on.",
+        f" of always predicting it there.{TRAINING_DOMAINS if parts else ''}",
         title_justify="left",
         caption_justify="left",
     )
     table.add_column("held out")
-    for name in ("samples", "accuracy there", "AUROC", "commonest class", "training domains"):
+    titles = ("samples", "accuracy there", "AUROC", "commonest class", "training domains")
+    for name in titles if parts else titles[:-1]:
         table.add_column(name, justify="right")
     for score in scores:
-        numbers = (score.accuracy, score.auroc, score.commonest_class, score.training_domains)
+        numbers = [score.accuracy, score.auroc, score.commonest_class]
+        numbers += [score.training_domains] if parts else []
         table.add_row(Text(score.domain), f"{score.samples:,}", *map(_percent, numbers))
     table.add_section()
     for name, over, style in (("mean", fmean, "bold"), ("worst", min, "")):
@@ -129,7 +136,7 @@ def _classes_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Table:
             _percent(_over(over, [getattr(score, field) for score in scores]))
             for field in ("accuracy", "auroc", "training_domains")
         )
-        table.add_row(name, "", there, auroc, "", within, style=style)
+        table.add_row(name, "", there, auroc, "", *([within] if parts else []), style=style)
     return table
 
 

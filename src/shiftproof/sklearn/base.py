@@ -31,6 +31,7 @@ from shiftproof.sklearn.inputs import (
     dataset_of,
     kind_of_form,
     recognised,
+    weights_of,
 )
 from shiftproof.sklearn.messages import Reporter, value_errors
 from shiftproof.sklearn.names import Names
@@ -103,7 +104,14 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def _train(self, X: Any, labels: Any, sample_domain: Any, classes: Sequence[str] = ()) -> None:
+    def _train(
+        self,
+        X: Any,
+        labels: Any,
+        sample_domain: Any,
+        sample_weight: Any,
+        classes: Sequence[str] = (),
+    ) -> None:
         """Train on samples `X` with labels, texts or numbers, and set all but what they are."""
         kind, x = self._validated(X, reset=True)
         check_consistent_length(x, labels)
@@ -122,6 +130,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
             classes=classes,
             view=resolve(ImageView, "large-image", view, "option"),
             progress=reporter.loading,
+            weight=weights_of(sample_weight, len(x)),
         )
         dataset = within_domains(dataset, self.standardize)
         params = {**self.get_params(deep=False), "algorithm": algorithm}
@@ -298,8 +307,6 @@ def require_none_of(other: Mapping[str, Any]) -> None:
     for name in other:
         if name in ("groups", "domains", "domain", "sites", "environments"):
             raise DataError(f"`fit` has no {name!r}; the domain of each sample is `sample_domain`")
-        if name == "sample_weight":
-            raise DataError("`fit` takes no 'sample_weight'; repeat rows, or leave it out")
         raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
 
 

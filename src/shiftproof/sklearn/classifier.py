@@ -95,11 +95,16 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
     task = CLASSIFICATION
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any, sample_domain: Any = None, **other: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_domain: Any = None, sample_weight: Any = None, **other: Any
+    ) -> Self:
         """Train on samples `X` with labels `y` and their domains `sample_domain`.
 
         Without domains, only what does not compare domains can be trained: `best` and all that is
         fitted at once, which is then judged by random parts of the samples, and `erm`.
+
+        `sample_weight` [n], at least 0, says how much each sample counts: 2 as the sample given
+        twice, 0 as the sample left out.
         """
         with value_errors():
             require_none_of(other)
@@ -112,7 +117,7 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
                     " a classifier needs at least two"
                 )
             labels = [classes.texts[code] for code in which]
-            self._train(X, labels, sample_domain, classes.texts)
+            self._train(X, labels, sample_domain, sample_weight, classes.texts)
         self.classes_ = classes.values
         return self
 

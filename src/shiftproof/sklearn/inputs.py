@@ -24,6 +24,7 @@ from shiftproof.data.images.files import (
     numbered_path,
 )
 from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
+from shiftproof.data.tables.row_weights import checked_weights
 
 Kind = Literal["table", "frame", "images", "paths"]
 # What an error calls each kind.
@@ -73,6 +74,22 @@ def as_numpy(given: Any) -> Any:
     return (given.float() if given.dtype == torch.bfloat16 else given).numpy()
 
 
+def weights_of(given: Any, samples: int) -> np.ndarray | None:
+    """Return `sample_weight` as numbers, one for each sample; None stays None."""
+    if given is None:
+        return None
+    try:
+        weights = np.asarray(as_numpy(given), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError("`sample_weight` must hold one number for each sample") from error
+    if weights.shape != (samples,):
+        raise DataError(
+            f"`sample_weight` must hold one number for each of the {samples} samples, not be of"
+            f" shape {weights.shape}"
+        )
+    return checked_weights(weights, np.ones(samples, dtype=bool), "`sample_weight`")
+
+
 def dataset_of(
     kind: Kind,
     x: Any,
@@ -83,11 +100,14 @@ def dataset_of(
     classes: Sequence[str],
     view: ImageView,
     progress: Progress,
+    weight: np.ndarray | None = None,
 ) -> DomainDataset:
-    """Return samples with a label and a domain each as a dataset."""
+    """Return samples with a label, a domain and, if given, a weight each as a dataset."""
     if kind == "paths":
         names: tuple[str, ...] = ()
         make: Callable[[Any, Any, str], LabelledPath] = LabelledPath
+        if weight is not None:
+            raise DataError("`sample_weight` is for tables and arrays, and `X` holds paths")
         if task == REGRESSION:
             labels = np.asarray(labels, dtype=np.float64).reshape(len(x), -1)
             count = labels.shape[1]
@@ -102,12 +122,13 @@ def dataset_of(
             )
         return image_dataset(NAME, samples, view, classes=classes, targets=names, progress=progress)
     if len(set(domains)) > 1:
-        return from_arrays(x, labels, domains, name=NAME, task=task)
+        return from_arrays(x, labels, domains, name=NAME, task=task, weight=weight)
     # `from_arrays` needs at least two domains: split the samples at random, and join them again.
     halves = np.random.RandomState(0).permutation(len(labels)) % 2
     order = np.argsort(np.argsort(halves, kind="stable"))
-    made = from_arrays(x, labels, halves, name=NAME, task=task)
-    inputs, targets = (
-        torch.cat([getattr(domain, part) for domain in made.domains])[order] for part in "xy"
-    )
-    return replace(made, domains=(Domain(domains[0], inputs, targets),))
+    made = from_arrays(x, labels, halves, name=NAME, task=task, weight=weight)
+    parts = ("x", "y") if weight is None else ("x", "y", "weight")
+    joined = [
+        torch.cat([getattr(domain, part) for domain in made.domains])[order] for part in parts
+    ]
+    return replace(made, domains=(Domain(domains[0], *joined),))

@@ -90,11 +90,16 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
         )
         self.loss = loss
 
-    def fit(self, X: Any, y: Any, sample_domain: Any = None, **other: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_domain: Any = None, sample_weight: Any = None, **other: Any
+    ) -> Self:
         """Train on samples `X` with numbers `y` and their domains `sample_domain`.
 
         Without domains, only what does not compare domains can be trained: `best` and all that is
         fitted at once, which is then judged by random parts of the samples, and `erm`.
+
+        `sample_weight` [n], at least 0, says how much each sample counts: 2 as the sample given
+        twice, 0 as the sample left out.
         """
         with value_errors():
             require_none_of(other)
@@ -105,7 +110,7 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
                 raise DataError("`y` has one sample; a regressor needs at least two")
             if np.asarray(targets).dtype.kind not in "biuf":
                 raise DataError(f"`y` must hold numbers, not {np.asarray(targets).dtype}")
-            self._train(X, np.asarray(targets, dtype=np.float64), sample_domain)
+            self._train(X, np.asarray(targets, dtype=np.float64), sample_domain, sample_weight)
         return self
 
     def predict(self, X: Any, sample_domain: Any = None) -> np.ndarray:

@@ -43,20 +43,23 @@ class SweepData:
         options: Mapping[str, str] | None = None,
         label: str | None = None,
         domain: str | None = None,
+        weights_column: str | None = None,
     ) -> SweepData:
         """Return a registered dataset, a folder of images or a table at the size of a preset.
 
-        A preset may replace images by features.  ``label`` and ``domain`` are columns of a table.
+        A preset may replace images by features.  ``label``, ``domain`` and ``weights_column`` are
+        columns of a table.
         """
         path = Path(data).expanduser()
         if data in DATASETS:
             name = data
             images = DATASETS.get(data).card.regime in ("large-image", "huge-image")
-            columns: tuple[str | None, str | None] = (None, None)
+            columns: dict[str, str | None] = {}
         else:
             name, images = path.absolute().name, path.is_dir()
-            columns = (None, None) if images else (label, domain)
-        request = preset.request(DataRequest(data, dict(options or {}), *columns))
+            columns = {"label": label, "domain": domain, "weights_column": weights_column}
+            columns = {} if images else columns
+        request = preset.request(DataRequest(data, dict(options or {}), **columns))  # type: ignore[arg-type]
         return cls(name, request, frozen if images and preset.freeze_images else None)
 
     def load(self, trial_seed: int, progress: Progress = silent) -> DomainDataset:

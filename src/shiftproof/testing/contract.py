@@ -230,6 +230,33 @@ def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
                     raise AssertionError(f"{where}, {_message(error)}") from error
 
 
+@contract("count the weights of samples, if `weighs_samples` says so")
+def check_weights(name: str, hparams: Hparams = DEFAULTS) -> None:
+    """Weights of 1 change nothing, and others change what is learnt.
+
+    One without `weighs_samples` refuses weights.
+    """
+    data = problem()
+    if not ALGORITHMS.get(name).weighs_samples:
+        try:
+            configure(data, name, hparams=hparams, class_weight="balanced")
+        except InvalidValue:
+            return
+        raise AssertionError("weights were accepted")
+    alike = torch.ones(len(data.domains), BATCH)
+    uneven = 2 * (torch.arange(BATCH) % 2).expand_as(alike)
+    trained = []
+    for weight in (None, alike, uneven):
+        algorithm = build(name, data, {"lr": 0.01, **hparams})
+        algorithm.train()
+        for step in range(STEPS):
+            algorithm.update(batch_of(data, step)._replace(weight=weight))
+        trained.append(algorithm.training_state())
+    difference = first_difference(trained[0], trained[1])
+    require(difference is None, f"{difference} is not the same with weights of 1")
+    require(first_difference(trained[0], trained[2]) is not None, "the weights change nothing")
+
+
 @contract("predict numbers, or say in `classes_only` why not")
 def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
     """It lowers the risk of every loss of numbers, and continues from a checkpoint.
@@ -364,8 +391,7 @@ def _take_steps_on_meta(name: str, data: DomainDataset, hparams: Hparams) -> Non
     algorithm.train()
     with mock.patch.object(torch, "autocast", _autocast_on_meta):
         for step in range(STEPS):
-            x, y = batch_of(data, step)
-            algorithm.update(Batch(x.to("meta"), y.to("meta")))
+            algorithm.update(batch_of(data, step).to(torch.device("meta")))
 
 
 def _on_meta(algorithm: Algorithm) -> Algorithm:

@@ -12,9 +12,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from shiftproof.core.class_weight import BALANCED, UNWEIGHTED, checked_class_weight
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Regime, Scalar, resolve, specs
 from shiftproof.core.standardize import AUTO, NONE, adaptation_title
@@ -28,6 +30,7 @@ from shiftproof.models import MODELS, Model
 from shiftproof.models.risk import NUMBER_LOSSES, loss_named
 from shiftproof.models.weights import RANDOM, content_hash, names_a_file
 from shiftproof.training.averaging import AVERAGES
+from shiftproof.training.sample_weights import training_weights, without_weightless
 
 PRECISIONS = ("fp32", "bf16")
 # Which samples to evaluate on: the two parts of the training and of the test domains, and the
@@ -56,6 +59,7 @@ class RunConfig:
     samples out of its model (see `TrainedModel.without_training_data`).  `standardize` says how
     rows are standardised within their domain (see `data.within_domain`); results then are of
     adaptation.  `loss` names that of a sample, and so whether classes or numbers are predicted.
+    `class_weight` says how much classes count (`training.sample_weights`).
 
     If `weights` is a file, `hparams` holds the hash of its content; `weights_file` is its
     path on this machine and not part of the run: not compared, not written, and not in the id.
@@ -83,6 +87,7 @@ class RunConfig:
     private: bool = False
     standardize: str = NONE
     loss: str = CROSS_ENTROPY
+    class_weight: str = UNWEIGHTED
     weights_file: str = field(default="", compare=False)
     estimator: Any = field(default=None, compare=False, repr=False)
 
@@ -105,6 +110,7 @@ class RunConfig:
         of_this_machine = {"weights_file", "estimator"}
         unused: dict[str, Any] = {"average": "none", "frozen": {}, "augment_validation": False}
         unused |= {"init_seed": None, "private": False, "standardize": NONE, "loss": CROSS_ENTROPY}
+        unused["class_weight"] = UNWEIGHTED
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in dataclasses.asdict(replace(self, estimator=None)).items()
@@ -132,13 +138,14 @@ class RunConfig:
             len(dataset.domains) - len(self.test_domains),
             dataset.regime,
             self.loss,
-            *(standard_units(self._trained_on(dataset)) if dataset.target else ()),
+            *(self._units(dataset) if dataset.target else ()),
         )
 
-    def _trained_on(self, dataset: DomainDataset) -> list[Tensor]:
-        """Return the labels of each training domain that are trained on."""
+    def _units(self, dataset: DomainDataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return the standard units of the labels that are trained on."""
         splits = self.training_splits(dataset)
-        return [d.labels(splits[d.name].in_) for d in dataset.domains if d.name in splits]
+        labels = [d.labels(splits[d.name].in_) for d in dataset.domains if d.name in splits]
+        return standard_units(labels, training_weights(dataset, splits, self.class_weight))
 
     def splits(self, dataset: DomainDataset) -> list[Split]:
         """Return the *in* and *out* part of each domain, in order."""
@@ -148,9 +155,13 @@ class RunConfig:
         ]
 
     def training_splits(self, dataset: DomainDataset) -> dict[str, Split]:
-        """Return the *in* and *out* part of each training domain, by name."""
+        """Return the *in* and *out* part of each training domain, by name.
+
+        Samples of weight 0 are in no *in* part.
+        """
         pairs = zip(dataset.domain_names, self.splits(dataset), strict=True)
-        return {name: split for name, split in pairs if name not in self.test_domains}
+        splits = {name: split for name, split in pairs if name not in self.test_domains}
+        return without_weightless(dataset, splits)
 
     def algorithm_hparams(self, regime: Regime) -> Algorithm.Hparams:
         """Return the hyper-parameters of the algorithm."""
@@ -208,6 +219,7 @@ def configure(
     private: bool = False,
     fewest_training_domains: int = 2,
     loss: str | None = None,
+    class_weight: str = UNWEIGHTED,
 ) -> RunConfig:
     """Return the configuration of a run, with all names and values checked and defaults filled in.
 
@@ -247,6 +259,14 @@ def configure(
         raise InvalidValue(
             f"`standardize={AUTO!r}` is for best, which judges models with and without it; for"
             f" {algorithm}, choose one"
+        )
+    if class_weight == BALANCED and dataset.kind == REGRESSION:
+        raise InvalidValue(f"`class_weight` is for classes, and {dataset.target!r} is a number")
+    weighted = checked_class_weight(class_weight) == BALANCED or dataset.weighted
+    if weighted and not learner.weighs_samples:
+        raise InvalidValue(
+            f"{algorithm} does not weigh samples: leave out their weights, or choose another"
+            " `algorithm`, such as best, erm or idm"
         )
     if holdout is None:
         holdout = default_holdout(learner)
@@ -325,24 +345,38 @@ def configure(
         private=private,
         standardize=dataset.standardize,
         loss=_loss(dataset, loss),
+        class_weight=class_weight,
         weights_file=weights_file,
         estimator=estimator,
     )
 
 
-def standard_units(labels: Sequence[Tensor]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def standard_units(
+    labels: Sequence[Tensor], weights: Sequence[np.ndarray] | None = None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return mean and standard deviation of each target, every domain counted alike.
+
+    Within a domain, samples count by their weights, if there are any.
 
     >>> standard_units([torch.tensor([0.0, 2.0]), torch.tensor([5.0, 5.0, 5.0])])
     ((3.0,), (2.1213203435596424,))
+    >>> standard_units([torch.tensor([0.0, 2.0])], [np.array([3.0, 1.0])])[0]
+    (0.5,)
     """
     centers, scales = [], []
-    for target in zip(*(own.double().reshape(len(own), -1).T for own in labels), strict=True):
-        center = fmean(float(own.mean()) for own in target)
-        variance = fmean(float((own - center).square().mean()) for own in target)
+    for own in zip(*(part.double().reshape(len(part), -1).T for part in labels), strict=True):
+        center = _mean_of_means(own, weights)
+        variance = _mean_of_means([(part - center).square() for part in own], weights)
         centers.append(center)
         scales.append(math.sqrt(variance) or 1.0)
     return tuple(centers), tuple(scales)
+
+
+def _mean_of_means(parts: Sequence[Tensor], weights: Sequence[np.ndarray] | None) -> float:
+    if weights is None:
+        return fmean(float(part.mean()) for part in parts)
+    pairs = zip(parts, weights, strict=True)
+    return fmean(float(np.average(part.cpu().numpy(), weights=weight)) for part, weight in pairs)
 
 
 def _loss(dataset: DomainDataset, asked: str | None) -> str:

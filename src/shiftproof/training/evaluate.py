@@ -20,6 +20,7 @@ from shiftproof.data.prefetch import prefetch
 from shiftproof.data.splits import Split
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models.risk import predicted_class
+from shiftproof.training import processes
 from shiftproof.training.config import RunConfig
 
 # The largest batch; bytes are counted as float32.
@@ -166,19 +167,28 @@ def _precise(device: torch.device) -> torch.dtype:
 def predictions(
     algorithm: Algorithm, subset: EvaluationSet, workers: int = 0, view_seed: int = 0
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield logits and labels of a set, batch by batch; the algorithm keeps its mode."""
+    """Yield logits and labels of a set, batch by batch; the algorithm keeps its mode.
+
+    Of several processes, each reads a share of the images.
+    """
     device = subset.domain.y.device
     was_training = algorithm.training
     algorithm.eval()
-    for x, labels in read_in_order(subset, workers, view_seed):
-        yield algorithm.predict(as_numbers(x.to(device))).float(), labels
+    divided = processes.count() > 1 and subset.domain.is_lazy
+    for stored, labels in read_in_order(subset, workers, view_seed, divided=divided):
+        x = stored.to(device)
+        x = processes.exchanged(x, len(labels)) if divided else x
+        yield algorithm.predict(as_numbers(x)).float(), labels
     algorithm.train(was_training)
 
 
 def read_in_order(
-    subset: EvaluationSet, workers: int = 0, view_seed: int = 0
+    subset: EvaluationSet, workers: int = 0, view_seed: int = 0, *, divided: bool = False
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the stored inputs and the labels of a set, batch by batch."""
+    """Yield the stored inputs and the labels of a set, batch by batch.
+
+    If they are `divided`, the inputs are only those of this process's share of the batch.
+    """
     domain = subset.domain
     size = batch_size(domain)
     starts = range(0, len(subset.index), size)
@@ -187,8 +197,9 @@ def read_in_order(
         seeds = np.random.default_rng(view_seed).integers(2**63, size=len(subset.index))
 
     def read(start: int) -> tuple[Tensor, Tensor]:
-        part = slice(start, start + size)
-        x = domain.stored(subset.index[part], None if seeds is None else seeds[part])
+        part = np.arange(start, min(start + size, len(subset.index)))
+        own = part[processes.own_share(len(part)).numpy()] if divided else part
+        x = domain.stored(subset.index[own], None if seeds is None else seeds[own])
         return x, domain.labels(subset.index[part])
 
     return prefetch(read, starts, workers if domain.is_lazy else 0)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import safetensors.torch
@@ -32,9 +34,12 @@ from shiftproof.data.cache_dir import cache_dir
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.input_forms import InputForm, form_of
 from shiftproof.data.prefetch import prefetch
+from shiftproof.data.tables.preprocessing import Column, Columns
+from shiftproof.data.tables.vectors import component_names
 from shiftproof.models import MODELS, Model
 from shiftproof.models.pretrained import PretrainedModel
-from shiftproof.models.weights import PRETRAINED, content_hash, names_a_file
+from shiftproof.models.side_by_side import SideBySide
+from shiftproof.models.weights import PRETRAINED, RANDOM, content_hash, names_a_file
 from shiftproof.training.config import PRECISIONS, choose_device
 from shiftproof.training.evaluate import batch_size, reading_threads
 
@@ -59,7 +64,17 @@ def freeze(
     `weights` is `pretrained`, `random` (with a fixed seed) or a file.  Features that were
     computed before are read from the cache; an interrupted extraction resumes.  By default, the
     network trained on the features is an `mlp`.
+
+    Several backbones, separated by commas, give all their features side by side; each run fits
+    their standard units to its training samples.  `weights` then are those of all, or one for each,
+    separated by commas.
     """
+    if "," in backbone:
+        settings = {"device": device, "precision": precision, "workers": workers}
+        pairs = several_backbones(backbone, weights)
+        return side_by_side(
+            [freeze(dataset, *pair, progress=progress, **settings) for pair in pairs]  # type: ignore[arg-type]
+        )
     if dataset.preparation is not None or len(dataset.input_shape) != 3:
         raise InvalidValue(f"`freeze` is for images, but {dataset.name} has none")
     name = MODELS.full_name(backbone)
@@ -138,10 +153,67 @@ def freeze(
 
 @dataclass(frozen=True)
 class FrozenFeatures(DomainDataset):
-    """Features as a dataset, with the input form and the network that computed them."""
+    """Features as a dataset, with the input form and the network that computed them.
+
+    `parts` are those of each network, if they are several.
+    """
 
     source: InputForm = field(kw_only=True)
     network: Callable[[], nn.Module] = field(kw_only=True, compare=False, repr=False)
+    parts: tuple[FrozenFeatures, ...] = field(default=(), kw_only=True, repr=False)
+
+
+def several_backbones(backbone: str, weights: str) -> list[tuple[str, str]]:
+    """Return backbones that are separated by commas, each with its weights.
+
+    >>> several_backbones("resnet18, resnet50", "random")
+    [('resnet18', 'random'), ('resnet50', 'random')]
+    """
+    names = [name.strip() for name in backbone.split(",")]
+    own = [name.strip() for name in weights.split(",")]
+    own = own * len(names) if len(own) == 1 else own
+    if "" in names or len(set(names)) < len(names):
+        raise InvalidValue(f"`backbone` must name each network once, not {backbone!r}")
+    if len(own) != len(names):
+        raise InvalidValue(
+            f"`weights` must be one for all of {len(names)} backbones, or one for each, not"
+            f" {len(own)}"
+        )
+    return list(zip(names, own, strict=True))
+
+
+def side_by_side(parts: Sequence[FrozenFeatures]) -> FrozenFeatures:
+    """Return the features of several networks as one dataset, to be standardised by each run."""
+    first = parts[0]
+    columns = [
+        Column(name, "number")
+        for part in parts
+        for name in component_names(part.frozen["backbone"], part.input_shape[0])
+    ]
+    place = {domain.name: index for index, domain in enumerate((*first.domains, *first.extras))}
+
+    def joined(domain: Domain) -> Domain:
+        own = [(*part.domains, *part.extras)[place[domain.name]] for part in parts]
+        return replace(domain, x=torch.cat([each.stored(np.arange(len(each))) for each in own], 1))
+
+    described = json.dumps([part.identity for part in parts])
+    return replace(
+        cast(FrozenFeatures, first.with_domains(joined)),
+        preparation=Columns(tuple(columns)),
+        identity=hashlib.sha256(described.encode()).hexdigest()[:16],
+        frozen={
+            **first.frozen,
+            **{
+                key: ",".join(part.frozen[key] for part in parts) for key in ("backbone", "weights")
+            },
+        },
+        network=partial(_built_side_by_side, parts),
+        parts=tuple(parts),
+    )
+
+
+def _built_side_by_side(parts: Sequence[FrozenFeatures]) -> nn.Module:
+    return SideBySide([part.network() for part in parts])
 
 
 @dataclass
@@ -188,6 +260,15 @@ class _Extractor:
 def extractor_model(backbone: str, weights: str) -> Model:
     """Return the network that computes features, not built yet."""
     return resolve(MODELS.get(backbone), "large-image", {"weights": weights, "dropout": 0.0})
+
+
+def untrained_stem(frozen: Mapping[str, str], input_shape: tuple[int, ...]) -> nn.Module:
+    """Return the network, or networks, that computed features; a model's file has its weights."""
+    networks = [
+        build_extractor(extractor_model(name, RANDOM), input_shape)
+        for name in frozen["backbone"].split(",")
+    ]
+    return networks[0] if len(networks) == 1 else SideBySide(networks)
 
 
 def build_extractor(model: Model, input_shape: tuple[int, ...]) -> nn.Module:

@@ -18,6 +18,7 @@ from shiftproof.core.errors import DataError, InvalidValue, RunConflict
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress
 from shiftproof.learners.exact import Exact
+from shiftproof.training import processes
 from shiftproof.training.checkpoint import State, load_state, save_state
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import reading_threads
@@ -70,6 +71,7 @@ def train(
     *,
     keeps_outputs: bool = False,
     threads: int | None = None,
+    compiled: bool = False,
 ) -> RunResult:
     """Train as `config` says, in `folder`; called again, resume.
 
@@ -80,22 +82,28 @@ def train(
     With `keeps_outputs` the outputs on the test domains are written too (`training.outputs`).
     `workers` threads read image files ahead; by default one a core, at most eight.  The result
     does not depend on their number.  `threads` is how many torch computes with; by default the
-    first steps choose it (`training.threads`).
+    first steps choose it (`training.threads`).  If it is `compiled`, torch compiles the featurizer.
+
+    Processes that `torchrun` has started work on the run together (`training.processes`), and the
+    first of them writes the files.
     """
+    processes.join(config.device)
     workers = reading_threads(workers)
     if dataset.fingerprint != config.fingerprint:
         raise DataError(f"the run was configured for other data than this {dataset.name}")
     run = RunFolder(folder)
     observer = observer or Observer()
-    with run.claim(config):
+    with run.claim(config) if processes.leads() else contextlib.nullcontext():
+        processes.wait()  # until the folder is this run's
         ended = run.done()
         if ended is None:
             # Dropout draws from torch's global generators: restore the caller's state afterwards.
             with torch.random.fork_rng(), stop_on_signal() as stop:
                 state = load_state(run.checkpoint)
-                trainer = Trainer(config, dataset, workers, keeps_outputs, saved=state)
+                trainer = Trainer(config, dataset, workers, keeps_outputs, compiled, saved=state)
                 _restore(trainer, state, run)
                 trainer.threads = _threads(trainer, state, threads, run)
+                processes.wait()  # until all have read the checkpoint
                 observer.begin(config, trainer.step)
                 for note in preflight_notes(
                     config, trainer.dataset, trainer.splits, trainer.algorithm
@@ -104,6 +112,7 @@ def train(
                 with contextlib.closing(trainer), trainer.threads.restored():
                     ended = _run(trainer, run, observer, stop, checkpoint_seconds)
                     stop.heeded = ended["status"] == "stopped"
+        processes.wait()  # until the records are written
         records = run.records.read()
         if ended["status"] != "stopped" and (not records or records[-1]["step"] != ended["step"]):
             raise RunConflict(f"the run in {folder} has lost records; {START_OVER}")
@@ -117,6 +126,8 @@ def _restore(trainer: Trainer, state: State | None, run: RunFolder) -> None:
             trainer.load(state)
         except (KeyError, RuntimeError, ValueError) as error:
             raise unfit_checkpoint(run.path, error) from error
+    if not processes.leads():
+        return
     kept = [record["step"] for record in run.records.rewind(trainer.step)]
     steps = range(1, trainer.step + 1)
     if kept != [step for step in steps if trainer.config.evaluates_after(step)]:
@@ -153,6 +164,7 @@ def _run(
     config = trainer.config
     clock = _Clock(trainer, checkpoint_seconds)
     progress = _stoppable(observer, config, stop)
+    writes = processes.leads()
     diverged_at: int | None = None
     while trainer.step < config.steps and diverged_at is None:
         try:
@@ -164,18 +176,20 @@ def _run(
         if evaluation_due or trainer.step % CHECK_EVERY == 0:
             diverged_at = trainer.divergence()
         if evaluation_due and diverged_at is None:
+            processes.same_weights(trainer.algorithm)
             record = trainer.measure()
             judged = record.get("validation_risk", 0.0)
             if all(math.isfinite(risk) for risk in (judged, *record["risk"].values())):
-                if trainer.outputs:
+                if writes and trainer.outputs:
                     save_outputs(run.path, trainer.outputs)
-                run.records.append(record)
+                if writes:
+                    run.records.append(record)
                 observer.record(record)
             else:
                 diverged_at = trainer.step
         finished = trainer.step == config.steps
-        stopping = stop.asked()
-        if diverged_at is None and (clock.checkpoint_due() or stopping or finished):
+        stopping = processes.any_asks(stop.asked(), config.device)
+        if writes and diverged_at is None and (clock.checkpoint_due() or stopping or finished):
             clock.read()
             with clock.checkpointing():
                 save_state(run.checkpoint, trainer.state())
@@ -184,8 +198,9 @@ def _run(
     status = "finished"
     if diverged_at is not None:
         status = "diverged"
-        run.records.rewind(diverged_at - 1)
-        run.records.append({"step": diverged_at, "event": "diverged"})
+        if writes:
+            run.records.rewind(diverged_at - 1)
+            run.records.append({"step": diverged_at, "event": "diverged"})
     ended = {
         "status": status,
         "step": trainer.step if diverged_at is None else diverged_at,
@@ -202,7 +217,8 @@ def _run(
     }
     if timings := trainer.timings():
         ended["timings"] = timings
-    run.finish(ended)
+    if writes:
+        run.finish(ended)
     return ended
 
 

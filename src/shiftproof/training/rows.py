@@ -29,6 +29,9 @@ def ready_for(
     """
     if not ALGORITHMS.get(algorithm).exact:
         return dataset.prepared(fitted)
+    if dataset.frozen:  # such algorithms standardise by themselves
+        dataset = replace(dataset, preparation=None, identity=dataset.fingerprint)
+        fitted = None
     raw = _pooled(dataset, fitted) if isinstance(fitted, FittedColumns) else dataset
     return with_both_views(raw) if dataset.standardize == AUTO else raw
 

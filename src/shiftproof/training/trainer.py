@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import InitVar, dataclass, field
 from statistics import fmean
 from typing import Any
@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
+from shiftproof.core.text import reason_of
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
@@ -24,6 +26,7 @@ from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.learners.estimator import EstimatorAlgorithm
 from shiftproof.learners.exact import Exact
 from shiftproof.models.base import Network
+from shiftproof.training import processes
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State
 from shiftproof.training.config import INVARIANCE, RunConfig
@@ -35,6 +38,7 @@ from shiftproof.training.looks import held_out_sets
 from shiftproof.training.outputs import AnyOutputs, outputs_of
 from shiftproof.training.records import MEASURES, Record
 from shiftproof.training.rows import in_standard_units, ready_for, samples_of
+from shiftproof.training.sample_weights import training_weights
 from shiftproof.training.threads import ThreadChoice
 
 TEST_PARTS = ("test-in", "test-out")
@@ -45,13 +49,15 @@ class Trainer:
     """An algorithm under training, with all the state that the next step depends on.
 
     Of the checkpoint `saved`, the preparation of the inputs is used; `load` restores the rest.
-    With `keeps_outputs`, `outputs` are those on the test domains after the last step.
+    With `keeps_outputs`, `outputs` are those on the test domains after the last step.  If it is
+    `compiled`, torch compiles the featurizer.
     """
 
     config: RunConfig
     dataset: DomainDataset
     workers: int = 0
     keeps_outputs: bool = False
+    compiled: bool = False
     step: int = 0
     seconds: float = 0.0
     pending: dict[str, DeviceSeries] = field(default_factory=dict)
@@ -71,14 +77,23 @@ class Trainer:
         dataset = self.dataset.to(torch.device(config.device))
         domains = [domain for domain in dataset.domains if domain.name in splits]
         trained_on = [split.in_ for split in splits.values()]
+        weights = training_weights(self.dataset, splits, config.class_weight)
         if isinstance(self.algorithm, Exact):
-            self.samples = samples_of(
+            samples = samples_of(
                 self.dataset, domains, trained_on, private=config.private, loss=config.loss
             )
+            self.samples = samples if weights is None else samples.weighted(weights)
         else:
             size = self.algorithm.hparams.batch_size
             seed = stream_seed(config.seed, "sampler")
-            self.sampler = BatchSampler(domains, trained_on, size, seed)
+            # Images are read by the process that passes them on; everything else is at hand.
+            self.divided = processes.count() > 1 and any(domain.is_lazy for domain in domains)
+            only = processes.own_share(size).numpy() if self.divided else None
+            self.sampler = BatchSampler(domains, trained_on, size, seed, weights, only)
+            if processes.count() > 1 and self.algorithm.divides_batches:
+                processes.share(self.algorithm.featurizer)
+            if self.compiled:
+                self.algorithm.featurizer.compile()
         self.evaluation = plan_evaluation(config, dataset, self.splits)
         self.looks = self.algorithm.looks(config.steps)
         self.looked_at: list[EvaluationSet] = []
@@ -95,7 +110,7 @@ class Trainer:
             measured = self.algorithm.fit(self.samples, progress)
         else:
             batch = self._next_batch()
-            with self.threads.step(), self._autocast():
+            with self.threads.step(), self._autocast(), _compiling():
                 measured = self.algorithm.update(batch)
         self.step += 1
         if self.step in self.looks:
@@ -119,9 +134,12 @@ class Trainer:
             steps = range(self.step, self.config.steps)
             lazy = any(domain.is_lazy for domain in self.dataset.domains)
             self._batches = prefetch(self.sampler.stored, steps, self.workers if lazy else 0)
-        x, y = next(self._batches)
-        device = torch.device(self.config.device)
-        return Batch(as_numbers(x.to(device)), y.to(device))
+        batch = next(self._batches).to(torch.device(self.config.device))
+        if self.divided:
+            shares = batch.x.transpose(0, 1)
+            x = processes.exchanged(shares, batch.y.shape[1]).transpose(0, 1)
+            batch = batch._replace(x=x)
+        return batch._replace(x=as_numbers(batch.x))
 
     def close(self) -> None:
         """Stop reading batches ahead."""
@@ -242,6 +260,20 @@ class Trainer:
         if self.config.precision == "fp32":
             return contextlib.nullcontext()
         return torch.autocast(torch.device(self.config.device).type, dtype=torch.bfloat16)
+
+
+@contextlib.contextmanager
+def _compiling() -> Iterator[None]:
+    """Say in one line why torch cannot compile a network."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        raise InvalidValue(
+            f"torch cannot compile the network ({reason_of(error, 120)}); install a C++ compiler,"
+            " or leave out `compile`"
+        ) from error
 
 
 def build_algorithm(config: RunConfig, task: Task) -> Algorithm:

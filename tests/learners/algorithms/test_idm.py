@@ -250,7 +250,7 @@ def explicit_loop(
         gradients: list[list[Tensor]] = []
         representations: list[list[Tensor]] = []
         risks = []
-        for xs, ys in zip(*batch, strict=True):  # line 3
+        for xs, ys in zip(batch.x, batch.y, strict=True):  # line 3
             gradients.append([])
             representations.append([])
             for x, y in zip(xs, ys, strict=True):

@@ -223,6 +223,14 @@ def test_the_page_of_numbers_fits_every_screen(visit, prices, width):
     assert page.said == []
 
 
+def test_on_a_phone_the_forest_plot_needs_no_scrolling(visit, answer):
+    page = visit(390, path=answer)
+    wide, there = page.eval_on_selector("#expect .box", "e => [e.scrollWidth, e.clientWidth]")
+    assert wide <= there
+    assert page.locator("#expect th.x").is_hidden()
+    assert visit(path=answer).locator("#expect th.x").is_visible()
+
+
 def test_tips_do_not_cover_what_they_explain(visit, answer):
     page = visit(path=answer)
     tip = page.locator("#tip")

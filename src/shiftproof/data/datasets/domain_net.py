@@ -103,7 +103,7 @@ class DomainNet(ImageBenchmark):
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
         """Find the images and leave out duplicates."""
-        samples, notes = super().collect(folders, progress)
+        samples, notes, _ = super().collect(folders, progress)
         kept = without_duplicates(samples, progress)
         if dropped := len(samples) - len(kept):
             notes.append(f"left out {counted(dropped, 'duplicate')} (same bytes, same class)")

@@ -39,18 +39,22 @@ class ImageView:
 
 
 class LabelledPath(NamedTuple):
-    """An image file with its label and domain; a label that is no class has `numbers`."""
+    """An image file with its label and domain; a label that is no class has `numbers`.
+
+    `name` is its name in the library, if another.
+    """
 
     path: Path
     label: str
     domain: str
+    name: str = ""
     numbers: tuple[float, ...] = ()
 
 
 def numbered_path(path: Path, numbers: Sequence[float] | np.ndarray, domain: str) -> LabelledPath:
     """Return an image file whose label is one or several numbers."""
     values = tuple(float(value) for value in numbers)
-    return LabelledPath(path, ", ".join(f"{value:g}" for value in values), domain, values)
+    return LabelledPath(path, ", ".join(f"{value:g}" for value in values), domain, numbers=values)
 
 
 class ImageFiles(LazyInputs):

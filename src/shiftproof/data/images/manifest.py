@@ -10,6 +10,7 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset, numbered_path
+from shiftproof.data.images.image_root import image_root
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import column_of
@@ -31,8 +32,8 @@ def load_manifest(
     """Return the images that a CSV or Parquet file lists.
 
     `image`, `label` and `domain` name its columns.  Relative paths start at the manifest's
-    folder.  `task` says whether labels are classes or numbers; by default they are classes, unless
-    they cannot be (`image_labels_kind`).
+    folder, or at one below it (`images.image_root`).  `task` says whether labels are classes or
+    numbers; by default they are classes, unless they cannot be (`image_labels_kind`).
     """
     frame = read_frame(manifest)
     images = frame[column_of(frame, manifest.name, "image", image)]
@@ -43,7 +44,8 @@ def load_manifest(
         task,
         images=True,
     )
-    notes = list(groups.notes)
+    root, notes = image_root(manifest, [str(value) for value in images[:1]])
+    notes += groups.notes
     samples, nameless = [], []
     for row, value in enumerate(images):
         if groups.domain[row] < 0:
@@ -53,7 +55,7 @@ def load_manifest(
             continue
         samples.append(
             # An absolute path stays as it is.
-            _labelled(manifest.parent / str(value), groups, row)
+            _labelled(root / str(value), groups, row)
         )
     if nameless:
         notes.append(

@@ -24,10 +24,14 @@ Counts = Mapping[str, tuple[int, ...]]
 
 
 class Found(NamedTuple):
-    """The images of a dataset in folders as published, and notes on what was left out."""
+    """The images of a dataset in folders as published, and notes on what was left out.
+
+    `missing` counts images that the dataset's own list names, and that are not there.
+    """
 
     samples: list[LabelledPath]
     notes: list[str]
+    missing: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,11 @@ class LibraryDataset(DatasetSource):
     @abstractmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
         """Find the images in folders as published, by the card's names."""
+
+    @classmethod
+    def convert(cls, folders: Sequence[Path], out: Path) -> bool:
+        """Write the images of files that hold many into `out`; return whether there are any."""
+        return False
 
 
 @dataclass(frozen=True)

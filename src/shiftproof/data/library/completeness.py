@@ -23,12 +23,14 @@ def shortages(source: type[LibraryDataset], counts: Counts) -> list[str]:
     short = []
     for domain, published in card.counts.items():
         found = sum(counts[domain])
-        least, _ = source.bounds.get(domain, (published, published))
-        by_class = card.class_counts.get(domain, (1,) * len(card.classes))
+        least, _ = source.bounds.get(domain, (published or 1, published))
+        default = (1 if published else 0,) * len(card.classes)
+        by_class = card.class_counts.get(domain, default)
         rows = zip(card.classes, counts[domain], by_class, strict=True)
         few = [label for label, n, least_n in rows if n < least_n]
         if found < least:
-            short.append(f"{domain} {found:,} of {published:,}")
+            of = f" of {published:,}" if published else ", number unknown"
+            short.append(f"{domain} {found:,}{of}")
         elif few:
             short.append(f"{domain} {found:,} of {published:,}, but too few of {listed(few, 3)}")
     return short
@@ -39,7 +41,7 @@ def surplus(source: type[LibraryDataset], counts: Counts) -> list[str]:
     many = []
     for domain, published in source.card.counts.items():
         _, most = source.bounds.get(domain, (published, published))
-        if sum(counts[domain]) > most:
+        if published and sum(counts[domain]) > most:
             many.append(f"{domain} {sum(counts[domain]):,} instead of {published:,}")
     return many
 
@@ -59,7 +61,7 @@ def expected_counts(
         if domain in card.class_counts:
             expected[domain] = dict(zip(card.classes, card.class_counts[domain], strict=True))
         else:
-            expected[domain] = found if least <= found <= most else published
+            expected[domain] = found if not published or least <= found <= most else published
     return expected
 
 
@@ -67,10 +69,11 @@ def completeness_notes(source: type[LibraryDataset], counts: Counts) -> list[str
     """Return notes on how a local copy differs from the published dataset."""
     name = source.name
     total, published = sum(map(sum, counts.values())), sum(source.card.counts.values())
+    of = f"of {published:,} images" if published else "images"
     notes = []
     if short := shortages(source, counts):
         notes.append(
-            f"{name} is incomplete: {total:,} of {published:,} images ({'; '.join(short)}); run"
+            f"{name} is incomplete: {total:,} {of} ({'; '.join(short)}); run"
             f" `shiftproof data pull {name}` or `shiftproof data import {name} PATH` for all of it"
         )
     if many := surplus(source, counts):

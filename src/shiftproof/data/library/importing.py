@@ -33,7 +33,7 @@ from shiftproof.data.library.unpack import extract
 from shiftproof.data.sources import Source
 
 # What is unpacked from an archive: images and their annotations.
-WANTED = (*SUFFIXES, ".json")
+WANTED = (*SUFFIXES, ".json", ".csv", ".txt")
 
 
 def import_dataset(
@@ -64,6 +64,11 @@ def pull_dataset(name: str, *, replace: bool = False, progress: Progress = silen
     """Download a dataset and import it; the downloads are kept until the import has succeeded."""
     source = _library_dataset(name)
     _refuse_complete(name, replace)
+    if not source.card.sources:
+        raise DataError(
+            f"{name} has no link to download it by; get it from its publishers"
+            f" ({source.card.publication}), then run `shiftproof data import {name} PATH`"
+        )
     downloads = cache_dir() / "downloads" / name
     archives = [_fetch(name, sources, downloads, progress) for sources in source.card.sources]
     with _work_folder(name) as work:
@@ -176,12 +181,13 @@ def _take(
         (staged / domain / label).mkdir(parents=True)
     for done, sample in enumerate(samples):
         progress(f"importing {name}", done, len(samples))
-        target = staged / sample.domain / sample.label / sample.path.name
+        target = staged / sample.domain / sample.label / (sample.name or sample.path.name)
         _place(sample.path, target, ours=sample.path.is_relative_to(work), link=link)
     progress(f"importing {name}", len(samples), len(samples))
 
     counts = count(samples, source.card)
-    held = LocalCopy(name, counts, not shortages(source, counts), tuple(notes))
+    complete = not shortages(source, counts) and not found.missing
+    held = LocalCopy(name, counts, complete, tuple(notes))
     _finish(staged, held)
     _exchange(staged, folder_of(name), work / "replaced")
     return held
@@ -200,7 +206,9 @@ def _find(
         told = _in_megabytes(progress, f"unpacking {archive.name}")
         folders.append(unpacked / str(number))
         extract(archive, folders[-1], progress=told, keep=lambda p: p.suffix.lower() in WANTED)
-    if archives:
+    if converted := source.convert(folders, unpacked / "converted"):
+        folders.append(unpacked / "converted")
+    if archives or converted:
         found = source.collect(folders, progress)
     if not found.samples:
         card = source.card

@@ -50,7 +50,9 @@ def header_of(path: Path) -> list[str] | None:
     try:
         with open(path, "rb") as file:
             start = file.read(4)
-            if start == b"PAR1":
+            if start in (b"PAR1", b"\x93NUM", b"PK\x03\x04"):  # Parquet, NumPy, an archive
+                return None
+            if start[:1] == b"{":  # JSON
                 return None
             file.seek(0)
             lines = gzip_lines(path) if start.startswith(b"\x1f\x8b") else file

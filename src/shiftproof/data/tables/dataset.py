@@ -9,16 +9,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.text import quoted
 from shiftproof.data.base import DomainDataset
-from shiftproof.data.tables.cell_types import named
+from shiftproof.data.tables.cell_types import named, values
 from shiftproof.data.tables.column_names import column_name, column_names
 from shiftproof.data.tables.domain_column import domain_series, is_plain, require_domains
 from shiftproof.data.tables.feature_columns import copies_of_label_or_domain, feature_columns
 from shiftproof.data.tables.groups import grouped
 from shiftproof.data.tables.label_kind import AUTO
 from shiftproof.data.tables.preprocessing import Columns
+from shiftproof.data.tables.vectors import of_vectors, vectors_in
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -34,6 +37,7 @@ def table_dataset(
     categorical: Sequence[str] = (),
     by: str | None = None,
     pool_below: int = 0,
+    weights_column: str | None = None,
     missing_indicators: bool = False,
     task: str = AUTO,
 ) -> DomainDataset:
@@ -44,14 +48,21 @@ def table_dataset(
     not used, and all others are features.  Numbers are numbers; text and pandas' categoricals are
     categories; dates, row numbers, and texts that are mostly distinct (identifiers, remarks) are
     left out with a note, as are rows without a label or domain.
-    `categorical` names columns whose numbers are codes.
+    `categorical` names columns whose numbers are codes.  With vectors (`tables.vectors`), the
+    regime is `features`, and `drop` may name one as a whole.
+    `weights_column` says how much each row counts in training; it is not a feature.
     `by` and `pool_below` are explained at `domain_column`, `missing_indicators` at `Columns`.
     `task` is `classification` or `regression`; `auto` decides by the label column (`label_kind`).
     """
     frame = named(frame, name)
     labels = column_names(list(frame.columns), name, "label", label)
     domains = column_names(list(frame.columns), name, "domain", domain)
-    drop = [column_of(frame, name, "drop", column) for column in drop]
+    vectors = vectors_in(frame.columns)
+    drop = [
+        own
+        for column in drop
+        for own in vectors.get(column) or [column_of(frame, name, "drop", column)]
+    ]
     for column in labels:
         if column in domains:
             raise InvalidValue(f"`label` and `domain` name the same column, {quoted(column)}")
@@ -60,19 +71,34 @@ def table_dataset(
     for column in (*labels, *domains):
         if column in drop:
             raise InvalidValue(f"`drop` names {quoted(column)}, which is the label or domain")
+    weight, notes = None, list[str]()
+    if weights_column is not None:
+        weighed_by = column_of(frame, name, "weights_column", weights_column)
+        if weighed_by in (*labels, *domains):
+            raise InvalidValue(
+                f"`weights_column` names {quoted(weighed_by)}, which is the label or domain"
+            )
+        weight = values(frame[weighed_by], f"column {quoted(weighed_by)} of {name}")
+        drop = [*drop, weighed_by]
+        notes.append(
+            f"rows count by column {quoted(weighed_by)} when a model is trained; the diagnosis and"
+            " all scores count every row alike"
+        )
     features = frame.drop(columns=[*labels, *domains, *drop])
     for column in [column_of(features, name, "categorical", column) for column in categorical]:
         features[column] = features[column].astype("category")
-    own, notes = frame[domains[-1]], list[str]()
+    own = frame[domains[-1]]
     if by is None and len(domains) == 1:
         require_domains(own, name)
     if not is_plain(domains, by, pool_below):
-        own, notes = domain_series(frame, name, domains, by, pool_below)
+        own, made = domain_series(frame, name, domains, by, pool_below)
+        notes += made
     dataset = frame_dataset(
         features,
         frame[labels],
         own,
         name,
+        weight=weight,
         missing_indicators=missing_indicators,
         task=task,
     )
@@ -85,17 +111,20 @@ def frame_dataset(
     domain: pd.Series,
     name: str,
     *,
+    weight: np.ndarray | None = None,
     missing_indicators: bool = False,
     task: str = AUTO,
 ) -> DomainDataset:
-    """Return features, columns of labels, and domains, row by row, as a dataset."""
+    """Return features, columns of labels, domains and weights, row by row, as a dataset."""
     features = named(features, name)
-    groups = grouped(label, domain, name, task)
+    groups = grouped(label, domain, name, task).with_weights(weight, f"a weight of {name}")
     columns, notes = feature_columns(features, name)
     preparation = Columns(columns, missing_indicators)
     x = preparation.encode(features, name)
-    notes += copies_of_label_or_domain(columns, x.numpy(), groups)
-    return groups.table(name, x, preparation, notes)
+    vectors = of_vectors([column.name for column in columns])
+    notes += copies_of_label_or_domain(columns, x.numpy(), groups, vectors)
+    dataset = groups.table(name, x, preparation, notes)
+    return replace(dataset, regime="features") if vectors else dataset
 
 
 def column_of(frame: pd.DataFrame, table: str, parameter: str, given: str | None) -> str:

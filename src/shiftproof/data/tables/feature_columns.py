@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,9 +57,9 @@ def feature_columns(features: pd.DataFrame, table: str) -> tuple[tuple[Column, .
 
 
 def copies_of_label_or_domain(
-    columns: tuple[Column, ...], x: np.ndarray, groups: Groups
+    columns: tuple[Column, ...], x: np.ndarray, groups: Groups, unasked: Collection[str] = ()
 ) -> list[str]:
-    """Return notes on columns that determine the label or the domain.
+    """Return notes on columns that determine the label or the domain, `unasked` ones left out.
 
     A column of numbers determines a label that is a number if one is a linear function of the
     other: two columns of distinct numbers always determine each other in some way.
@@ -69,6 +70,8 @@ def copies_of_label_or_domain(
     names = [f"label {quoted(t)}" for t in groups.targets] if len(groups.targets) > 1 else ["label"]
     notes = []
     for position, column in enumerate(columns):
+        if column.name in unasked:
+            continue
         for what, codes, same in (
             *((name, own, same_label) for name, own in zip(names, labels, strict=True)),
             ("domain", groups.domain, one_to_one),

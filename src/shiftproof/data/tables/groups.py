@@ -30,6 +30,7 @@ from shiftproof.data.tables.label_kind import (
     labels_kind,
 )
 from shiftproof.data.tables.preprocessing import Columns
+from shiftproof.data.tables.row_weights import checked_weights
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -43,7 +44,8 @@ class Groups(NamedTuple):
 
     `label` and `domain` [rows] are positions in `classes` and `names`; `domain` is −1 where the row
     is left out.  Where numbers are predicted, `targets` name them, `label` holds them as float64
-    (of several targets [rows, targets]), and there are no classes.
+    (of several targets [rows, targets]), and there are no classes.  `weight` [rows] says how much
+    rows count, if not alike.
     """
 
     classes: tuple[str, ...]
@@ -52,6 +54,13 @@ class Groups(NamedTuple):
     domain: np.ndarray
     notes: tuple[str, ...]
     targets: tuple[str, ...] = ()
+    weight: np.ndarray | None = None
+
+    def with_weights(self, weight: np.ndarray | None, where: str) -> Groups:
+        """Return the same rows with their weights [rows], if any; `where` names them in errors."""
+        if weight is None:
+            return self
+        return self._replace(weight=checked_weights(weight, self.domain >= 0, where))
 
     def domains_of(self, x: Tensor) -> tuple[Domain, ...]:
         """Split the inputs [rows, …] into domains; within a domain they keep their order."""
@@ -59,7 +68,8 @@ class Groups(NamedTuple):
         for code, name in enumerate(self.names):
             rows = np.flatnonzero(self.domain == code)
             labels = torch.from_numpy(self.label[rows])
-            domains.append(Domain(name, x[torch.from_numpy(rows)], labels))
+            weight = None if self.weight is None else torch.from_numpy(self.weight[rows])
+            domains.append(Domain(name, x[torch.from_numpy(rows)], labels, weight))
         return tuple(domains)
 
     def table(

@@ -16,6 +16,7 @@ from shiftproof.data.tables.cell_types import named
 from shiftproof.data.tables.column_pieces import Piece, joined, piece_of
 from shiftproof.data.tables.csv_records import csv_records
 from shiftproof.data.tables.plain_csv import LINES_AT_ONCE, NotPlain, plain_pieces
+from shiftproof.data.tables.vectors import list_block, vector_frame
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -27,7 +28,8 @@ def read_frame(path: Path) -> pd.DataFrame:
     CSV is in UTF-8 and separated by commas, semicolons (then a comma in a number is its decimal
     point) or tabs.  White space around values is ignored.  A column in which every value is a
     number becomes numbers, unless they are zero-padded or too large for 64 bits, as identifiers
-    are; any other column is text.
+    are; any other column is text.  A list column of Parquet, a vector of numbers in each row,
+    becomes a column for each component (`data.tables.vectors`).
     """
     try:
         with open(path, "rb") as file:
@@ -57,6 +59,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
+    import pandas as pd
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -65,9 +68,19 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         # The index that pandas stored is not a column, unless it was given a name.
         names = [name for name in table.column_names if not name.startswith("__index_level_")]
         twice = len(set(names)) < len(names)
-        frame = (table if twice else table.select(names)).to_pandas(
-            ignore_metadata=True, integer_object_nulls=True
-        )
+        table = table if twice else table.select(names)
+        blocks = {
+            place: block
+            for place, (name, column) in enumerate(zip(table.column_names, table, strict=True))
+            if (block := list_block(column, name, path.name)) is not None
+        }
+        others = [place for place in range(table.num_columns) if place not in blocks]
+        frame = table.select(others).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+        vectors = [
+            vector_frame(table.column_names[place], block, path.name)
+            for place, block in blocks.items()
+        ]
+        frame = pd.concat([frame, *vectors], axis=1) if vectors else frame
     except (pa.ArrowException, OSError, ValueError) as error:  # the last: metadata that is no text
         reason = reason_of(error, 120)
         raise DataError(f"{path} is not readable Parquet ({reason})") from error

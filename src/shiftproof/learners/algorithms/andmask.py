@@ -27,6 +27,7 @@ class ANDMask(ERM):
 
     family = "gradient"
     paper = "Parascandolo et al. (2021)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -47,8 +48,8 @@ class ANDMask(ERM):
         optimizer = self.optimizers["main"]
         weights = [p for p in optimizer.param_groups[0]["params"] if p.requires_grad]
         risks, gradients = [], []
-        for x, y in zip(batch.x, batch.y, strict=True):
-            risk = self.sample_loss.risk(self.predict(x), y).mean()
+        for own in batch.by_domain():
+            risk = own.weighted(self.sample_loss.risk(self.predict(own.x), own.y)).mean()
             gradients.append(torch.autograd.grad(risk, weights, materialize_grads=True))
             risks.append(risk.detach())
         for weight, of_domains in zip(weights, zip(*gradients, strict=True), strict=True):

@@ -13,15 +13,15 @@ to the last bit.
 
     λ = κ · (1 − γ)^(p−1) · L₀ / P₀,
 
-with L₀ and P₀ the risk and PDM of order p of the first batch that is matched.  The factor cancels
-the memory γ, which adds up 1 / (1 − γ) batches.  κ = 1 makes the penalty as large as the risk.  The
-unit is fixed at that step: gradients that become alike become small, and a unit that followed them
-would grow without bound.  At every look with p ≤ `ALPHA`, κ is multiplied by `FACTOR`.  If less
-than `LEFT` of the information on the label is left that there was before matching, matching has run
-away: training goes back to the weights before matching and to the last κ, and the factor becomes
-its square root.  So κ approaches the largest strength that leaves something.  Gradients are matched
-with those of earlier batches alone (`matching.cross`): of a strong penalty, what batches differ in
-by chance would be the larger part.  A representation weight `auto` keeps κ = 1.
+with L₀ and P₀ the risk and PDM of order p of the first batch that is matched, and γ its memory.
+κ = 1 makes the penalty as large as the risk (`matching.unit_weight`).  The unit is fixed at that
+step: gradients that become alike become small, and a unit that followed them would grow without
+bound.  At every look with p ≤ `ALPHA`, κ is multiplied by `FACTOR`.  If less than `LEFT` of the
+information on the label is left that there was before matching, matching has run away: training
+goes back to the weights before matching and to the last κ, and the factor becomes its square root.
+So κ approaches the largest strength that leaves something.  Gradients are matched with those of
+earlier batches alone (`matching.cross`): of a strong penalty, what batches differ in by chance
+would be the larger part.  A representation weight `auto` keeps κ = 1.
 
 **Which weights.**  A penalty many times as large as the risk does not settle: the features that it
 removes come and go (`strength_looks` says what is done against that).  At every look the present
@@ -53,6 +53,7 @@ from shiftproof.learners.algorithms.concept_test import (
     permutation_p,
     welch_p,
 )
+from shiftproof.matching.unit_weight import unit_weight
 
 # The chance of matching without concept shift, over all looks of a run: the usual level.
 ALPHA = 0.05
@@ -100,7 +101,7 @@ class AutoStrength:
 
     def begin(self, term: str, risk: float, penalty: float, gamma: float, order: int) -> None:
         """Fix the unit of a term, at its first matched step."""
-        self.units[term] = (1 - gamma) ** (order - 1) * risk / penalty if penalty > 0 else 0.0
+        self.units[term] = unit_weight(risk, penalty, gamma, order)
 
     def look(self, held_out: HeldOut, *, seed: int = 0) -> Verdict:
         """Decide how strongly to match, by the outputs of the present weights."""

@@ -60,6 +60,12 @@ class Algorithm(nn.Module, ABC):
     exact: ClassVar[bool] = False
     # Why it cannot predict numbers, as the end of a sentence; empty if it can.
     classes_only: ClassVar[str] = ""
+    # Whether the weights of samples count in its mean loss (`Batch.weighted`).  A class that
+    # overrides how the loss is computed says so itself: weights are never ignored in silence.
+    weighs_samples: ClassVar[bool] = False
+    # Whether several processes may pass a batch through the featurizer in shares: it looks at no
+    # layer inside.  Otherwise each of them passes the whole batch.
+    divides_batches: ClassVar[bool] = True
     # Whether a prediction depends on its batch, which is treated as one unknown domain.
     predicts_by_batch: ClassVar[bool] = False
 
@@ -92,6 +98,12 @@ class Algorithm(nn.Module, ABC):
         )
 
     hparams: Hparams
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        own = vars(cls)
+        if {"objective", "update", "outputs"} & own.keys() and "weighs_samples" not in own:
+            cls.weighs_samples = False
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ class DANN(TakesTurns):
 
     family = "representation"
     paper = "Ganin et al. (2016)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(TakesTurns.Hparams):

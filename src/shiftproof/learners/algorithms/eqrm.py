@@ -26,6 +26,7 @@ class EQRM(ERM):
 
     family = "robust"
     paper = "Eastwood et al. (2022)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

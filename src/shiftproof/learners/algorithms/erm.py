@@ -16,7 +16,7 @@ class Outputs(NamedTuple):
     representations: Tensor  # R = φ(x) [domains, batch, k]
     logits: Tensor  # ψ(R) [domains, batch, c]
     labels: Tensor  # [domains, batch]
-    losses: Tensor  # ℓ [domains, batch]
+    losses: Tensor  # ℓ [domains, batch], times the weights of the samples
     risks: Tensor  # Lᵢ [domains], the mean loss in each domain
 
 
@@ -29,6 +29,7 @@ class ERM(Algorithm):
 
     family: ClassVar[Family] = "baseline"
     paper = "Vapnik (1998)"
+    weighs_samples = True
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_E."""
@@ -38,5 +39,5 @@ class ERM(Algorithm):
         """Pass a batch through the network once."""
         representations = self.features(batch)
         logits = self.head(representations)
-        losses = self.sample_loss.risk(logits, batch.y)
+        losses = batch.weighted(self.sample_loss.risk(logits, batch.y))
         return Outputs(representations, logits, batch.y, losses, losses.mean(dim=1))

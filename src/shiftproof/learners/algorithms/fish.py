@@ -26,6 +26,7 @@ class Fish(ERM):
 
     family = "gradient"
     paper = "Shi et al. (2022)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -43,8 +44,8 @@ class Fish(ERM):
         weights = [p for p in groups[0]["params"] if p.requires_grad]
         starts = [weight.detach().clone() for weight in weights]
         risks = []
-        for x, y in zip(batch.x, batch.y, strict=True):
-            risk = self.sample_loss.risk(self.predict(x), y).mean()
+        for own in batch.by_domain():
+            risk = own.weighted(self.sample_loss.risk(self.predict(own.x), own.y)).mean()
             self.descend(risk)
             risks.append(risk.detach())
         with torch.no_grad():

@@ -26,6 +26,7 @@ class GroupDRO(ERM):
 
     family = "robust"
     paper = "Sagawa et al. (2020)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

@@ -28,6 +28,7 @@ class IBERM(ERM):
 
     family: ClassVar[Family] = "representation"
     paper = "Ahuja et al. (2021)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

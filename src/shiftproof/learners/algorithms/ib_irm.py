@@ -23,6 +23,7 @@ class IBIRM(IRM, IBERM):
 
     family = "predictor"
     paper = "Ahuja et al. (2021)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(IRM.Hparams, IBERM.Hparams):

@@ -53,6 +53,7 @@ class IDM(StrengthLooks):
 
     family = "gradient"
     paper = "Dong et al. (2024)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ExtensionHparams):
@@ -129,7 +130,7 @@ class IDM(StrengthLooks):
             ),
             risks.unsqueeze(-1),
         )
-        total = risks.mean()  # line 9
+        total = batch.weighted(risks).mean()  # line 9
         parts = {"risk": total, **self.extensions(inputs)}
         for name, term in self.terms.items():  # gradients, then representations
             if term.tracks(self.updates) and not self.extensions.waits(term):

@@ -32,6 +32,7 @@ class IGAFishr(ERM):
 
     family = "gradient"
     paper = "Dong et al. (2024)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

@@ -33,6 +33,7 @@ class LPFT(ERM):
 
     family = "baseline"
     paper = "Kumar et al. (2022)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -74,7 +75,8 @@ class LPFT(ERM):
         with torch.set_grad_enabled(not self.probes):
             flat = featurizer(batch.x.flatten(0, 1))
         representations = flat.view(*batch.y.shape[:2], *flat.shape[1:])
-        return Losses(self.sample_loss.risk(head(representations), batch.y).mean(), {})
+        losses = self.sample_loss.risk(head(representations), batch.y)
+        return Losses(batch.weighted(losses).mean(), {})
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """Take one step of the head, or of everything."""

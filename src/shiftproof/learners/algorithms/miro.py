@@ -42,6 +42,8 @@ class MIRO(ERM):
 
     family = "representation"
     paper = "Cha et al. (2022)"
+    weighs_samples = True
+    divides_batches = False  # it looks at the layers of the featurizer
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

@@ -33,6 +33,7 @@ class MLDG(ERM):
 
     family = "meta"
     paper = "Li et al. (2018)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -51,8 +52,9 @@ class MLDG(ERM):
         weights = {name: w for name, w in network.named_parameters() if w.requires_grad}
 
         def risk(weights: Mapping[str, Tensor], domain: int) -> Tensor:
-            logits = functional_call(network, dict(weights), (batch.x[domain],))
-            return self.sample_loss.risk(logits, batch.y[domain]).mean()
+            own = batch.of_domain(domain)
+            logits = functional_call(network, dict(weights), (own.x,))
+            return own.weighted(self.sample_loss.risk(logits, own.y)).mean()
 
         before, after = [], []
         for train, test in self.pairs(len(batch.y)):

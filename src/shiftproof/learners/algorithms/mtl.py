@@ -40,6 +40,7 @@ class MTL(ERM):
     family = "meta"
     paper = "Blanchard et al. (2021)"
     predicts_by_batch = True
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -66,7 +67,8 @@ class MTL(ERM):
         features = self.features(batch)
         embeddings = self.embeddings(features.mean(dim=1)).unsqueeze(1)
         logits = self.head(self._joined(features, embeddings, self.generator))
-        return Losses(self.sample_loss.risk(logits, batch.y).mean(dim=1).sum(), {})
+        risks = batch.weighted(self.sample_loss.risk(logits, batch.y))
+        return Losses(risks.mean(dim=1).sum(), {})
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the logits [batch, c] of x [batch, …], treated as one unknown domain."""

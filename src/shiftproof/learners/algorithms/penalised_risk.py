@@ -21,6 +21,8 @@ class PenalisedRisk(ERM):
     A subclass declares `penalty_weight` (λ) among its hyper-parameters and defines `penalty`.
     """
 
+    weighs_samples = True
+
     def objective(self, batch: Batch) -> Losses:
         """Return L_E + λ P."""
         outputs = self.outputs(batch)

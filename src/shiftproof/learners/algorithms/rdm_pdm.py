@@ -30,6 +30,7 @@ class RDMPDM(ERM):
 
     family = "predictor"
     paper = "Dong et al. (2024)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -51,7 +52,7 @@ class RDMPDM(ERM):
     def objective(self, batch: Batch) -> Losses:
         """Return L_E, with the penalty after the warm-up."""
         risks = self.sample_loss.risk(self.head(self.features(batch)), batch.y)
-        risk = risks.mean()
+        risk = batch.weighted(risks).mean()
         penalty = self.match(risks.unsqueeze(-1))
         matched = self.updates >= self.hparams.anneal_steps
         total = risk + self.hparams.penalty_weight * penalty if matched else risk

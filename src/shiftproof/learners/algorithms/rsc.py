@@ -27,6 +27,7 @@ class RSC(ERM):
 
     family = "representation"
     paper = "Huang et al. (2020)"
+    weighs_samples = True
     classes_only = "it mutes the features that speak for the class"
 
     @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class RSC(ERM):
         """Return the risk with features muted."""
         representations = self.features(batch)
         mask = self.challenge(representations.detach(), batch.y)
-        risk = self.sample_loss.risk(self.head(representations * mask), batch.y).mean()
-        return Losses(risk, {})
+        risks = self.sample_loss.risk(self.head(representations * mask), batch.y)
+        return Losses(batch.weighted(risks).mean(), {})
 
     def challenge(self, representations: Tensor, labels: Tensor) -> Tensor:
         """Return M [domains, batch, k], true where a feature is kept.

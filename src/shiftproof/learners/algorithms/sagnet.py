@@ -36,6 +36,7 @@ class SagNet(ERM):
 
     family = "augmentation"
     paper = "Nam et al. (2021)"
+    weighs_samples = True
     classes_only = "its adversary makes all classes equally likely"
 
     @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class SagNet(ERM):
         features = self.features(batch).flatten(0, 1)
         weight = torch.rand(len(features), generator=self.generator).to(features)
         mixed = mix_style(features, self._partners(features), weight)
-        return Losses(self.sample_loss.risk(self.head(mixed), batch.y.flatten()).mean(), {})
+        return Losses(self._mean_risk(self.head(mixed), batch), {})
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """Take the three parts of an update and return what each measured."""
@@ -70,7 +71,7 @@ class SagNet(ERM):
         features = self.features(batch).flatten(0, 1)
 
         stylised = swap_content(features.detach(), self._partners(features))
-        style_risk = self.sample_loss.risk(self.style_head(stylised), batch.y.flatten()).mean()
+        style_risk = self._mean_risk(self.style_head(stylised), batch)
         self.descend(style_risk, "style")
 
         stylised = swap_content(features, self._partners(features))
@@ -82,6 +83,10 @@ class SagNet(ERM):
             "style_risk": style_risk.detach(),
             "adversarial_risk": adversarial_risk.detach(),
         }
+
+    def _mean_risk(self, logits: Tensor, batch: Batch) -> Tensor:
+        risks = self.sample_loss.risk(logits, batch.y.flatten())
+        return batch.weighted(risks.view_as(batch.y)).mean()
 
     def _partners(self, features: Tensor) -> Tensor:
         return torch.randperm(len(features), generator=self.generator).to(features.device)

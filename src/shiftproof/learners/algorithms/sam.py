@@ -29,6 +29,7 @@ class SAM(ERM):
 
     family = "robust"
     paper = "Foret et al. (2021)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

@@ -37,6 +37,7 @@ class SelfReg(ERM):
 
     family = "representation"
     paper = "Kim et al. (2021)"
+    weighs_samples = True
     classes_only = "it pulls samples of one class together"
 
     @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class SelfReg(ERM):
         features = self.features(batch).flatten(0, 1)
         labels = batch.y.flatten()
         logits = self.head(features)
-        risk = self.sample_loss.risk(logits, labels).mean()
+        risk = batch.weighted(self.sample_loss.risk(logits, labels).view_as(batch.y)).mean()
         penalty = dissimilarity(
             logits,
             features,

@@ -20,6 +20,8 @@ class TrainedCopy(LPFT):
     and is always in eval mode.
     """
 
+    weighs_samples = True
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # The optimisers hold the weights of the network that was given, so that one is trained.

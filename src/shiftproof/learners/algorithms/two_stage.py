@@ -52,6 +52,7 @@ class TwoStage(ERM):
     family = "gradient"
     full_batches = True
     paper = "Dong et al. (2024)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

@@ -45,6 +45,7 @@ class URM(ERM):
 
     family = "representation"
     paper = "Krishnamachari et al. (2024)"
+    weighs_samples = True
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):

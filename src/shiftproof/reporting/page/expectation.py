@@ -104,7 +104,7 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
             label,
             NOTHING if value is None else number(metric, value),
             interval_text(metric, *ends),
-            NOTHING if rows is None else f"{rows}",
+            NOTHING if rows is None else f"{rows:,}",
         )
 
     marks, rows, tips = [], [], []
@@ -130,7 +130,7 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
     columns = (
         Column(f"{title_of(metric)}{percent}", _better(metric)),
         Column("Interval"),
-        Column("Rows"),
+        Column("Rows", wide=True),
     )
     table = Table(
         f"{title_of(metric)} on each {noun} held out, and at the next one",
@@ -166,7 +166,7 @@ def card_table(own: HeldOut) -> Table:
     rows = []
     for domain, answers in expected.outputs.items():
         cells = [
-            Cell(f"{len(answers.labels)}"),
+            Cell(f"{len(answers.labels):,}"),
             *(_cell(name, found[name][domain]) for name in shown),
         ]
         rows.append(Row((domain,), (*cells, *_plain(answers))))
@@ -181,7 +181,7 @@ def card_table(own: HeldOut) -> Table:
             Cell() if name == COVERAGE else _cell(name, estimate_of(name, whole, expected.level))
             for name in shown
         ]
-        rows.append(Row((POOLED,), (Cell(f"{len(whole.labels)}"), *alike, *_plain(whole))))
+        rows.append(Row((POOLED,), (Cell(f"{len(whole.labels):,}"), *alike, *_plain(whole))))
         ahead = [_range(expected.score(name)) for name in shown]
         rows.append(Row((f"{NEXT}, {expected.level:.0%}",), (Cell(), *ahead, *empty)))
     columns = [Column("Samples"), *(Column(title_of(name), _better(name)) for name in shown)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.reporting.diagnosis import KINDS, NUMBER_KINDS, read_diagnosis
 from shiftproof.reporting.diagnosis_tables import drops_table, numbers_table
+from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.comparable import best_first, shown_domains
 from shiftproof.reporting.page.values import Block, DotPlot, Fact, Mark
@@ -48,21 +51,53 @@ def _titles(diagnosis: Mapping[str, Any]) -> Mapping[str, str]:
     return NUMBER_KINDS if diagnosis.get("numbers") else KINDS
 
 
-def study_diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
-    """Return a diagnosis beside a trained model: words first, and no advice on what to train."""
+def study_diagnosis_blocks(diagnosis: Mapping[str, Any], noun: str = "domain") -> list[Block]:
+    """Return a diagnosis beside a trained model: words first, and no advice on what to train.
+
+    The words call a domain by its `noun`.
+    """
     advice = diagnosis["advice"]
     titles = _titles(diagnosis)
-    words = [Fact(titles[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]]
+    names = diagnosis["domains"]
+
+    def said(text: str) -> str:
+        return with_noun(_plain(text), noun, names)
+
+    words = [Fact(titles[f["shift"]].capitalize(), [said(f["text"])]) for f in advice["findings"]]
     if advice["remarks"]:
-        words.append(Fact("What to do", [_plain(text) for text in advice["remarks"]]))
+        words.append(Fact("What to do", [said(text) for text in advice["remarks"]]))
     lost = drops_table(diagnosis)
+    if lost:
+        one = noun[:1].upper() + noun[1:]
+        lost = replace(lost, heads=(one,), notes=tuple(map(said, lost.notes)))
     return [
         Block("facts", words),
         *([Block("table", lost)] if lost else []),
         Block("dots", _amounts(diagnosis), "How much shifts", folded=True),
-        Block("table", _pairs(diagnosis), "Which domains differ", folded=True),
-        Block("table", _features(diagnosis), "Which features move", folded=True),
+        Block("table", _pairs(diagnosis), f"Which {nouns(noun)} differ", folded=True),
+        Block("table", _features(diagnosis), "Which columns move", folded=True),
     ]
+
+
+def with_noun(text: str, noun: str, names: Sequence[str]) -> str:
+    """Return a sentence of a diagnosis for a reader who has not heard of domains or nats.
+
+    Names in it stay as they are: quoted ones, and those of domains that hold the word.
+
+    >>> with_noun("up to 0.022 nats, 5.6% of all there could be, may be unseen", "ward", ["a"])
+    'up to 5.6% of all there could be may be unseen'
+    >>> with_noun("column 'domain' differs between domains", "ward", ["a"])
+    "column 'domain' differs between wards"
+    """
+    if any("domain" in name.lower() for name in names):
+        return text
+    plain = re.sub(r"[\d.]+ nats, ([^,:.]*(?:\.\d[^,:.]*)*),?", r"\1", text)
+    parts = re.split(r"('[^']*')", plain)
+    parts[::2] = [
+        re.sub(r"\bdomain\b", noun, re.sub(r"\bdomains\b", nouns(noun), part))
+        for part in parts[::2]
+    ]
+    return "".join(parts)
 
 
 def _plain(text: str) -> str:

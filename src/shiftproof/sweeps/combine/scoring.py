@@ -125,8 +125,7 @@ class Scorer:
         steps = -(-max(map(len, parts)) // size) if size else 1
         device = torch.device(config.device)
         for step in range(steps):
-            batch = sampler.batch(step)
-            yield Batch(batch.x.to(device), batch.y.to(device))
+            yield sampler.batch(step).to(device)
 
 
 def _probabilities(algorithm: Algorithm, subset: EvaluationSet) -> Tensor:

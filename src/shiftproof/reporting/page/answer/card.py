@@ -37,7 +37,7 @@ def short_card(
         Row(
             (domain,),
             (
-                Cell(f"{len(own.labels)}"),
+                Cell(f"{len(own.labels):,}"),
                 *(_cell(metric, found[metric][domain]) for metric in shown),
                 *(_share(values.get(domain)) for values in beside.values()),
             ),

@@ -35,7 +35,7 @@ def number_sections(
     shifts = [
         *image_blocks(evidence),
         *block("strips", strips),
-        *(each for found in diagnoses for each in study_diagnosis_blocks(found)),
+        *(each for found in diagnoses for each in study_diagnosis_blocks(found, noun)),
     ]
     return [
         Section(

@@ -52,7 +52,9 @@ def _model(run: RunOutcome) -> str:
         for name, value in hparams.items()
     )
     settings = f" ({said})" if said else ""
-    return f"{algorithm_title(run.algorithm)}{settings}, seed {run.trial_seed}"
+    balanced = run.origin.config.get("class_weight") == "balanced"
+    weighed = ", trained with all classes counted alike; scores count rows" if balanced else ""
+    return f"{algorithm_title(run.algorithm)}{settings}, seed {run.trial_seed}{weighed}"
 
 
 def _data(run: RunOutcome) -> str:

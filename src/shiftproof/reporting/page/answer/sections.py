@@ -38,7 +38,7 @@ def answer_sections(
     worst = worst_facts(expected, evidence, diagnoses)
     shifts = [
         *picture_blocks(expected, evidence),
-        *(each for found in diagnoses for each in study_diagnosis_blocks(found)),
+        *(each for found in diagnoses for each in study_diagnosis_blocks(found, evidence.noun)),
     ]
     thresholds = [
         *block("dots", shortfall_plot(expected, noun)),

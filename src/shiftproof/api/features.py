@@ -1,0 +1,71 @@
+"""`features`: the features of images, as a network computes them, in a file to train on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Unpack
+
+from shiftproof.api.load import Data, LoadOptions, checked_seed, load
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.files import write_atomically
+from shiftproof.data.base import DomainDataset, Progress, silent
+from shiftproof.data.tables.feature_file import feature_bytes
+from shiftproof.models.weights import PRETRAINED
+from shiftproof.training.features import freeze, several_backbones
+
+SUFFIX = ".parquet"
+
+
+def features(
+    data: Data,
+    out: str | os.PathLike[str],
+    *,
+    backbone: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    precision: str = "fp32",
+    workers: int | None = None,
+    progress: Progress = silent,
+    **loading: Unpack[LoadOptions],
+) -> DomainDataset:
+    """Write what training with `freeze` is trained on, and return it as a dataset.
+
+    The file is Parquet: a row for each image, with its label, its domain, and a vector for each
+    backbone.  Training on it gives the result of training on the images with `freeze`.
+
+    Args:
+        data: images, as `load` takes them; its keywords (`image`, `image_size`, …) are taken here
+            too.
+        out: the file, which ends in .parquet.
+        backbone: resnet18, resnet50 or a name of timm's; several are separated by commas.  By
+            default the dataset's own.
+        weights: of the backbone: a file, `pretrained` or `random`; of several, one for all or one
+            for each.
+        seed: seed of generated data.
+        device: auto, cpu, cuda or mps.
+        precision: fp32 or bf16.
+        workers: threads that read images ahead; by default one a core, at most eight.
+        progress: called with what is being done, how much of it is done, and how much there is.
+    """
+    path = Path(out).expanduser()
+    if path.suffix.lower() != SUFFIX:
+        raise InvalidValue(f"`out` must end in {SUFFIX}, not {path.name!r}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    dataset = load(data, seed=checked_seed(seed), progress=progress, **loading)
+    given = PRETRAINED if weights is None else os.fspath(weights)
+    made = {}
+    for name, own in several_backbones(backbone or dataset.backbone, given):
+        found = freeze(
+            dataset,
+            name,
+            own,
+            device=device,
+            precision=precision,
+            workers=workers,
+            progress=progress,
+        )
+        made[found.frozen["backbone"]] = found
+    write_atomically(path, feature_bytes(made))
+    return load(path)

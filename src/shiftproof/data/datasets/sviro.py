@@ -1,0 +1,86 @@
+"""SVIRO: who or what sits on the rear seats of ten cars (synthetic images)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from shiftproof.data.base import DATASETS, Progress
+from shiftproof.data.datasets.image_benchmark import DEEPEST, ImageBenchmark, image_card
+from shiftproof.data.images.files import LabelledPath
+from shiftproof.data.images.walk import folders_below, images_in
+from shiftproof.data.library.base import Found
+from shiftproof.data.similar_names import letters_of
+from shiftproof.data.sources import Source
+
+CARS = ("aclass", "escape", "hilux", "i3", "lexus", "tesla", "tiguan", "tucson", "x5", "zoe")
+# In the order of the numbers in file names.
+CLASSES = (
+    *("empty", "infant_seat", "child_seat", "person"),
+    *("object", "empty_infant_seat", "empty_child_seat"),
+)
+# [car]_train_imageID_[number]_seatPosition_[0 to 2]_GT_[class].png
+_LABEL = re.compile(r"_GT_([0-6])$")
+
+
+@DATASETS.register("sviro")
+class SVIRO(ImageBenchmark):
+    """Seven classes of one rear seat in grey images; the car shifts.
+
+    The domains are those of DomainBed (`SVIRO` in its `datasets.py`).  The publishers describe the
+    names of the files and the order of the classes at sviro.kl.dfki.de/data-format and
+    /classification: the number after `GT` is the class.  They state no numbers of images by car
+    there, so the card has none: a copy with all cars counts as complete.
+    """
+
+    name = "sviro"
+    card = image_card(
+        summary="rear seats of ten cars, synthetic: empty, seats for children, people, objects",
+        counts=dict.fromkeys(CARS, 0),
+        classes=CLASSES,
+        publication="Dias Da Cruz et al. (2020), SVIRO: Synthetic Vehicle Interior Rear Seat"
+        " Occupancy Dataset and Benchmark",
+        licence="see sviro.kl.dfki.de",
+        sources=(
+            (
+                Source(
+                    "https://sviro.kl.dfki.de/?wpdmdl=1731",
+                    "sviro_grayscale_rectangle_classification.zip",
+                ),
+            ),
+        ),
+    )
+    layout = "images CAR_train_imageID_…_GT_CLASS.png in folders named after the car"
+
+    @classmethod
+    def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
+        """Find images by the car, the name of a folder above them, and the class in their names."""
+        samples: list[LabelledPath] = []
+        nameless = 0
+        for folder in folders:
+            for place in folders_below(folder, DEEPEST):
+                car = _car_of(place, folder)
+                if car is None:
+                    continue
+                progress(f"finding images of {car}", len(samples), 0)
+                for path in images_in(place):
+                    label = _LABEL.search(path.stem)
+                    if label is None:
+                        nameless += 1
+                    else:
+                        samples.append(LabelledPath(path, CLASSES[int(label[1])], car))
+        notes = [f"images without a class in their names: {nameless:,}"] if nameless else []
+        return Found(samples, notes)
+
+
+def _car_of(place: Path, root: Path) -> str | None:
+    """Return the car that a folder, or one above it, is named after."""
+    return next((car for name in _names(place, root) if (car := letters_of(name)) in CARS), None)
+
+
+def _names(place: Path, root: Path) -> Iterator[str]:
+    yield place.name
+    while place != root and place.parent != place:
+        place = place.parent
+        yield place.name

@@ -1,0 +1,180 @@
+"""Features of networks in a file: Parquet with one vector a sample, its label and its domain.
+
+Any program can read the columns.  The header also says which networks computed the features, and
+the order of classes and domains: so a run on the file is the run on the features themselves, to the
+last bit.  The features of one network are trained on as they are, and those of several in standard
+units, as in `training.features`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.text import listed, printable, quoted, reason_of
+from shiftproof.data.base import DomainDataset
+from shiftproof.data.domain import Domain
+from shiftproof.data.tables.cell_types import texts, values
+from shiftproof.data.tables.preprocessing import Column, Columns
+from shiftproof.data.tables.vectors import component_names, list_block
+
+LABEL, DOMAIN, EXTRA = "label", "domain", "extra"
+# The entry of the header, and the version of its content.
+KEY, FORMAT = b"shiftproof.features", 1
+
+
+def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
+    """Return the file of the features of a dataset: those of each network, by its name."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    first = next(iter(networks.values()))
+    if len(first.targets) > 1:
+        raise DataError(f"a file of features has one label, and {first.name} has {first.target}")
+    parts = (*first.domains, *first.extras)
+    label: Any = np.concatenate([domain.y.numpy() for domain in parts])
+    if not first.target:
+        label = pa.array(np.array(first.classes, dtype=object)[label].tolist(), pa.string())
+    names = [name for domain in parts for name in [domain.name] * len(domain)]
+    columns: dict[str, Any] = {LABEL: label, DOMAIN: pa.array(names, pa.string())}
+    if first.extras:
+        sizes = [len(domain) for domain in parts]
+        columns[EXTRA] = np.repeat([False] * len(first.domains) + [True] * len(first.extras), sizes)
+    for name, dataset in networks.items():
+        rows = [d.inputs(np.arange(len(d))).numpy() for d in (*dataset.domains, *dataset.extras)]
+        block = np.concatenate(rows)
+        columns[name] = pa.FixedSizeListArray.from_arrays(block.reshape(-1), block.shape[1])
+    header = {
+        "format": FORMAT,
+        "dataset": first.name,
+        "classes": list(first.classes),
+        "target": first.target,
+        "domains": [domain.name for domain in first.domains],
+        "extras": [domain.name for domain in first.extras],
+        "eval_every": first.eval_every,
+        "networks": {name: dict(dataset.frozen) for name, dataset in networks.items()},
+    }
+    table = pa.table(columns)
+    described = {KEY: json.dumps(header, ensure_ascii=False).encode()}
+    file = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(described), file, compression="zstd")
+    return file.getvalue()
+
+
+def feature_header(path: Path) -> dict[str, Any] | None:
+    """Return the header of a file of features; None of any other file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with open(path, "rb") as file:
+        if file.read(4) != b"PAR1":
+            return None
+    try:
+        stored = (pq.read_schema(path).metadata or {}).get(KEY)
+        header = None if stored is None else json.loads(stored)
+    except (pa.ArrowException, OSError, ValueError, RecursionError):
+        return None  # whoever reads the table says what is wrong
+    if header is not None and (not isinstance(header, dict) or header.get("format") != FORMAT):
+        raise DataError(
+            f"{path.name} has features in a format of another version; write them again, or upgrade"
+            " shiftproof"
+        )
+    return header
+
+
+def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) -> DomainDataset:
+    """Return a file of features as a dataset, without the networks in `drop`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+        kept = [name for name in header["networks"] if name not in drop]
+        unknown = [name for name in drop if name not in header["networks"]]
+        if unknown or not kept:
+            raise DataError(
+                f"`drop` must leave a network of {path.name} and name others of"
+                f" {listed(list(header['networks']))}, not {listed(list(drop))}"
+            )
+        blocks = [_block(table.column(name), name, path) for name in kept]
+        frame = table.select(
+            [name for name in table.column_names if name not in header["networks"]]
+        ).to_pandas(ignore_metadata=True)
+        domain, domains = _codes(frame[DOMAIN], (*header["domains"], *header["extras"]), path)
+        classes: tuple[str, ...] = ()
+        if header["target"]:
+            label = values(frame[LABEL], f"column {quoted(LABEL)} of {path.name}")
+        else:
+            label, classes = _codes(frame[LABEL], header["classes"], path)
+        extra = np.zeros(len(frame), dtype=bool) if EXTRA not in frame else frame[EXTRA].to_numpy()
+        x = torch.from_numpy(np.concatenate(blocks, axis=1))
+        made: dict[bool, list[Domain]] = {False: [], True: []}
+        for code, name in enumerate(domains):
+            rows = np.flatnonzero(domain == code)
+            if len(rows):
+                own = torch.from_numpy(rows)
+                made[bool(extra[rows[0]])].append(
+                    Domain(name, x[own], torch.from_numpy(label[rows]))
+                )
+        used = {name: _described(header["networks"][name]) for name in kept}
+        dataset = DomainDataset(
+            path.name,
+            tuple(made[False]),
+            classes,
+            regime="features",
+            backbone="mlp",
+            eval_every=int(header["eval_every"]),
+            extras=tuple(made[True]),
+            notes=(f"features of {'; '.join(used.values())}",),
+            columns={"label": LABEL, "domain": DOMAIN},
+            targets=(str(header["target"]),) if header["target"] else (),
+        )
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path.name} is not a file of features ({reason_of(error, 120)}); write it again"
+        ) from error
+    if len(kept) == 1:
+        return dataset
+    names = [
+        component
+        for name, block in zip(kept, blocks, strict=True)
+        for component in component_names(name, block.shape[1])
+    ]
+    return replace(dataset, preparation=Columns(tuple(Column(name, "number") for name in names)))
+
+
+def _block(column: Any, name: str, path: Path) -> np.ndarray:
+    block = list_block(column, name, path.name)
+    if block is None:
+        raise DataError(f"column {quoted(name)} of {path.name} holds no vectors")
+    if not np.isfinite(block).all():
+        row = int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0]) + 1
+        raise DataError(
+            f"column {quoted(name)} of {path.name} has a missing or infinite value in row {row}"
+        )
+    return block.astype(np.float32, copy=False)
+
+
+def _codes(column: Any, known: Sequence[str], path: Path) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the position of each row's name among the known ones; a row without one is an error.
+
+    Names that the header does not know, of rows added later, come last.
+    """
+    codes, found = texts(column)
+    if (codes < 0).any():
+        row = int(np.flatnonzero(codes < 0)[0]) + 1
+        raise DataError(f"column {quoted(str(column.name))} of {path.name} is empty in row {row}")
+    names = (*map(str, known), *sorted(set(found) - set(known)))
+    return np.array([names.index(name) for name in found])[codes], names
+
+
+def _described(network: Mapping[str, str]) -> str:
+    return printable(f"{network['backbone']} ({network['weights']}, {network['precision']})")

@@ -1,0 +1,107 @@
+"""Vectors in tables, such as embeddings: one column for each component.
+
+The components of `embedding` are the columns `embedding[0]`, `embedding[1]`, …: a list column of
+Parquet and an array [rows, k] become these, and a file may have them as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.text import quoted
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+# Longer vectors are images or texts, which a network should see first.
+MOST_COMPONENTS = 65_536
+
+_COMPONENT = re.compile(r"(?P<vector>.+)\[(?P<place>0|[1-9][0-9]{0,5})\]")
+
+
+def component_names(vector: str, width: int) -> list[str]:
+    """Return the names of a vector's columns.
+
+    >>> component_names("clip", 2)
+    ['clip[0]', 'clip[1]']
+    """
+    return [f"{vector}[{place}]" for place in range(width)]
+
+
+def vectors_in(columns: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns of each vector, in order; a vector with a gap is none.
+
+    >>> vectors_in(["age", "clip[0]", "clip[1]", "lone[3]"])
+    {'clip': ['clip[0]', 'clip[1]']}
+    """
+    places: dict[str, set[int]] = {}
+    for column in columns:
+        if found := _COMPONENT.fullmatch(column):
+            places.setdefault(found["vector"], set()).add(int(found["place"]))
+    return {
+        vector: component_names(vector, len(there))
+        for vector, there in places.items()
+        if max(there) == len(there) - 1
+    }
+
+
+def of_vectors(columns: Sequence[str]) -> set[str]:
+    """Return which columns are components of a vector of two or more."""
+    found = (own for own in vectors_in(columns).values() if len(own) > 1)
+    return {column for own in found for column in own}
+
+
+def vector_frame(vector: str, block: np.ndarray, table: str) -> pd.DataFrame:
+    """Return vectors [rows, k] as columns."""
+    import pandas as pd
+
+    if not 0 < block.shape[1] <= MOST_COMPONENTS:
+        raise DataError(
+            f"{quoted(vector)} of {table} has vectors of {block.shape[1]:,} numbers; needed are 1"
+            f" to {MOST_COMPONENTS:,}"
+        )
+    return pd.DataFrame(block, columns=component_names(vector, block.shape[1]), copy=False)
+
+
+def list_block(column: Any, name: str, table: str) -> np.ndarray | None:
+    """Return a list column of pyarrow as vectors [rows, k]; None if it is no column of vectors.
+
+    float32 stays as it is, because embeddings are large; other numbers become float64.
+    """
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    kind = column.type
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    if not any(is_kind(kind) for is_kind in kinds):
+        return None
+    value = kind.value_type
+    if not (pa.types.is_floating(value) or pa.types.is_integer(value)):
+        return None
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), -1))
+    where = f"column {quoted(name)} of {table}"
+    for wrong, what in ((lengths < 0, "no vector"), (lengths == 0, "an empty vector")):
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0]) + 1
+            raise DataError(f"{where} has {what} in row {row}; leave out such rows")
+    if len(lengths) == 0:
+        return None
+    odd = np.flatnonzero(lengths != lengths[0])
+    if len(odd):
+        raise DataError(
+            f"{where} has vectors of different lengths: {lengths[0]} numbers in row 1,"
+            f" {lengths[odd[0]]} in row {odd[0] + 1}"
+        )
+    single = pa.types.is_float32(value) or pa.types.is_float16(value)
+    block = np.empty((len(lengths), int(lengths[0])), np.float32 if single else np.float64)
+    start = 0
+    for chunk in column.chunks:  # one by one: together they may be too long for a list of pyarrow
+        numbers = chunk.flatten().to_numpy(zero_copy_only=False)
+        block[start : start + len(chunk)] = numbers.reshape(len(chunk), -1)
+        start += len(chunk)
+    return block

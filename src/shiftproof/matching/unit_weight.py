@@ -1,0 +1,19 @@
+"""The weight that makes a penalty as large as the risk: the unit of an automatic weight.
+
+    λ = (1 − γ)^(p−1) · L₀ / P₀,
+
+with L₀ and P₀ the risk and PDM of order p of the first batch that is matched.  The factor cancels
+the memory γ, which adds up 1 / (1 − γ) batches.  A fixed λ has another meaning for every network
+and dataset; this one does not depend on the scale of the features or of the gradients.
+"""
+
+from __future__ import annotations
+
+
+def unit_weight(risk: float, penalty: float, gamma: float, order: int) -> float:
+    """Return λ; 0 where there is nothing to match.
+
+    >>> unit_weight(risk=0.7, penalty=0.1, gamma=0.0, order=2), unit_weight(0.7, 0.0, 0.5, 2)
+    (7.0, 0.0)
+    """
+    return (1 - gamma) ** (order - 1) * risk / penalty if penalty > 0 else 0.0

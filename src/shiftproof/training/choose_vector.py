@@ -1,0 +1,96 @@
+"""Which of several backbones to train on, chosen by held-out training domains.
+
+SIMPLE (Li, Ren, Zhao, Zhang, Xie, Yu and Li, 2023, *SIMPLE: Specialized Model-Sample Matching for
+Domain Generalization*, ICLR) finds that no pretrained network is best on every domain, and selects
+from a pool of frozen ones.  Here a linear model of each network's features is judged by training
+domains that it was not trained on (`learners.judging`), and the network with the least loss is
+taken.  Test domains have no say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.seeding import seed_hash
+from shiftproof.core.types import CROSS_ENTROPY, SQUARED
+from shiftproof.data import Domain, DomainDataset
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.tables.preprocessing import Column, Columns
+from shiftproof.data.tables.vectors import vectors_in
+from shiftproof.learners.judging import judge
+from shiftproof.learners.linear import LinearCandidate
+from shiftproof.training.features import FrozenFeatures
+from shiftproof.training.rows import samples_of
+
+ALL, BEST = "all", "best"
+POOLS = (ALL, BEST)
+# Rows of each domain that judge, at most: enough to rank a few networks by a linear model.
+MOST_ROWS = 1000
+
+
+def pooled(
+    dataset: DomainDataset,
+    pool: str,
+    test_domains: Sequence[str],
+    seed: int,
+    progress: Progress = silent,
+) -> tuple[DomainDataset, tuple[str, ...]]:
+    """Return the data with all its vectors or the best one, and a note on the choice.
+
+    `pool` is `all` or `best`.  The choice sees the training domains alone, whole: also the part
+    that a run holds out of them.
+    """
+    if pool not in POOLS:
+        raise UnknownName("pool", pool, POOLS)
+    if pool == ALL:
+        return dataset, ()
+    names = [column.name for column in _columns(dataset)]
+    vectors = {vector: own for vector, own in vectors_in(names).items() if len(own) > 1}
+    if len(vectors) < 2:
+        raise InvalidValue(
+            f"`pool={BEST!r}` chooses from several backbones or vectors, and {dataset.name} has"
+            f" {len(vectors) or 'none'}"
+        )
+    places = {vector: [names.index(name) for name in own] for vector, own in vectors.items()}
+    risks = {}
+    for done, (vector, own) in enumerate(places.items()):
+        progress("choosing a backbone", done, len(places))
+        risks[vector] = _risk(_only(dataset, own), test_domains, seed)
+    best = min(risks, key=lambda vector: risks[vector])
+    found = ", ".join(f"{vector} {risk:.3f}" for vector, risk in risks.items())
+    note = f"{best} has the least loss on held-out training domains: {found}"
+    if isinstance(dataset, FrozenFeatures):
+        return next(own for own in dataset.parts if own.frozen["backbone"] == best), (note,)
+    others = {place for own in places.values() for place in own} - set(places[best])
+    return _only(dataset, [i for i in range(len(names)) if i not in others]), (note,)
+
+
+def _columns(dataset: DomainDataset) -> Sequence[Column]:
+    return dataset.preparation.columns if isinstance(dataset.preparation, Columns) else ()
+
+
+def _only(dataset: DomainDataset, places: Sequence[int]) -> DomainDataset:
+    """Return a table with some of its columns."""
+    columns = dataset.preparation
+    if not isinstance(columns, Columns):
+        raise InvalidValue(f"{dataset.name} has no columns")
+    kept = replace(columns, columns=tuple(columns.columns[place] for place in places))
+
+    def cut(domain: Domain) -> Domain:
+        return replace(domain, x=domain.stored(np.arange(len(domain)))[:, list(places)])
+
+    return replace(dataset.with_domains(cut), preparation=kept, identity="")
+
+
+def _risk(dataset: DomainDataset, test_domains: Sequence[str], seed: int) -> float:
+    """Return the loss of a linear model on training domains, each by models without it."""
+    rng = np.random.default_rng(seed_hash("pool", seed))
+    domains = [domain for domain in dataset.domains if domain.name not in test_domains]
+    rows = [np.sort(rng.permutation(len(domain))[:MOST_ROWS]) for domain in domains]
+    loss = SQUARED if dataset.target else CROSS_ENTROPY
+    samples = samples_of(dataset, domains, rows, loss=loss)
+    return judge(LinearCandidate(), samples, seed).scores.risk

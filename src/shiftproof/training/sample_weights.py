@@ -1,0 +1,70 @@
+"""How much training samples count: their own weights, and those of their classes.
+
+With ωᵢ the weight of sample i (1 where none is given), `class_weight="balanced"` multiplies it by
+
+    Ω / (k Ω_c),   Ω = Σᵢ ωᵢ,   Ω_c = Σ of those of class c,
+
+for the k classes among the training samples of a run: all classes then count alike, and the total
+stays.  Without own weights this is n / (k n_c), as in scikit-learn.  Held-out domains have no part
+in it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shiftproof.core.class_weight import BALANCED, UNWEIGHTED
+from shiftproof.core.errors import DataError
+from shiftproof.data import DomainDataset
+from shiftproof.data.splits import Split
+
+
+def balanced_weights(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return weights [n] times those that make all classes y [n] count alike.
+
+    >>> balanced_weights(np.array([0, 0, 0, 1]), np.ones(4)).round(3).tolist()
+    [0.667, 0.667, 0.667, 2.0]
+    """
+    classes, place = np.unique(y, return_inverse=True)
+    totals = np.bincount(place, weight)
+    found: np.ndarray = weight * (weight.sum() / (len(classes) * totals))[place]
+    return found
+
+
+def training_weights(
+    dataset: DomainDataset, splits: dict[str, Split], class_weight: str
+) -> list[np.ndarray] | None:
+    """Return the weights of the training samples of each domain in `splits`, in their order.
+
+    None if all count alike.
+    """
+    if not dataset.weighted and class_weight == UNWEIGHTED:
+        return None
+    own, labels = [], []
+    for domain in dataset.domains:
+        if domain.name in splits:
+            rows = splits[domain.name].in_
+            given = np.ones(len(domain)) if domain.weight is None else domain.weight.numpy()
+            own.append(given[rows])
+            labels.append(domain.labels(rows).cpu().numpy())
+    weights = np.concatenate(own)
+    if class_weight == BALANCED:
+        weights = balanced_weights(np.concatenate(labels), weights)
+    return np.split(weights, np.cumsum([len(part) for part in own])[:-1])
+
+
+def without_weightless(dataset: DomainDataset, splits: dict[str, Split]) -> dict[str, Split]:
+    """Return the splits with samples of weight 0 left out of what is trained on."""
+    found = dict(splits)
+    for domain in dataset.domains:
+        if domain.weight is None or domain.name not in splits:
+            continue
+        split = splits[domain.name]
+        kept = split.in_[domain.weight.numpy()[split.in_] > 0]
+        if len(kept) == 0:
+            raise DataError(
+                f"every training sample of domain {domain.name!r} has the weight 0; leave the"
+                " domain out of the data"
+            )
+        found[domain.name] = split._replace(in_=kept)
+    return found

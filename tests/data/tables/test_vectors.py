@@ -1,0 +1,186 @@
+"""Vectors in Parquet, `.npy` and `.npz`: the same rows in any of them are the same dataset."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shiftproof import load
+from shiftproof.core.errors import DataError, ShiftproofError
+from shiftproof.data.load import DataRequest
+from shiftproof.data.tables.array_files import array_samples, read_arrays
+from shiftproof.data.tables.read_file import read_frame
+
+ROWS, WIDTH = 60, 5
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(ROWS, WIDTH)).astype(np.float32)
+Y = np.where(X[:, 0] > 0, "ill", "well")
+D = np.array(["north", "south", "east"])[np.arange(ROWS) % 3]
+
+
+def lists(kind: Any = pa.float32()) -> dict[str, Any]:  # noqa: B008
+    return {"e": pa.array(X.tolist(), pa.list_(kind)), "label": Y, "domain": D}
+
+
+def written(folder: Path, kind: str) -> DataRequest:
+    """Write the samples as one kind of file, and return how they are read."""
+    path = folder / kind
+    if kind == "list.parquet":
+        pq.write_table(pa.table(lists()), path)
+    elif kind == "fixed.parquet":
+        fixed = pa.FixedSizeListArray.from_arrays(X.reshape(-1), WIDTH)
+        pq.write_table(pa.table({**lists(), "e": fixed}), path, row_group_size=7)
+    elif kind == "columns.csv":
+        wide = pd.DataFrame(X.astype(float), columns=[f"e[{i}]" for i in range(WIDTH)])
+        wide.assign(label=Y, domain=D).to_csv(path, index=False)
+    elif kind == "e.npz":
+        np.savez_compressed(path, e=X, y=Y, domains=D, version=1)
+    elif kind == "named.npz":
+        np.savez(path, e=np.asfortranarray(X), ill=Y, where=D)
+        return DataRequest(str(path), label="ill", domain="where")
+    else:
+        np.save(folder / "e.npy", X.astype(">f4"))
+        np.save(folder / "labels.npy", Y)
+        np.save(folder / "sites.npy", D.astype("S"))
+        return DataRequest(str(folder / "e.npy"), domain=str(folder / "sites.npy"))
+    return DataRequest(str(path))
+
+
+KINDS = ["list.parquet", "fixed.parquet", "columns.csv", "e.npz", "named.npz", "e.npy"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_of_vectors_is_the_same_dataset(kind: str, tmp_path: Path) -> None:
+    dataset = written(tmp_path, kind).load(seed=0)
+    wide = pd.DataFrame(X, columns=[f"e[{i}]" for i in range(WIDTH)])
+    expected = load(wide.assign(label=Y, domain=D))
+    assert dataset.regime == expected.regime == "features"
+    assert dataset.fingerprint == expected.fingerprint
+    assert dataset.classes == ("ill", "well")
+    north = dict(zip(dataset.domain_names, dataset.domains, strict=True))["north"]
+    np.testing.assert_array_equal(north.x.numpy(), X[::3].astype(float))
+
+
+def test_vectors_with_other_columns_and_without_one_of_two(tmp_path: Path) -> None:
+    path = tmp_path / "two.parquet"
+    pq.write_table(pa.table({**lists(pa.float64()), "f": lists()["e"], "age": X[:, 1]}), path)
+    assert load(path).input_shape == (2 * WIDTH + 1,)
+    kept = load(path, drop=["e", "age"])
+    assert [column.name for column in kept.preparation.columns] == [f"f[{i}]" for i in range(WIDTH)]
+
+
+def test_images_in_an_archive(tmp_path: Path) -> None:
+    pixels = RNG.integers(0, 255, (ROWS, 1, 8, 8), np.uint8)
+    np.savez(tmp_path / "digits.npz", x=pixels, y=Y, domain=D)
+    dataset = load(tmp_path / "digits.npz")
+    assert (dataset.regime, dataset.input_shape) == ("small-image", (1, 8, 8))
+    with pytest.raises(ShiftproofError, match="`drop` is for tables"):
+        load(tmp_path / "digits.npz", drop=["x"])
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([[1.0, 2.0], [1.0]], r"different lengths: 2 numbers in row 1, 1 in row 2"),
+        ([[1.0], None], "no vector in row 2"),
+        ([[1.0], []], "an empty vector in row 2"),
+        ([[0.0] * 70_000] * 2, "vectors of 70,000 numbers"),
+    ],
+)
+def test_vectors_that_are_none(vectors: Any, message: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"e": vectors, "label": ["a", "b"]}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=message):
+        read_frame(tmp_path / "t.parquet")
+
+
+def header(described: str, body: bytes = b"") -> bytes:
+    text = described.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + body
+
+
+HOSTILE = {
+    "objects": (header("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", b"cos\n"), "code"),
+    "more than there is": (
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (10**3,)}"),
+        "not a file of NumPy arrays",
+    ),
+    "terabytes": (
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 7)}", b"1"),
+        "promises 56,000,000,000,000 bytes of numbers, and there are 1",
+    ),
+    "long texts": (
+        header("{'descr': '<U99999999', 'fortran_order': False, 'shape': (1,)}"),
+        "promises 399,999,996 bytes",
+    ),
+    "a negative length": (
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1)}", b"8" * 8),
+        "is damaged",
+    ),
+    "records": (
+        header("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}", b"8" * 8),
+        "neither numbers nor text",
+    ),
+    "not an array": (b"\x93NUMPY\x01\x00\xff\xff{", "not a file of NumPy arrays"),
+    "a program": (header("__import__('os').abort()"), "not a file of NumPy arrays"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("archive", [False, True], ids=["npy", "npz"])
+def test_a_crafted_header_is_one_line(case: str, archive: bool, tmp_path: Path) -> None:
+    data, message = HOSTILE[case]
+    path = tmp_path / ("x.npz" if archive else "x.npy")
+    if archive:
+        with zipfile.ZipFile(path, "w") as made:
+            made.writestr("x.npy", data)
+    else:
+        path.write_bytes(data)
+    with pytest.raises(DataError, match=message) as error:
+        read_arrays(path)
+    assert "\n" not in str(error.value)
+
+
+def test_an_archive_that_unpacks_to_very_much(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, x=np.zeros((2**24, 1)))
+    with pytest.raises(DataError, match="unpacks to more than 200 times its own size"):
+        read_arrays(path)
+
+
+def test_labels_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=X, y=Y[:3], domain=D)
+    with pytest.raises(DataError, match=r"x.npz: 'y' has 3 entries for 60 samples"):
+        array_samples(tmp_path / "x.npz")
+    np.save(tmp_path / "x.npy", X)
+    with pytest.raises(DataError, match="has no labels: set `label` to an array of it"):
+        load(tmp_path / "x.npy")
+    with pytest.raises(DataError, match="has no array 'z', only 'domain', 'x', 'y'"):
+        load(tmp_path / "x.npz", label="z")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2}, {"networks": []}, {"networks": {"e": "x"}}, {"networks": {"label": {}}},
+        {"classes": 3}, {"eval_every": {}}, {"domains": None}, {"target": "ill"}, {"networks": 7},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_crafted_header_of_features_is_one_line(change: Any, tmp_path: Path) -> None:
+    networks = {"e": {"backbone": "b", "weights": "w", "precision": "fp32"}}
+    header = {"format": 1, "networks": networks, "classes": [], "domains": [], "extras": []}
+    header |= {"eval_every": 1, "target": "", **change}
+    described = {b"shiftproof.features": json.dumps(header).encode()}
+    pq.write_table(pa.table(lists()).replace_schema_metadata(described), tmp_path / "f.parquet")
+    with pytest.raises(DataError) as error:
+        load(tmp_path / "f.parquet")
+    assert "\n" not in str(error.value)

@@ -1,0 +1,49 @@
+"""The page of datasets has every name: DomainBed's, and ours."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from shiftproof.data import DATASETS
+from shiftproof.data.library.base import library_datasets
+
+PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
+# `DATASETS` in DomainBed's datasets.py; Spirals is in the list of one version, Spawrious in later.
+DOMAINBED = [
+    *("Debug28", "Debug224", "ColoredMNIST", "RotatedMNIST"),
+    *("VLCS", "PACS", "OfficeHome", "TerraIncognita", "DomainNet", "SVIRO"),
+    *("WILDSCamelyon", "WILDSFMoW", "Spirals"),
+    *(
+        f"Spawrious{kind}_{level}"
+        for kind in ("O2O", "M2M")
+        for level in ("easy", "medium", "hard")
+    ),
+]
+
+
+def rows() -> list[list[str]]:
+    lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_every_dataset_of_domainbed_is_here_or_has_a_reason() -> None:
+    found = {row[0]: row for row in rows() if row[0] in DOMAINBED}
+    assert sorted(found) == sorted(DOMAINBED)
+    for _, here, how in found.values():
+        if here == "none":
+            assert len(how) > 15  # a reason
+        else:
+            assert here.strip("`") in DATASETS
+
+
+def test_every_name_of_ours_is_on_the_page_as_it_gets_here() -> None:
+    named = {}
+    for row in rows():
+        for cell in row[:2]:
+            if match := re.fullmatch(r"`([\w-]+)`", cell):
+                named[match[1]] = row[2]
+    assert sorted(named) == sorted(DATASETS)
+    for name, source in library_datasets().items():
+        assert "import" in named[name]
+        assert ("pull" in named[name]) == bool(source.card.sources), name
