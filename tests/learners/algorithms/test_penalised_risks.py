@@ -362,7 +362,7 @@ def test_learns_with_any_head_and_leaves_the_global_generator_alone(name: str, h
     before = torch.random.get_rng_state()
     measured = [
         algorithm.update(Batch(x, (x[..., 0] > 0).long()))  # something to learn
-        for x, _ in draw_batches(60, domains=2, batch=16)
+        for x in (own.x for own in draw_batches(60, domains=2, batch=16))
     ]
     assert torch.equal(torch.random.get_rng_state(), before)
     for values in measured:

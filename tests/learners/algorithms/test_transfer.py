@@ -70,7 +70,8 @@ def test_updates_equal_those_written_out(radius: float) -> None:
         risk.backward()
         adam.step()
         before = weights_of(head).copy()
-        risks = [F.cross_entropy(adversary(featurizer(x)), y) for x, y in zip(*batch, strict=True)]
+        pairs = zip(batch.x, batch.y, strict=True)
+        risks = [F.cross_entropy(adversary(featurizer(x)), y) for x, y in pairs]
         gap = max(risks, key=Tensor.item) - min(risks, key=Tensor.item)
         adam.zero_grad()
         (0.7 * gap).backward()
