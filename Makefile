@@ -8,19 +8,22 @@ STAMP := $(VENV)/.installed
 # The layers below `training`: their tests start no command and no sweep.
 FAST := core data information learners matching models penalties theory
 
+# All tests of a file by one process; files in their order, so that short doctests come last.
+ORDER := --dist loadfile --no-loadscope-reorder
+
 .PHONY: demo test test-fast test-all lowest bench lint format docs install clean
 
 demo: $(STAMP)
 	$(BIN)/shiftproof demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 $(ORDER)
 
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/test_layers.py $(FAST:%=tests/%)
+	$(BIN)/python -m pytest -q -n 2 $(ORDER) tests/test_layers.py $(FAST:%=tests/%)
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "slow or not slow"
+	$(BIN)/python -m pytest -q -n 2 $(ORDER) -m "slow or not slow"
 
 lowest: $(STAMP)
 	.ci/lowest

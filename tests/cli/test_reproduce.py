@@ -135,6 +135,7 @@ def test_records_of_something_else_make_no_table(tmp_path, few_steps):
         call("figure1", "--records", table1, "--out", tmp_path)
 
 
+@pytest.mark.slow
 def test_running_times_are_measured_once_and_beside_the_papers(tmp_path, monkeypatch):
     quick = lambda dataset, device: time_steps(dataset, device, rounds=1)  # noqa: E731
     monkeypatch.setattr("shiftproof.paper.running_time.time_steps", quick)

@@ -56,6 +56,7 @@ def table_of(shiftproof, folder):
     return {(row["algorithm"], row["test_domain"]): row for row in rows if row["mean"]}
 
 
+@pytest.mark.slow
 def test_the_search_of_table_1_from_plan_to_report(shiftproof, tmp_path):
     out = tmp_path / "search"
     code, _, err = shiftproof(*search(out, "--dry-run", draws=3))

@@ -57,6 +57,7 @@ def site(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_commands_know_the_algorithm_of_an_installed_package(
     site: Path, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 def unit_weight(risk: float, penalty: float, gamma: float, order: int) -> float:
     """Return λ; 0 where there is nothing to match.
 
-    >>> unit_weight(risk=0.7, penalty=0.1, gamma=0.0, order=2), unit_weight(0.7, 0.0, 0.5, 2)
-    (7.0, 0.0)
+    >>> unit_weight(risk=1.5, penalty=0.5, gamma=0.0, order=2), unit_weight(0.7, 0.0, 0.5, 2)
+    (3.0, 0.0)
     """
     return (1 - gamma) ** (order - 1) * risk / penalty if penalty > 0 else 0.0

@@ -227,8 +227,8 @@ def test_on_a_phone_the_forest_plot_needs_no_scrolling(visit, answer):
     page = visit(390, path=answer)
     wide, there = page.eval_on_selector("#expect .box", "e => [e.scrollWidth, e.clientWidth]")
     assert wide <= there
-    assert page.locator("#expect th.x").is_hidden()
-    assert visit(path=answer).locator("#expect th.x").is_visible()
+    assert page.locator("#expect th.wide").is_hidden()
+    assert visit(path=answer).locator("#expect th.wide").is_visible()
 
 
 def test_tips_do_not_cover_what_they_explain(visit, answer):
