@@ -41,6 +41,7 @@ def test_the_help_and_the_catalogue_name_the_same_studies():
     assert set(command.STUDIES) == {*STUDIES, "running-time"}
 
 
+@pytest.mark.slow
 def test_table_and_figure_share_runs_and_the_command_goes_on(few_steps, tmp_path):
     options = ("--scale", "lite", "--out", tmp_path, "--device", "cpu", "--quiet", "--workers", 1)
     figure = call("figure1", *options)
@@ -68,6 +69,7 @@ def test_table_and_figure_share_runs_and_the_command_goes_on(few_steps, tmp_path
     assert drawn == (tmp_path / "lite" / "figure1.png").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_ablation_from_plan_to_table(few_steps, tmp_path):
     options = ("--scale", "lite", "--out", tmp_path, "--device", "cpu", "--workers", 1)
     small = ("--rows", "erm,idm", "--n-hparams", 1, "--runs", 1, "--test-domain", "10%")
@@ -123,6 +125,7 @@ def test_mistakes_are_told_in_one_line(arguments, error, says, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_records_of_something_else_make_no_table(tmp_path, few_steps):
     options = ("--scale", "lite", "--quiet")
     call("figure1", *options, "--out", tmp_path, "--device", "cpu", "--workers", 1)

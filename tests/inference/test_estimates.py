@@ -43,7 +43,7 @@ JACKKNIFED = {"average_precision": 1.0, "f1": 1.0, "calibration_error": 1.6}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_variances_are_those_of_repeated_samples(classes: int, name: str) -> None:
     """The mean variance is near the variance over samples, on the additive scale."""
     samples = [sample(classes, 150, seed) for seed in range(200)]

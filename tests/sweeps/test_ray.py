@@ -420,6 +420,7 @@ def test_ctrl_c_stops_with_a_checkpoint_that_comes_home(cluster, table, tmp_path
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_its_run_goes_on(cluster, table, tmp_path):
     plan, executor, asked = one_long_run(table), Overheard(checkpoint_seconds=0.2), []
     checkpoint = SweepFolder(tmp_path / "sweep").run(plan.jobs[0]) / "checkpoint.safetensors"

@@ -137,6 +137,7 @@ def test_what_it_reads_is_in_the_records():
     assert (evaluation.shift, evaluation.untested) == (None, "a single class")
 
 
+@pytest.mark.slow
 def test_a_sweep_from_plan_to_models(shiftproof, table, tmp_path):
     asked = ["sweep", table, "--domain", "place", "--algorithms", "erm", "--preset", "lite"]
     asked += ["--steps", 12, "--n-hparams", 1, "--trials", 1, "--selection", "invariance"]
