@@ -13,6 +13,7 @@ from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
 from shiftproof.cli.preflight import check_data, check_settings
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.text import counted
 
 if TYPE_CHECKING:
     from shiftproof.api.train import TrainedRun
@@ -196,7 +197,7 @@ def train(
         Console().print(accuracy_table(run.config, run.metrics))
         if scored := scored_weights(run.metrics):
             print(f"scored: {scored}")
-        print(f"{run.step} steps in {run.seconds:.1f} s; the run is in {run.folder}")
+        print(f"{counted(run.step, 'step')} in {run.seconds:.1f} s; the run is in {run.folder}")
     if not as_json and (members := members_table(runs)) is not None:
         Console().print(members)
     exit_unless_finished(runs, each=each)
