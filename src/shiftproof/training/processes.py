@@ -10,7 +10,8 @@ computes head, penalties and the same loss L of all of them:
 Backward, a process knows ∂L/∂R, takes its own part ∂L/∂Rᵣ, and the gradients of φ's parameters,
 Σᵣ (∂Rᵣ/∂θ)ᵀ ∂L/∂Rᵣ, are summed over processes.  Both exchanges are functions of autograd with
 derivatives of their own, so algorithms that use gradients by parameters (masks, meta-learning)
-get the same ones, too.  With dropout in φ, results are the same in distribution only.
+get the same ones, too.  With dropout in φ, results are the same in distribution only.  Batch norms
+that learn their statistics need the whole batch, so then every process passes all of it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
 
 # How long a process waits for the others: one of them may evaluate or read images meanwhile.
 PATIENCE = timedelta(hours=2)
@@ -92,6 +94,15 @@ def exchanged(own: Tensor, size: int) -> Tensor:
     """Return the shares of all processes, [size, …], from that of each."""
     shared: Tensor = _Exchange.apply(own)
     return shared[:size]
+
+
+def learns_statistics(module: nn.Module) -> bool:
+    """Whether a batch norm inside is in training mode: it would see the statistics of a share.
+
+    >>> learns_statistics(nn.BatchNorm1d(2)), learns_statistics(nn.BatchNorm1d(2).eval())
+    (True, False)
+    """
+    return any(isinstance(own, _BatchNorm) and own.training for own in module.modules())
 
 
 def share(featurizer: nn.Module) -> None:

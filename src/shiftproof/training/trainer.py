@@ -91,7 +91,9 @@ class Trainer:
             only = processes.own_share(size).numpy() if self.divided else None
             self.sampler = BatchSampler(domains, trained_on, size, seed, weights, only)
             if processes.count() > 1 and self.algorithm.divides_batches:
-                processes.share(self.algorithm.featurizer)
+                featurizer = self.algorithm.train().featurizer
+                if not processes.learns_statistics(featurizer):
+                    processes.share(featurizer)
             if self.compiled:
                 self.algorithm.featurizer.compile()
         self.evaluation = plan_evaluation(config, dataset, self.splits)

@@ -21,6 +21,7 @@ class TrainedCopy(LPFT):
     """
 
     weighs_samples = True
+    divides_batches = False  # training passes through `trained`
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
