@@ -72,7 +72,7 @@ def freeze(
     if "," in backbone:
         settings = {"device": device, "precision": precision, "workers": workers}
         pairs = several_backbones(backbone, weights)
-        return side_by_side(
+        return joined_features(
             [freeze(dataset, *pair, progress=progress, **settings) for pair in pairs]  # type: ignore[arg-type]
         )
     if dataset.preparation is not None or len(dataset.input_shape) != 3:
@@ -182,7 +182,7 @@ def several_backbones(backbone: str, weights: str) -> list[tuple[str, str]]:
     return list(zip(names, own, strict=True))
 
 
-def side_by_side(parts: Sequence[FrozenFeatures]) -> FrozenFeatures:
+def joined_features(parts: Sequence[FrozenFeatures]) -> FrozenFeatures:
     """Return the features of several networks as one dataset, to be standardised by each run."""
     first = parts[0]
     columns = [

@@ -12,10 +12,10 @@ from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.answer.number_card import number_card
 from shiftproof.reporting.page.answer.number_worst import number_worst_facts
 from shiftproof.reporting.page.answer.pictures import column_strips, image_blocks
-from shiftproof.reporting.page.answer.sections import MANY, WORST, block
+from shiftproof.reporting.page.answer.sections import MANY, WORST, block, first_sections
 from shiftproof.reporting.page.answer.thresholds import shortfall_plot
 from shiftproof.reporting.page.answer.worst import worst_first
-from shiftproof.reporting.page.expectation import HeldOut, card_table, forest_plot
+from shiftproof.reporting.page.expectation import HeldOut
 from shiftproof.reporting.page.numbers import errors_plot, predicted_panels
 from shiftproof.reporting.page.shifts import study_diagnosis_blocks
 from shiftproof.reporting.page.values import Block, Section
@@ -38,20 +38,7 @@ def number_sections(
         *(each for found in diagnoses for each in study_diagnosis_blocks(found, noun)),
     ]
     return [
-        Section(
-            "expect",
-            f"{noun[:1].upper()}{noun[1:]} by {noun}",
-            block("dots", forest_plot(own, noun)),
-        ),
-        Section(
-            "card",
-            "Report card",
-            [
-                Block("table", number_card(expected, baselines, noun, label)),
-                Block("table", card_table(own), "All scores", folded=True),
-            ],
-        ),
-        Section("worst", f"Worst {noun}", [Block("facts", worst)] if worst else []),
+        *first_sections(own, number_card(expected, baselines, noun, label), worst, noun),
         Section("predicted", "Predicted against true", _predicted(own, many)),
         Section(
             "errors", f"Errors by {noun}", [Block("dots", errors_plot(expected, f"all {many}"))]

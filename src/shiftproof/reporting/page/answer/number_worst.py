@@ -18,22 +18,27 @@ from shiftproof.reporting.page.answer.mean_baseline import (
 from shiftproof.reporting.page.answer.numbers import interval, name_of, number
 from shiftproof.reporting.page.answer.worst import (
     MOST,
-    SMALLEST_PART,
+    Loss,
     far_lines,
+    lost_lines,
     scored_line,
     worst_first,
 )
 from shiftproof.reporting.page.values import Fact
-from shiftproof.reporting.words import MINUS
 
 # A mean of labels is worth a sentence if it differs by this many standard deviations.
 FAR_APART = 0.5
-PARTS = {
-    "inputs": "on rows that are rarer elsewhere",
-    "unseen": "on rows unlike those elsewhere",
-    "meaning": "on rows that mean something else there",
-    "level": "by another mean of the label",
-}
+OF_NUMBERS = Loss(
+    "r2",
+    "points of R²",
+    "model",
+    {
+        "inputs": "on rows that are rarer elsewhere",
+        "unseen": "on rows unlike those elsewhere",
+        "meaning": "on rows that mean something else there",
+        "level": "by another mean of the label",
+    },
+)
 
 
 def number_worst_facts(
@@ -54,7 +59,7 @@ def number_worst_facts(
                 *_bias(expected, domain),
                 *_labels(expected, domain, evidence),
                 *far_lines(domain, evidence),
-                *_lost(domain, diagnoses),
+                *lost_lines(domain, diagnoses, OF_NUMBERS),
             ],
         )
         for domain in list(dict.fromkeys([worst, *behind]))[: MOST + 1]
@@ -100,25 +105,3 @@ def _labels(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
         f"The mean of {name} is {number('mae', float(here.mean()))} there; in the other"
         f" {nouns(evidence.noun)} {number('mae', elsewhere)}."
     ]
-
-
-def _lost(domain: str, diagnoses: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say what training without it costs, by a simple model, and where it is lost."""
-    for diagnosis in diagnoses:
-        for drop in diagnosis.get("drops", ()):
-            if drop["domain"] != domain or not drop.get("r2"):
-                continue
-            lost = drop["r2"]["lost"]
-            low, high = lost["interval"]
-            parts = {name: drop["r2"][name]["value"] for name in PARTS}
-            large = sorted(
-                (name for name, value in parts.items() if value >= SMALLEST_PART),
-                key=lambda name: -parts[name],
-            )
-            where = ", ".join(f"{parts[name]:.1f} {PARTS[name]}" for name in large)
-            said = f"{lost['value']:.1f} points of R² there ({low:.1f} to {high:.1f})"
-            return [
-                f"A simple model that is not trained on it loses {said.replace('-', MINUS)}"
-                f"{': ' + where if where else ''}."
-            ]
-    return []

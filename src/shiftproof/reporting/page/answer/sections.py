@@ -18,7 +18,8 @@ from shiftproof.reporting.page.answer.worst import worst_facts, worst_first
 from shiftproof.reporting.page.expectation import HeldOut, card_table, forest_plot
 from shiftproof.reporting.page.reliability import reliability_panels
 from shiftproof.reporting.page.shifts import study_diagnosis_blocks
-from shiftproof.reporting.page.values import Block, Section
+from shiftproof.reporting.page.values import Block, Fact, Section
+from shiftproof.reporting.table import Table
 
 # Of more domains than this, a section shows the worst, and folds the others.
 MANY = 5
@@ -34,7 +35,6 @@ def answer_sections(
     """Return the sections; one without blocks is left out by the page."""
     expected, noun, label = own.expected, evidence.noun, evidence.label
     many = nouns(noun)
-    one = noun[:1].upper() + noun[1:]
     worst = worst_facts(expected, evidence, diagnoses)
     shifts = [
         *picture_blocks(expected, evidence),
@@ -45,22 +45,27 @@ def answer_sections(
         *block("table", cut_table(expected, noun, label)),
     ]
     return [
-        Section("expect", f"{one} by {noun}", block("dots", forest_plot(own, noun))),
-        Section(
-            "card",
-            "Report card",
-            [
-                Block("table", short_card(expected, baselines, noun, label)),
-                Block("table", card_table(own), "All scores", folded=True),
-            ],
-        ),
-        Section("worst", f"Worst {noun}", [Block("facts", worst)] if worst else []),
+        *first_sections(own, short_card(expected, baselines, noun, label), worst, noun),
         Section("reliability", "Are its probabilities right?", _reliability(own, many)),
         Section("confusion", "Confusions", confusion_blocks(expected, noun, label)),
         Section("errors", "Most confident errors", error_blocks(evidence)),
         Section("shift", f"What differs between {many}", shifts),
         Section("far", "Inputs it has not seen", block("dots", far_plot(expected, evidence))),
         Section("thresholds", "Thresholds", thresholds),
+    ]
+
+
+def first_sections(own: HeldOut, card: Table, worst: list[Fact], noun: str) -> list[Section]:
+    """Return how well it does: domain by domain, by several scores, and at the worst."""
+    scores = [Block("table", card), Block("table", card_table(own), "All scores", folded=True)]
+    return [
+        Section(
+            "expect",
+            f"{noun[:1].upper()}{noun[1:]} by {noun}",
+            block("dots", forest_plot(own, noun)),
+        ),
+        Section("card", "Report card", scores),
+        Section("worst", f"Worst {noun}", [Block("facts", worst)] if worst else []),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,12 +27,28 @@ MOST = 3
 SMALLEST_PART = 1.0
 # A share of far rows is worth a sentence from here on; of rows like the training rows, 1% is far.
 MUCH = 0.05
-PARTS = {
-    "inputs": "on rows that are rarer elsewhere",
-    "unseen": "on rows unlike those elsewhere",
-    "meaning": "on rows that mean something else there",
-    "label_shares": "by other class shares",
-}
+
+
+class Loss(NamedTuple):
+    """How the sentence on what is lost is said: the score of the diagnosis, and its parts."""
+
+    score: str
+    unit: str
+    model: str
+    parts: Mapping[str, str]
+
+
+OF_CLASSES = Loss(
+    "accuracy",
+    "points",
+    "classifier",
+    {
+        "inputs": "on rows that are rarer elsewhere",
+        "unseen": "on rows unlike those elsewhere",
+        "meaning": "on rows that mean something else there",
+        "label_shares": "by other class shares",
+    },
+)
 
 
 def worst_facts(
@@ -53,7 +69,7 @@ def worst_facts(
             *_constant(expected, domain, evidence),
             *_classes(expected, domain, evidence),
             *far_lines(domain, evidence),
-            *_lost(domain, diagnoses),
+            *lost_lines(domain, diagnoses),
         ]
         facts.append(Fact(domain, lines))
     return facts
@@ -119,23 +135,25 @@ def far_lines(domain: str, evidence: Evidence) -> list[str]:
     return [f"{share:.0%} of its rows are unlike all rows of the other {nouns(evidence.noun)}."]
 
 
-def _lost(domain: str, diagnoses: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say what training without it costs, by a simple classifier, and where it is lost."""
+def lost_lines(
+    domain: str, diagnoses: Sequence[Mapping[str, Any]], how: Loss = OF_CLASSES
+) -> list[str]:
+    """Say what training without it costs a simple model, and where it is lost."""
     for diagnosis in diagnoses:
         for drop in diagnosis.get("drops", ()):
-            if drop["domain"] != domain:
+            if drop["domain"] != domain or not drop.get(how.score):
                 continue
-            lost = drop["accuracy"]["lost"]
+            lost = drop[how.score]["lost"]
             low, high = lost["interval"]
-            parts = {name: drop["accuracy"][name]["value"] for name in PARTS}
+            parts = {name: drop[how.score][name]["value"] for name in how.parts}
             large = sorted(
                 (name for name, value in parts.items() if value >= SMALLEST_PART),
                 key=lambda name: -parts[name],
             )
-            where = ", ".join(f"{parts[name]:.1f} {PARTS[name]}" for name in large)
-            said = f"{lost['value']:.1f} points there ({low:.1f} to {high:.1f})"
+            where = ", ".join(f"{parts[name]:.1f} {how.parts[name]}" for name in large)
+            said = f"{lost['value']:.1f} {how.unit} there ({low:.1f} to {high:.1f})"
             return [
-                f"A simple classifier that is not trained on it loses {said.replace('-', MINUS)}"
+                f"A simple {how.model} that is not trained on it loses {said.replace('-', MINUS)}"
                 f"{': ' + where if where else ''}."
             ]
     return []
