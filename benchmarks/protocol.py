@@ -19,7 +19,8 @@ from shiftproof.paper.measure import medians, seconds_in_turn
 from shiftproof.sweeps.plan import combined
 from shiftproof.sweeps.presets import PROTOCOL_STEPS
 from shiftproof.sweeps.selection import SELECTORS
-from shiftproof.training.config import RunConfig, configure
+from shiftproof.training.config import RunConfig
+from shiftproof.training.configure import configure
 from shiftproof.training.trainer import Trainer
 
 TEST_DOMAIN = "10%"

@@ -14,7 +14,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 import shiftproof
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.data.splits import Split
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.sample_weights import balanced_weights, training_weights
 from shiftproof.training.trainer import Trainer
 

@@ -18,7 +18,7 @@ from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import HEADER
 from shiftproof.inference.model_of_run import trained_model
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 
 Header = dict[str, Any]

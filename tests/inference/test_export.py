@@ -28,7 +28,7 @@ from shiftproof.inference.export import (
 )
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_of_run import trained_model
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 
 

@@ -35,7 +35,7 @@ from shiftproof.learners.forest import ForestCandidate
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.network import NetworkCandidate
 from shiftproof.learners.samples import Samples
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 
 SMALL = [

@@ -27,7 +27,8 @@ from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.models.risk import per_sample_risk
-from shiftproof.training.config import RunConfig, configure
+from shiftproof.training.config import RunConfig
+from shiftproof.training.configure import configure
 from shiftproof.training.features import freeze
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer

@@ -26,7 +26,7 @@ from shiftproof.inference.model_file import HEADER
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN, Typicality
 from shiftproof.learners.ranks import SmoothRanks
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 from shiftproof.training.run_folder import RunFolder
 

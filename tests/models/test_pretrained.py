@@ -17,7 +17,7 @@ from shiftproof.core.space import resolve
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.models import MODELS
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 from shiftproof.training.trainer import build_algorithm
 

@@ -13,7 +13,7 @@ from shiftproof.shift.localize import stratified
 from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
 from shiftproof.shift.trained_run import unseen_samples, view_of_run
 from shiftproof.training.checkpoint import load_state
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.load_run import read_run
 from shiftproof.training.loop import train
 from shiftproof.training.run_folder import RunFolder

@@ -17,7 +17,7 @@ from shiftproof.inference.model_of_run import trained_model
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.sklearn import ShiftproofClassifier
 from shiftproof.sklearn.messages import Reporter
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 
 

@@ -13,7 +13,7 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.models.risk import per_sample_risk
 from shiftproof.training.averaging import LossValley, Span, averaged_tensors
 from shiftproof.training.checkpoint import load_state
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.evaluate import evaluate
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer

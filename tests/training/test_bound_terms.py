@@ -7,7 +7,7 @@ import pytest
 from shiftproof.core.errors import DataError
 from shiftproof.testing.harness import problem
 from shiftproof.training.bound_terms import BoundTerms, bound_terms
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 
 

@@ -8,7 +8,8 @@ from shiftproof.core.space import specs
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
-from shiftproof.training.config import RunConfig, configure
+from shiftproof.training.config import RunConfig
+from shiftproof.training.configure import configure
 
 
 @pytest.fixture

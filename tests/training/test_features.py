@@ -19,7 +19,8 @@ from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.folder import load_image_folder
 from shiftproof.models import MODELS
 from shiftproof.training import features
-from shiftproof.training.config import RunConfig, configure
+from shiftproof.training.config import RunConfig
+from shiftproof.training.configure import configure
 from shiftproof.training.features import freeze
 from shiftproof.training.loop import train
 

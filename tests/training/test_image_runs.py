@@ -13,7 +13,7 @@ from PIL import Image
 from shiftproof.data import base
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.folder import load_image_folder
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
 
@@ -150,7 +150,7 @@ import torch
 from shiftproof.data import base
 from shiftproof.data.images.folder import load_image_folder
 from shiftproof.data.images.files import ImageView
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
 

@@ -16,7 +16,7 @@ from shiftproof.core.seeding import seed_hash
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.training import invariance
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.invariance import label_entropy, read, shift_of_outputs
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer

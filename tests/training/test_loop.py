@@ -12,7 +12,7 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.training import loop
 from shiftproof.training.checkpoint import load_state
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.interrupt import stop_on_signal
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer

@@ -5,7 +5,7 @@ import torch
 
 from shiftproof.core.errors import DataError
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.testing.harness import problem
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 from shiftproof.training.observers import CompositeObserver, Observer
 from shiftproof.training.tensorboard import TensorBoard

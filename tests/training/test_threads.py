@@ -11,7 +11,7 @@ from shiftproof.core.errors import CheckpointError, InvalidValue
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.training import threads
 from shiftproof.training.checkpoint import load_state, save_state
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 from shiftproof.training.threads import ThreadChoice
 

@@ -24,7 +24,7 @@ from shiftproof.core.standardize import checked_standardize
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import within_domains
 from shiftproof.reporting.page.answer.lead import lead, noun_of
-from shiftproof.training.config import configure, default_algorithm
+from shiftproof.training.configure import configure, default_algorithm
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:

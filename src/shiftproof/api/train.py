@@ -26,12 +26,8 @@ from shiftproof.learners.scores import checked_metric, mean_scores
 from shiftproof.models.weights import PRETRAINED
 from shiftproof.training import processes
 from shiftproof.training.choose_vector import ALL, pooled
-from shiftproof.training.config import (
-    DEFAULT_EVALUATION,
-    RunConfig,
-    configure,
-    default_algorithm,
-)
+from shiftproof.training.config import DEFAULT_EVALUATION, RunConfig
+from shiftproof.training.configure import configure, default_algorithm
 from shiftproof.training.features import freeze as freeze_backbone
 from shiftproof.training.loop import RunResult, train as run
 from shiftproof.training.observers import CompositeObserver, Observer

@@ -35,7 +35,8 @@ from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
 from shiftproof.training.choose_vector import ALL
-from shiftproof.training.config import DEFAULT_EVALUATION, default_algorithm
+from shiftproof.training.config import DEFAULT_EVALUATION
+from shiftproof.training.configure import default_algorithm
 from shiftproof.training.held_out import (
     AnyHeldOut,
     HeldOutNumbers,

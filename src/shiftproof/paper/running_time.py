@@ -28,7 +28,7 @@ from shiftproof.paper.published import PaperColumn, paper_table
 from shiftproof.paper.studies import Findings
 from shiftproof.sweeps.estimate import bytes_of
 from shiftproof.sweeps.presets import PROTOCOL_STEPS
-from shiftproof.training.config import choose_device
+from shiftproof.training.configure import choose_device
 
 NAME = "running-time"
 ROUNDS = 15

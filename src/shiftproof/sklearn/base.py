@@ -44,7 +44,7 @@ from shiftproof.sklearn.stored import (
     stored_algorithm,
     write_fitted,
 )
-from shiftproof.training.config import default_algorithm
+from shiftproof.training.configure import default_algorithm
 from shiftproof.training.records import Records
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from shiftproof.learners.estimator import ESTIMATOR
 from shiftproof.sklearn.messages import Reporter
 from shiftproof.sweeps.presets import Preset
 from shiftproof.training.averaging import AVERAGES
-from shiftproof.training.config import RunConfig, configure, default_holdout
+from shiftproof.training.config import RunConfig
+from shiftproof.training.configure import configure, default_holdout
 from shiftproof.training.loop import train
 from shiftproof.training.records import Record
 

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from shiftproof.core.space import Scalar
 from shiftproof.data import DomainDataset
 from shiftproof.data.datasets.colored_mnist import LABEL_NOISE, ColoredMNISTForIRM
-from shiftproof.training.config import RunConfig, configure
+from shiftproof.training.config import RunConfig
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import RunResult, train
 from shiftproof.training.observers import Observer
 from shiftproof.training.records import Record

@@ -18,7 +18,8 @@ from shiftproof.sweeps.domainbed.names import (
 from shiftproof.sweeps.jobs import Job, SweepData, Variant
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection.base import Needs
-from shiftproof.training.config import NO_NETWORK, RunConfig, configure
+from shiftproof.training.config import NO_NETWORK, RunConfig
+from shiftproof.training.configure import configure
 
 
 def plan(

@@ -54,7 +54,7 @@ from shiftproof.testing.harness import (
     take_steps,
 )
 from shiftproof.training.checkpoint import load_state, save_state
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 
 LEARNING_STEPS = 60

@@ -16,7 +16,7 @@ from shiftproof.core.types import Batch
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import Algorithm
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.evaluate import EvaluationSet, evaluate
 from shiftproof.training.trainer import build_algorithm
 

@@ -40,7 +40,8 @@ from shiftproof.models import MODELS, Model
 from shiftproof.models.pretrained import PretrainedModel
 from shiftproof.models.side_by_side import SideBySide
 from shiftproof.models.weights import PRETRAINED, RANDOM, content_hash, names_a_file
-from shiftproof.training.config import PRECISIONS, choose_device
+from shiftproof.training.config import PRECISIONS
+from shiftproof.training.configure import choose_device
 from shiftproof.training.evaluate import batch_size, reading_threads
 
 # Samples in a file: an interrupted extraction repeats at most this many.

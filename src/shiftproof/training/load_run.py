@@ -16,7 +16,8 @@ from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models.weights import RANDOM
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State, load_state
-from shiftproof.training.config import RunConfig, choose_device
+from shiftproof.training.config import RunConfig
+from shiftproof.training.configure import choose_device
 from shiftproof.training.run_folder import START_OVER, RunFolder
 
 

@@ -28,7 +28,7 @@ from shiftproof.learners.algorithms.concept_test import HeldOut, calibrated, wel
 from shiftproof.learners.algorithms.strength_looks import EVERY, PART
 from shiftproof.matching.pdm import pdm
 from shiftproof.testing.harness import first_difference, problem
-from shiftproof.training.config import configure
+from shiftproof.training.configure import configure
 from shiftproof.training.looks import SHARE
 from shiftproof.training.preflight import preflight_notes
 from shiftproof.training.trainer import Trainer

@@ -11,7 +11,8 @@ from shiftproof.core.errors import CheckpointError
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.testing.harness import problem
 from shiftproof.training.checkpoint import load_state, save_state
-from shiftproof.training.config import RunConfig, configure
+from shiftproof.training.config import RunConfig
+from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 
 CHECKPOINT = "checkpoint.safetensors"

@@ -1,0 +1,249 @@
+"""Settings that a user gives, checked and completed to the configuration of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shiftproof.core.class_weight import BALANCED, UNWEIGHTED, checked_class_weight
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.space import Scalar, resolve, specs
+from shiftproof.core.standardize import AUTO
+from shiftproof.core.text import counted
+from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, REGRESSION, SQUARED, Kind
+from shiftproof.data import DomainDataset
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identified
+from shiftproof.models import MODELS
+from shiftproof.models.risk import NUMBER_LOSSES, loss_named
+from shiftproof.models.weights import RANDOM, content_hash, names_a_file
+from shiftproof.training.averaging import AVERAGES
+from shiftproof.training.config import (
+    DEFAULT_EVALUATION,
+    EVALUATIONS,
+    INVARIANCE,
+    NO_NETWORK,
+    PRECISIONS,
+    RunConfig,
+    declared_hparams,
+)
+
+
+def default_algorithm(*, images: bool, kind: Kind = CLASSIFICATION) -> str:
+    """Return what is trained if nothing is named: IDM at automatic strength, or `best` for rows.
+
+    Numbers have no automatic strength, so images are trained by ERM.
+    """
+    if not images:
+        return "best"
+    return "idm-auto" if kind == CLASSIFICATION else "erm"
+
+
+def default_holdout(learner: type[Algorithm]) -> float:
+    """Return the share of each domain to hold out; what is fitted at once holds out domains."""
+    return 0.0 if learner.exact else 0.2
+
+
+def configure(
+    dataset: DomainDataset,
+    algorithm: Any,
+    *,
+    test_domains: Sequence[str] = (),
+    backbone: str | None = None,
+    hparams: Mapping[str, object] | None = None,
+    steps: int = 5001,
+    eval_every: int | None = None,
+    evaluate: Sequence[str] = DEFAULT_EVALUATION,
+    holdout: float | None = None,
+    seed: int = 0,
+    data_seed: int | None = None,
+    device: str = "auto",
+    precision: str = "fp32",
+    average: str = "none",
+    augment_validation: bool = False,
+    init_seed: int | None = None,
+    private: bool = False,
+    fewest_training_domains: int = 2,
+    loss: str | None = None,
+    class_weight: str = UNWEIGHTED,
+) -> RunConfig:
+    """Return the configuration of a run, with all names and values checked and defaults filled in.
+
+    The parameters are those of `shiftproof.train`: `algorithm` is a name or a scikit-learn
+    classifier.  `dataset` is the loaded data, made with
+    `data_seed`; `evaluate` are some of `EVALUATIONS`, and `average` is one of `AVERAGES`.
+    `fewest_training_domains` must be left for training; 1 is for runs that leave out most domains
+    to choose hyper-parameters.
+    """
+    if dataset.kind == CLASSIFICATION and len(dataset.classes) < 2:
+        raise DataError(
+            f"{dataset.name} has one class only ({', '.join(dataset.classes)}); at least two are"
+            " needed"
+        )
+    estimator = None
+    if not isinstance(algorithm, str):
+        estimator = accepted(algorithm, dataset.kind)
+        if hparams:
+            raise InvalidValue(
+                "`hparams` are those of a named algorithm; set the estimator's own parameters"
+            )
+        if private:
+            raise InvalidValue(
+                "an estimator of your own may store training samples in its model; `private` needs"
+                " a named `algorithm`"
+            )
+        algorithm, hparams = ESTIMATOR, identified(estimator)
+    elif algorithm == ESTIMATOR:
+        raise InvalidValue(NEEDS_ONE)
+    learner = ALGORITHMS.get(algorithm)
+    if dataset.kind == REGRESSION and learner.classes_only:
+        raise InvalidValue(
+            f"{algorithm} is for classes, since {learner.classes_only}, and {dataset.target!r} is a"
+            " number: choose another `algorithm`, such as erm or idm"
+        )
+    if dataset.standardize == AUTO and algorithm != "best":
+        raise InvalidValue(
+            f"`standardize={AUTO!r}` is for best, which judges models with and without it; for"
+            f" {algorithm}, choose one"
+        )
+    if class_weight == BALANCED and dataset.kind == REGRESSION:
+        raise InvalidValue(f"`class_weight` is for classes, and {dataset.target!r} is a number")
+    weighted = checked_class_weight(class_weight) == BALANCED or dataset.weighted
+    if weighted and not learner.weighs_samples:
+        raise InvalidValue(
+            f"{algorithm} does not weigh samples: leave out their weights, or choose another"
+            " `algorithm`, such as best, erm or idm"
+        )
+    if holdout is None:
+        holdout = default_holdout(learner)
+    if learner.exact:  # one step fits it, and no network is built
+        if backbone is not None:
+            raise InvalidValue(
+                f"{algorithm} has no network: leave out `backbone`, or choose another `algorithm`"
+            )
+        backbone, steps, eval_every = NO_NETWORK, 1, 0
+        evaluate = [name for name in evaluate if holdout > 0 or name != "train-out"]
+        declared: tuple[type, ...] = (learner.Hparams,)
+    else:
+        backbone = MODELS.full_name(backbone or dataset.backbone)
+        declared = (learner.Hparams, MODELS.get(backbone))
+    known = [name for part in declared for name in specs(part)]
+    for name in hparams or {}:
+        if name == "weights" and name not in known:
+            raise InvalidValue(
+                f"{backbone} has no weights to start from; `weights` is for resnet18, resnet50 and"
+                " timm's networks"
+            )
+        if name not in known:
+            on = f" on {backbone}" if backbone else ""
+            raise UnknownName(f"hyper-parameter of {algorithm}{on}", name, known)
+    resolved: dict[str, Scalar] = {}
+    for part in declared:
+        values: Any = resolve(part, dataset.regime, declared_hparams(part, hparams or {}))
+        resolved |= {name: getattr(values, name) for name in specs(part)}
+    weights_file = ""
+    if names_a_file(weights := str(resolved.get("weights", RANDOM))):
+        resolved["weights"] = content_hash(weights)
+        weights_file = str(Path(weights).expanduser().absolute())
+    for name in evaluate:
+        if name not in EVALUATIONS:
+            raise UnknownName("evaluation set", name, EVALUATIONS)
+    if INVARIANCE in evaluate and "train-out" not in evaluate:
+        raise InvalidValue(
+            f"{INVARIANCE} tests the outputs on train-out: `evaluate` must include both (now:"
+            f" {','.join(evaluate)})"
+        )
+    if precision not in PRECISIONS:
+        raise UnknownName("precision", precision, PRECISIONS)
+    if average not in AVERAGES:
+        raise UnknownName("average", average, AVERAGES)
+    if steps < 1:
+        raise InvalidValue(f"`steps` must be at least 1, not {steps}")
+    if not (0 <= holdout < 1 and math.isfinite(holdout)):
+        raise InvalidValue(f"`holdout` must lie in [0, 1), not {holdout}")
+    eval_every = dataset.eval_every if eval_every is None else eval_every
+    if eval_every < 0:
+        raise InvalidValue(f"`eval_every` must be at least 0, not {eval_every}")
+    if AVERAGES[average].judges and ("train-out" not in evaluate or eval_every == 0):
+        raise InvalidValue(
+            f"`average={average!r}` needs the risk on train-out: `evaluate` must include it (now:"
+            f" {','.join(evaluate)}) and `eval_every` must be above 0 (now: {eval_every})"
+        )
+    return RunConfig(
+        dataset=dataset.name,
+        fingerprint=dataset.fingerprint,
+        algorithm=algorithm,
+        backbone=backbone,
+        hparams=resolved,
+        test_domains=_test_domains(dataset, test_domains, fewest_training_domains),
+        steps=steps,
+        eval_every=eval_every,
+        evaluate=tuple(name for name in EVALUATIONS if name in evaluate),
+        holdout=holdout,
+        data_seed=seed if data_seed is None else data_seed,
+        seed=seed,
+        device=choose_device(device),
+        precision=precision,
+        average=average,
+        frozen=dict(dataset.frozen),
+        augment_validation=augment_validation,
+        init_seed=init_seed,
+        private=private,
+        standardize=dataset.standardize,
+        loss=_loss(dataset, loss),
+        class_weight=class_weight,
+        weights_file=weights_file,
+        estimator=estimator,
+    )
+
+
+def _loss(dataset: DomainDataset, asked: str | None) -> str:
+    """Return the name of the loss: by default cross-entropy of classes, squared of numbers."""
+    if dataset.kind == CLASSIFICATION:
+        if asked not in (None, CROSS_ENTROPY):
+            raise InvalidValue(
+                f"`loss={asked!r}` is for numbers, and {dataset.name} has classes; set"
+                " `task='regression'` if they are numbers"
+            )
+        return CROSS_ENTROPY
+    name = SQUARED if asked is None else asked
+    if name == CROSS_ENTROPY:
+        raise InvalidValue(
+            f"`loss={name!r}` is for classes, and {dataset.target!r} is a number; choose one of"
+            f" {', '.join(NUMBER_LOSSES)}"
+        )
+    loss_named(name)
+    return name
+
+
+def _test_domains(dataset: DomainDataset, asked: Sequence[str], fewest: int) -> tuple[str, ...]:
+    chosen = {dataset.index_of(name) for name in asked}
+    left = [name for index, name in enumerate(dataset.domain_names) if index not in chosen]
+    if len(left) < fewest:
+        raise DataError(
+            f"{dataset.name} has {counted(len(dataset.domains), 'domain')}"
+            f" ({', '.join(dataset.domain_names)}), with {len(left)} left for training; needed:"
+            f" at least {('one', 'two')[fewest - 1]}"
+        )
+    return tuple(dataset.domain_names[index] for index in sorted(chosen))
+
+
+def choose_device(asked: str) -> str:
+    """Return `asked`, or for `auto` the fastest device; raise if the machine lacks it."""
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if asked == "auto":
+        return next(name for name, there in available.items() if there)
+    kind = asked.partition(":")[0]
+    if kind not in available:
+        raise UnknownName("device", asked, ["auto", *available])
+    if not available[kind]:
+        raise InvalidValue(f"this machine has no {kind} device; use `device='auto'`")
+    return asked
