@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -77,9 +77,11 @@ def main(arguments: Sequence[str] | None = None, study: Study = TABLES) -> int:
     parser.add_argument("--backbone", default="tf_efficientnet_lite0", help="for images")
     parser.add_argument("--weights", default="pretrained", help="of the backbone: a file")
     parser.add_argument("--most", type=int, default=MOST_HELD_OUT, help="domains held out")
+    parser.add_argument("--by-domain", action="store_true", help="one domain of every table first")
     parser.add_argument("--skip", nargs="*", default=[], metavar="NAME:ALGORITHM")
     parser.add_argument("--out", type=Path, default=Path(f"results/{study.name}.jsonl"))
     asked = parser.parse_args(arguments)
+    study = replace(study, domain_by_domain=study.domain_by_domain or asked.by_domain)
     images = {"freeze": True, "backbone": asked.backbone, "weights": asked.weights}
     done = _read(asked.out)
     parts = asked.most if study.domain_by_domain else 1
