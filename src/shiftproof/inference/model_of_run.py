@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +18,7 @@ from shiftproof.data.input_forms import InputForm, TableForm, TensorForm, form_o
 from shiftproof.data.splits import Split
 from shiftproof.data.tables.preprocessing import FittedColumns
 from shiftproof.inference.adaptation.held_out import HeldOut
-from shiftproof.inference.adaptation.typical_inputs import TypicalInputs, typical_inputs
+from shiftproof.inference.adaptation.typical_inputs import TypicalRows
 from shiftproof.inference.adaptation.when import record_of
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.number_intervals import HalfWidths
@@ -68,13 +67,12 @@ def trained_model(
     classes = task.kind == CLASSIFICATION
     modules = state["algorithm"]["modules"]
     held_out = HeldOut.from_state(modules) if classes else None
-    record = None if held_out is None else record_of(held_out)
     splits = config.training_splits(dataset)
     parts = ("out",) if config.private else Split._fields
     domains = _Domains(network, dataset, splits, parts, form, config.device, progress)
     typicality = None if config.private else domains.typicality()
-    if record is not None and typicality is not None:
-        record = replace(record, inputs=domains.typical_inputs(typicality, task.num_classes))
+    rows = domains.typical_rows(typicality) if held_out is not None else {}
+    record = None if held_out is None else record_of(held_out, rows=rows)
     # Learners that are fitted at once are calibrated on whole domains that were held out.
     temperature = domains.temperature() if classes and not network.algorithm.exact else 1.0
     stem = None
@@ -138,20 +136,23 @@ class _Domains:
         # Without held-out samples, training samples are used, which look slightly more typical.
         return Typicality.fit(trained_on, held_out or trained_on)
 
-    def typical_inputs(self, typicality: Typicality, classes: int) -> TypicalInputs | None:
-        """Return how typical the samples of each domain are, compared with the other domains.
+    def typical_rows(self, typicality: Typicality | None) -> dict[int, TypicalRows]:
+        """Return how typical the samples of each domain are for the other domains, by its place.
 
-        None where small domains share a mean, which cannot be left out for one of them.
+        None of them where small domains share a mean, which cannot be left out for one of them.
         """
-        if len(typicality.means) != len(self._domains) or len(self._domains) < 2:
-            return None
-        found, labels = {}, {}
+        if typicality is None or len(typicality.means) != len(self._domains):
+            return {}
+        if len(self._domains) < 2:
+            return {}
+        found = {}
         for place, domain in enumerate(self._domains):
             own = [part[domain.name] for part in self._parts if domain.name in part]
-            rows = torch.cat([seen.representation for seen in own])
-            found[domain.name] = typicality.p_value(rows, without=place).numpy()
-            labels[domain.name] = torch.cat([seen.labels for seen in own]).numpy()
-        return typical_inputs(found, labels, classes)
+            seen = torch.cat([seen.representation for seen in own])
+            labels = torch.cat([seen.labels for seen in own])
+            p = typicality.p_value(seen, without=place)
+            found[place] = TypicalRows(p.numpy(), labels.numpy())
+        return found
 
     def temperature(self) -> float:
         """Return the temperature with the least log loss on the held-out samples."""

@@ -22,6 +22,7 @@ from shiftproof.inference.adaptation.sites import (
     label_shift_p,
     learnt,
 )
+from shiftproof.inference.adaptation.typical_inputs import TypicalRows
 from shiftproof.inference.adaptation.when import TOLERANCE, Record, record_of
 
 SHARES = [0.2, 0.3, 0.5, 0.6, 0.7, 0.4]
@@ -97,6 +98,27 @@ def test_without_a_record_nothing_is_corrected() -> None:
     assert adapted(record(), p, "none").reason == "not asked for"
     with pytest.raises(InvalidValue, match="auto, labels or none, not 'on'"):
         checked_adapt("on")
+
+
+def test_a_held_out_domain_with_atypical_rows_is_not_corrected_as_a_new_site_is_not() -> None:
+    """Without domain d the mean gain L lacks a sixth of d's own gain, so Σ_d (L − L_d) = L."""
+    held_out = training_sites(SHARES, 300, 0)[0]
+    rng = np.random.default_rng(3)
+    typical = {
+        number: TypicalRows(rng.uniform(size=300), rng.integers(2, size=300)) for number in range(6)
+    }
+    known = record_of(held_out, rows=typical)
+    assert known is not None
+    assert known.inputs is not None
+    assert known.log_loss == record().log_loss
+    left_out = []
+    for number in range(6):
+        atypical = TypicalRows(np.full(300, 0.001), typical[number].y)
+        found = record_of(held_out, rows=typical | {number: atypical})
+        assert found is not None
+        left_out.append(known.log_loss - found.log_loss)
+    assert np.ptp(left_out) > 0
+    assert sum(left_out) == pytest.approx(known.log_loss)
 
 
 def test_two_domains_teach_nothing() -> None:

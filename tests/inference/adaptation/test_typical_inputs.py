@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from shiftproof.inference.adaptation.typical_inputs import TypicalInputs, typical_inputs
+from shiftproof.inference.adaptation.typical_inputs import (
+    TypicalInputs,
+    TypicalRows,
+    typical_inputs,
+)
 from shiftproof.inference.typicality import Typicality
 
 LEVEL = 0.05
@@ -26,8 +30,11 @@ def described(training):
     """Return the typicality of training sites, and how typical each is compared with the others."""
     tensors = {str(place): torch.from_numpy(x) for place, (x, _) in enumerate(training)}
     typicality = Typicality.fit(tensors, tensors)
-    found = {name: typicality.p_value(x, without=int(name)).numpy() for name, x in tensors.items()}
-    return typicality, typical_inputs(found, {str(i): y for i, (_, y) in enumerate(training)}, 2)
+    found = [
+        TypicalRows(typicality.p_value(torch.from_numpy(x), without=place).numpy(), y)
+        for place, (x, y) in enumerate(training)
+    ]
+    return typicality, typical_inputs(found, 2)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.3, 1.0])
@@ -57,9 +64,8 @@ def test_other_shares_are_accepted_and_drift_is_told(spread):
 
 
 def test_the_means_of_classes_and_the_spread_are_those_of_the_rows():
-    typicality = {"a": np.r_[np.full(10, 0.2), np.full(10, 0.6)], "b": np.full(20, 0.4)}
-    labels = {"a": np.r_[np.zeros(10, int), np.ones(10, int)], "b": np.arange(20) % 2}
-    found = typical_inputs(typicality, labels, 3)
+    first = TypicalRows(np.repeat([0.2, 0.6], 10), np.repeat([0, 1], 10))
+    found = typical_inputs([first, TypicalRows(np.full(20, 0.4), np.arange(20) % 2)], 3)
     np.testing.assert_allclose(found.means, [0.3, 0.5, 0.4])  # no row of the last class
     assert found.spread == pytest.approx(0.0, abs=1e-12)
     assert found.domains == 2
@@ -67,4 +73,4 @@ def test_the_means_of_classes_and_the_spread_are_those_of_the_rows():
 
 
 def test_one_domain_tells_nothing():
-    assert typical_inputs({"a": np.ones(20)}, {"a": np.zeros(20, int)}, 2) is None
+    assert typical_inputs([TypicalRows(np.ones(20), np.zeros(20, int))], 2) is None

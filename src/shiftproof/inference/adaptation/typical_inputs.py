@@ -15,15 +15,22 @@ freedom.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import t as student  # type: ignore[import-untyped]
 
 from shiftproof.inference.adaptation.held_out import class_shares
 from shiftproof.inference.adaptation.label_shift_test import FEWEST
+
+
+class TypicalRows(NamedTuple):
+    """Rows of a training domain: ``typicality`` [n] for the other domains, classes ``y`` [n]."""
+
+    typicality: np.ndarray
+    y: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -61,22 +68,18 @@ class TypicalInputs:
         return cls(np.array(stored["means"], float), float(stored["spread"]), stored["domains"])
 
 
-def typical_inputs(
-    typicality: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray], classes: int
-) -> TypicalInputs | None:
-    """Return how typical the rows of each domain are, compared with the others; None if too few.
+def typical_inputs(domains: Iterable[TypicalRows], classes: int) -> TypicalInputs | None:
+    """Return how typical the rows of domains are, each compared with the others; None if too few.
 
     A class with few rows counts as all rows do.
     """
-    large = [name for name, own in typicality.items() if len(own) >= FEWEST]
+    large = [own for own in domains if len(own.y) >= FEWEST]
     if len(large) < 2:
         return None
-    rows = np.concatenate([typicality[name] for name in large])
-    y = np.concatenate([labels[name] for name in large])
+    rows = np.concatenate([own.typicality for own in large])
+    y = np.concatenate([own.y for own in large])
     count = np.bincount(y, minlength=classes)
     sums = np.bincount(y, rows, minlength=classes)
     means = np.where(count >= FEWEST, sums / np.maximum(count, 1), rows.mean())
-    apart = [
-        typicality[name].mean() - class_shares(labels[name], classes) @ means for name in large
-    ]
+    apart = [own.typicality.mean() - class_shares(own.y, classes) @ means for own in large]
     return TypicalInputs(means, float(np.std(apart, ddof=1)), len(large))

@@ -5,7 +5,8 @@ the new site (`sites`).  `auto` corrects only if three conditions hold.  (a) *Ca
 calibration from the others and its known shares, the mean calibration slope of held-out domains may
 be in ½ to 2.  (b) *Correction*: on held-out domains it did not surely raise log loss or lower
 accuracy on average (by a thousandth or more: none may have needed it), and in no domain did it
-surely cost more than `TOLERANCE` of accuracy; each domain is corrected with what the others teach.
+surely cost more than `TOLERANCE` of accuracy; each domain is corrected with what the others teach,
+and, as a new site, only if (c) holds for it.
 (c) *Label shift*: the new rows look like the training classes in other shares, as far as training
 domains do: their scores (`label_shift_test`) and their inputs (`typical_inputs`).
 """
@@ -23,6 +24,7 @@ from shiftproof.inference.adaptation.label_shift import Calibration, weighted
 from shiftproof.inference.adaptation.label_shift_test import FEWEST, ScoreBins, score_bins
 from shiftproof.inference.adaptation.matching_shares import with_shares
 from shiftproof.inference.adaptation.sites import (
+    LEVEL,
     Site,
     learnt,
     log_losses,
@@ -30,7 +32,11 @@ from shiftproof.inference.adaptation.sites import (
     site_of,
     target_shares,
 )
-from shiftproof.inference.adaptation.typical_inputs import TypicalInputs
+from shiftproof.inference.adaptation.typical_inputs import (
+    TypicalInputs,
+    TypicalRows,
+    typical_inputs,
+)
 from shiftproof.inference.meta_analysis import random_effects
 
 # Accuracy that the correction may cost a held-out training domain, beyond sampling error.
@@ -175,8 +181,13 @@ _NUMBERS = (
 )
 
 
-def record_of(held_out: HeldOut, seed: int = 0) -> Record | None:
-    """Return what the held-out training domains say; None if they are too few."""
+def record_of(
+    held_out: HeldOut, seed: int = 0, rows: Mapping[int, TypicalRows] | None = None
+) -> Record | None:
+    """Return what the held-out training domains say; None if they are too few.
+
+    ``rows`` are those of each domain, by its number, where the model can tell how typical they are.
+    """
     counts = [int((held_out.domain == domain).sum()) for domain in held_out.domains]
     large = held_out.domains[np.array(counts) >= FEWEST]
     if len(large) < FEWEST_DOMAINS:
@@ -189,7 +200,8 @@ def record_of(held_out: HeldOut, seed: int = 0) -> Record | None:
         factors, noise = learnt([sites[i] for i in np.flatnonzero(others)], losses[others])
         usual = target_shares(site.training, site.predicted.mean(axis=0), site.em, factors)
         shares = moved_to_em(usual, site.em, noise, site.variance, len(sites) - 1)
-        after = with_shares(site.predicted, shares) if site.label_shift else site.predicted
+        may = site.label_shift and _looks_typical(rows or {}, int(large[place]), site)
+        after = with_shares(site.predicted, shares) if may else site.predicted
         gains.append(log_losses(site.predicted, site.y) - log_losses(after, site.y))
         right = [(p.argmax(axis=1) == site.y).astype(float) for p in (site.predicted, after)]
         rights.append(right[1] - right[0])
@@ -216,7 +228,17 @@ def record_of(held_out: HeldOut, seed: int = 0) -> Record | None:
         max(0.0, -float(min(surely))),
         float(np.mean(gaps)),
         float(np.std(gaps, ddof=1)),
+        typical_inputs(rows.values(), held_out.classes) if rows else None,
     )
+
+
+def _looks_typical(rows: Mapping[int, TypicalRows], domain: int, site: Site) -> bool:
+    """Return whether the inputs of a domain pass the test of a new site, judged by the others."""
+    if domain not in rows:
+        return True
+    others = (own for number, own in rows.items() if number != domain)
+    inputs = typical_inputs(others, len(site.em))
+    return inputs is None or inputs.p_value(rows[domain].typicality, site.em) >= LEVEL
 
 
 def _mean_over_domains(rows: Sequence[np.ndarray]) -> tuple[float, float]:
