@@ -234,10 +234,12 @@ def page(
 def _mean(
     outcomes: Iterable[dict[str, Any]], table: str, algorithm: str, metric: str
 ) -> float | None:
+    # A domain of one class has no AUROC.
     values = [
-        fmean(run[metric] for run in each["runs"] if run[metric] is not None)
+        fmean(known)
         for each in outcomes
         if (each["data"], each["algorithm"]) == (table, algorithm)
+        and (known := [run[metric] for run in each["runs"] if run[metric] is not None])
     ]
     return fmean(values) if values else None
 
