@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from shiftproof.cli import options
 from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import option, parse_assignments
-from shiftproof.cli.preflight import check_data
+from shiftproof.cli.preflight import check_data, check_settings
 
 if TYPE_CHECKING:
     from shiftproof.shift.advise import Choice
@@ -89,7 +89,8 @@ def diagnose(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure which shifts the data has and where they are, and recommend what to train."""
-    check_data(data, label, domain, image, drop, categorical)
+    check_data(data, label, domain, image, drop, categorical, by=by)
+    check_settings(task=task, device=device)
 
     from shiftproof import api
     from shiftproof.cli.progress import LoadingBar

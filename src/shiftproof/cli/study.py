@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from shiftproof.cli import options
+from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import option, parse_assignments
 from shiftproof.cli.preflight import check_data, check_settings
 from shiftproof.cli.train import exit_unless_finished
@@ -21,6 +22,7 @@ def study(
     data: options.Data,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
+    task: options.Task = "auto",
     by: options.By = None,
     pool_below: options.PoolBelow = 0,
     drop: options.DropColumns = None,
@@ -60,11 +62,19 @@ def study(
 ) -> None:
     """Say what shifts and what to expect at the next domain, train a model, and write a page.
 
-    Each domain is held out in turn, and then a model is trained on all.  Run the same command again
+    Each domain is held out in turn, and then a model is trained on all. Run the same command again
     to resume.
     """
-    check_data(data, label, domain, image, drop, categorical, weights_column)
-    check_settings(algorithm, budget=budget, standardize=standardize, class_weight=class_weight)
+    check_data(data, label, domain, image, drop, categorical, weights_column, by)
+    check_settings(
+        algorithm,
+        budget=budget,
+        standardize=standardize,
+        class_weight=class_weight,
+        task=task,
+        steps=steps,
+        device=device,
+    )
     if not quiet:
         typer.echo(f"reading {data}", err=True)  # before the imports, which take seconds
 
@@ -91,6 +101,7 @@ def study(
         "workers": workers,
         "label": label,
         "domain": domain,
+        "task": task,
         "image": image,
         "drop": drop or (),
         "categorical": categorical or (),
@@ -105,13 +116,14 @@ def study(
     if found.page is not None and found.final is not None:
         console = Console()
         *lines, _ = found.diagnosis.to_text(console.width).splitlines()  # the last names an option
-        print(*lines, sep="\n")
+        print(in_options("\n".join(lines)))
         console.print(leave_one_out_table(found.held_out.runs[0].config, found.held_out.scores))
         console.print(forest_table(found.held_out.expected))
         print(found.answer)
         print(f"The page is {found.page}")
         print(f"The model, trained on all domains, is in {found.final.folder}; use it with")
-        print(f"  shiftproof predict {found.final.folder} NEW.csv")
+        new = "NEW-IMAGES" if Path(data).expanduser().is_dir() else "NEW.csv"
+        print(f"  shiftproof predict {found.final.folder} {new}")
         if not no_open and sys.stdout.isatty():
             webbrowser.open(found.page.resolve().as_uri())
     exit_unless_finished(found.runs, each=True)
