@@ -41,9 +41,11 @@ def check_data(
         return
     column_names(columns, path.name, "label", label)
     column_names(columns, path.name, "domain", domain)
-    for parameter, given in (("drop", drop or ()), ("categorical", categorical or ())):
-        for name in given:
-            column_names(columns, path.name, parameter, name)
+    vectors = {name.partition("[")[0] for name in columns if name.endswith("]")}
+    for name in drop or ():
+        column_names([*columns, *vectors], path.name, "drop", name)
+    for name in categorical or ():
+        column_names(columns, path.name, "categorical", name)
     for parameter, only in (("image", image), ("weights_column", weights_column)):
         if only is not None:
             column_name(columns, path.name, parameter, only)
