@@ -27,10 +27,11 @@ def check_data(
     categorical: Sequence[str] | None = None,
     weights_column: str | None = None,
     by: str | None = None,
-) -> None:
+) -> list[str]:
     """Raise if the data cannot be what was meant, or a column of a CSV file does not exist.
 
-    Whatever this cannot tell (a dataset name, Parquet), loading tells later.
+    Whatever this cannot tell (a dataset name, Parquet), loading tells later.  Returns the label
+    columns, if the file says which they are.
     """
     if by is not None:
         from shiftproof.data.tables.domain_column import checked_by
@@ -38,8 +39,8 @@ def check_data(
         checked_by(by)
     path = require_data(data)
     if not path.is_file() or not path.suffix or (columns := header_of(path)) is None:
-        return
-    column_names(columns, path.name, "label", label)
+        return []
+    labels = column_names(columns, path.name, "label", label)
     column_names(columns, path.name, "domain", domain)
     vectors = {name.partition("[")[0] for name in columns if name.endswith("]")}
     for name in drop or ():
@@ -49,6 +50,7 @@ def check_data(
     for parameter, only in (("image", image), ("weights_column", weights_column)):
         if only is not None:
             column_name(columns, path.name, parameter, only)
+    return labels
 
 
 def check_settings(
@@ -84,9 +86,9 @@ def check_settings(
         from shiftproof.learners.number_scores import NUMBER_CARD
         from shiftproof.learners.scores import EXPECTED, TARGETS
 
-        known = dict.fromkeys((*EXPECTED, *NUMBER_CARD, *TARGETS))
-        if metric not in known:
-            raise InvalidValue(f"`metric` {metric!r} is unknown; {nearest(metric, known)}")
+        metrics = dict.fromkeys((*EXPECTED, *NUMBER_CARD, *TARGETS))
+        if metric not in metrics:
+            raise InvalidValue(f"`metric` {metric!r} is unknown; {nearest(metric, metrics)}")
 
 
 def check_model(run: Path, data: str) -> None:
