@@ -54,6 +54,9 @@ def test_the_folder_has_everything(studied):
     for place in (folder, folder / "model"):
         assert shiftproof.load_model(place).domains == ("a", "b", "c")
         assert list(shiftproof.ShiftproofClassifier.load(place).domains_) == ["a", "b", "c"]
+    assert repr(shiftproof.load_model(folder)) == (
+        "TrainedModel('linear' on 'table', classes=('0', '1'), domains=('a', 'b', 'c'))"
+    )
     assert json.loads((folder / "held-out" / "diagnosis.json").read_text())
     page = studied.page.read_text()
     assert studied.page == folder / "report.html"
