@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import replace
 
@@ -130,6 +131,34 @@ def test_who_is_stopped_stops_the_others(table, started, tmp_path, monkeypatch):
     assert each.status == "stopped"
     assert [score.domain for score in each.scores] == ["a"]
     assert started[0].poll() is not None
+
+
+def test_a_process_that_is_stopped_while_it_starts_says_nothing(
+    table, started, tmp_path, monkeypatch
+):
+    # The data fill the pipe (64 KiB) of a process that does not read yet, and a part is left over
+    # when it is killed: closing the pipe then fails.
+    def fill(to, what):
+        filled.append(True)
+        to.write(bytes(67_000))
+        to.flush()
+
+    monkeypatch.setattr(side_by_side, "_send", fill)
+    monkeypatch.setattr(side_by_side, "PROGRAM", "import time; time.sleep(600)")
+    raised, filled = [], []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    train = side_by_side.train
+
+    def stopped(*arguments, **settings):
+        while not filled:
+            time.sleep(0.05)
+        return replace(train(*arguments, **settings), status="stopped")
+
+    monkeypatch.setattr(side_by_side, "train", stopped)
+    each = shiftproof.train_each(table, "linear", out=tmp_path, **COLUMNS)
+    assert each.status == "stopped"
+    assert started[0].poll() is not None
+    assert not raised
 
 
 class StopLate(Observer):

@@ -14,7 +14,7 @@ import pytest
 
 import shiftproof
 from shiftproof.api.study_diagnosis import inputs_of, read_kept
-from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.errors import DataError, InvalidValue, RunConflict
 from shiftproof.reporting.page.answer.evidence import read_evidence
 from shiftproof.training.observers import Observer
 
@@ -51,7 +51,12 @@ def test_the_folder_has_everything(studied):
     names = sorted(path.name for path in (folder / "held-out").iterdir())
     assert names == ["a", "b", "c", "diagnosis.json"]
     assert studied.final.config.test_domains == ()
-    assert shiftproof.load_model(folder / "model").domains == ("a", "b", "c")
+    for place in (folder, folder / "model"):
+        assert shiftproof.load_model(place).domains == ("a", "b", "c")
+        assert list(shiftproof.ShiftproofClassifier.load(place).domains_) == ["a", "b", "c"]
+    assert repr(shiftproof.load_model(folder)) == (
+        "TrainedModel('linear' on 'table', classes=('0', '1'), domains=('a', 'b', 'c'))"
+    )
     assert json.loads((folder / "held-out" / "diagnosis.json").read_text())
     page = studied.page.read_text()
     assert studied.page == folder / "report.html"
@@ -174,6 +179,17 @@ def test_mistakes_cost_no_training(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("undiagnosed")
+def test_another_study_in_the_same_folder_is_refused_before_it_changes_anything(studied):
+    folder = studied.folder
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(RunConflict, match=r"holds another study \(other data or columns") as told:
+        shiftproof.study(wards(), "linear", out=folder, label="x", domain="ward")
+    assert str(told.value).startswith(f"{folder} ")
+    with pytest.raises(RunConflict, match=r"another study .*seed 0 → 1.*choose another `out`"):
+        shiftproof.study(wards(), "linear", out=folder, seed=1, **COLUMNS)
+    assert before == {path: path.read_bytes() for path in before}
+
+
 def test_a_private_study_shows_no_rows(tmp_path: Path):
     found = shiftproof.study(wards(), "linear", private=True, out=tmp_path, **COLUMNS)
     shown = read_evidence(tmp_path / "study.json")

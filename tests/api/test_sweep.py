@@ -46,6 +46,16 @@ class Notes(SweepObserver):
         self.ends.append(result)
 
 
+def test_class_weights_are_those_of_every_run(table, tmp_path):
+    where = {"out": tmp_path / "out", "dry_run": True}
+    plain = sweep(table, "erm", **SMALL, **where).plan
+    plan = sweep(table, "erm", class_weight="balanced", **SMALL, **where).plan
+    assert {job.config.class_weight for job in plan.jobs} == {"balanced"}
+    assert plan.settings == {**plain.settings, "class weight": "balanced"}
+    with pytest.raises(UnknownName, match="balanced"):
+        sweep(table, "erm", class_weight="balancd", **SMALL, **where)
+
+
 def test_a_dry_run_has_a_plan_and_writes_nothing(table, tmp_path):
     notes = Notes()
     asked = SMALL | {"test_domains": (), "selection": ("oracle", "leave-one-domain-out")}

@@ -1,4 +1,4 @@
-"""A wrong column is found before torch, pandas or scikit-learn are imported."""
+"""A wrong column or value is found before torch, pandas or scikit-learn are imported."""
 
 import subprocess
 import sys
@@ -81,6 +81,44 @@ def test_a_wrong_setting_imports_nothing_heavy(command, arguments, said, table):
     code, error = run(command, table, "--label", "ill", "--domain", "ward", *arguments)
     assert code == "2"
     assert error.startswith(f"error: {said}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--task", "clasification"], "unknown task 'clasification'; did you mean 'classific"),
+        (["--metric", "acuracy"], "--metric 'acuracy' is unknown; did you mean 'accuracy'"),
+        (["--by", "yaer"], "--by 'yaer' is unknown; did you mean 'year'"),
+        (["--steps", "0"], "--steps must be at least 1, not 0"),
+        (["--device", "gpu"], "unknown device 'gpu'; did you mean 'cpu'?"),
+        (["--drop", "age,wrd"], "unknown column of patients.csv 'wrd'; did you mean 'ward'?"),
+    ],
+)
+def test_a_wrong_value_of_train_imports_numpy_at_most(arguments, said, table):
+    code, error = run("train", table, "--label", "ill", "--domain", "ward", *arguments)
+    assert code in ("2", "2 numpy")
+    assert error.startswith(f"error: {said}")
+
+
+def test_data_without_rows_imports_nothing_heavy(tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("age,label,domain\n")
+    (tmp_path / "folder").mkdir()
+    for name, said in (
+        ("empty.csv", "empty.csv is empty"),
+        ("header.csv", "header.csv has a header but no rows"),
+        ("folder", f"{tmp_path / 'folder'} is an empty folder; give DIR/domain/class/*.jpg"),
+    ):
+        code, error = run("train", tmp_path / name)
+        assert code == "2"
+        assert error.startswith(f"error: {said}")
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "compare-sites", "recalibrate"])
+def test_a_missing_run_or_file_imports_nothing_heavy(command, table, tmp_path):
+    assert run(command, "no-run", table) == ("2", "error: no such run or model: no-run")
+    missing = tmp_path / "new.csv"
+    assert run(command, tmp_path, missing) == ("2", f"error: no such file or folder: {missing}")
 
 
 def test_a_wrong_algorithm_of_other_commands():

@@ -193,13 +193,35 @@ def test_what_cannot_be_is_one_line(
     assert words in err
 
 
-@pytest.mark.parametrize("command", ["diagnose", "study"])
-def test_shifts_are_measured_one_label_at_a_time(
-    shiftproof: Any, folder: Path, tmp_path: Path, command: str
+def test_each_label_is_diagnosed_without_the_other(
+    shiftproof: Any, folder: Path, tmp_path: Path
 ) -> None:
-    code, _, err = shiftproof(command, folder / "homes.csv", *COLUMNS)
-    assert code == 2
-    assert "one label at a time: set --label price and --drop size" in err
+    asked = ["diagnose", folder / "homes.csv", *COLUMNS, "--out", tmp_path / "found.json"]
+    code, out, _ = shiftproof(*asked, "--json")
+    assert code == 0
+    both = json.loads(out)
+    assert list(both) == ["price", "size"]
+    for name, other in (("price", "size"), ("size", "price")):
+        frame = pd.read_csv(folder / "homes.csv")
+        alone = package.diagnose(frame, label=name, domain="city", drop=other).to_dict()
+        alone = json.loads(json.dumps(alone))
+        assert both[name]["shift"] == alone["shift"]
+        assert other not in both[name]["advice"]["command"].split("--drop")[0]
+        assert json.loads((tmp_path / f"found-{name}.json").read_text())["shift"] == alone["shift"]
+
+
+def test_each_label_has_a_study(shiftproof: Any, folder: Path, tmp_path: Path) -> None:
+    asked = ["study", folder / "homes.csv", *COLUMNS, "-a", "linear", "--out", tmp_path / "out"]
+    code, out, _ = shiftproof(*asked, "--no-open", "--quiet")
+    assert code == 0
+    for name in ("price", "size"):
+        assert package.load_model(tmp_path / "out" / name).targets == (name,)
+        assert f"out/{name}/report.html" in "".join(out.split())
+
+
+def test_in_python_shifts_are_measured_one_label_at_a_time(folder: Path) -> None:
+    with pytest.raises(package.ShiftproofError, match="one label at a time: set `label='price'`"):
+        package.diagnose(folder / "homes.csv", label="price,size", domain="city")
 
 
 def test_a_row_without_one_of_the_labels_is_left_out(folder: Path) -> None:

@@ -44,6 +44,10 @@ def test_then_it_is_the_time_of_the_runs_so_far(progress, clock):
     progress.progress(DONE, 4, 4)
     progress.begin(run(""), 0)
     assert progress.line() == "model on all 4, 20 s left"
+    clock.seconds += 12
+    assert progress.line() == "model on all 4, 10 s left"  # it does not grow
+    clock.seconds += 100
+    assert progress.line() == "model on all 4, 5 s left"
 
 
 def test_lines_are_printed_where_there_is_no_terminal(clock, capsys, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from shiftproof.reporting.terminal import accuracy_table, leave_one_out_table
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.config import NO_NETWORK, RunConfig
-from shiftproof.training.held_out import HeldOutScore
+from shiftproof.training.held_out import HeldOutNumbers, HeldOutScore
 
 CONFIG = RunConfig(
     "d", "f", "erm", "mlp", {}, ("b",), 10, 5, ("test-in",), 0.2, 0, 0, "cpu", "fp32"
@@ -46,10 +46,12 @@ def test_a_column_without_numbers_is_left_out():
     fitted = HeldOutScore("b", 10, 0.8, 0.6, math.nan)
     trained = replace(fitted, training_domains=0.9)
     for score, shown in ((fitted, False), (trained, True)):
-        table = leave_one_out_table(CONFIG, [score])
-        titles = [str(column.header) for column in table.columns]
-        assert ("training domains" in titles) == shown
-        assert ("Training domains:" in table.caption) == shown
+        numbers = HeldOutNumbers("b", 10, 0.5, 3.0, 4.0, 5.0, score.training_domains, "price")
+        for one in (score, numbers):
+            table = leave_one_out_table(CONFIG, [one])
+            titles = [str(column.header) for column in table.columns]
+            assert ("training domains" in titles) == shown
+            assert ("Training domains:" in table.caption) == shown
 
 
 def test_what_was_not_tried_says_in_how_many_runs():

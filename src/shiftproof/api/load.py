@@ -66,8 +66,8 @@ def load(
         domain: domain column; by default the column `domain`.  Several, separated by commas, are
             joined.
         image: column with the paths of image files.  It makes the table a manifest.
-        drop: columns not to use.
-        categorical: columns whose numbers are codes of categories.
+        drop: columns not to use, in a list or separated by commas.
+        categorical: columns whose numbers are codes of categories, in the same way.
         by: how the domain column of a table becomes domains: `year`, `quarter` or `month` of dates,
             a number of bins for numbers, or `value` for as it is.
         pool_below: put domains of fewer rows than this together as one.

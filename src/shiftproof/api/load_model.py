@@ -6,15 +6,16 @@ import os
 from pathlib import Path
 
 from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_file import run_in
 
 
 def load_model(path: str | os.PathLike[str], device: str = "auto") -> TrainedModel:
-    """Return the model in the folder of a finished run, or in a model file.
+    """Return the model in the folder of a finished run or study, or in a model file.
 
     Reading a model runs no code from it.
 
     Args:
-        path: the folder of a run, or a `.safetensors` file that `shiftproof` wrote.
+        path: the folder of a run or of a study, or a `.safetensors` file that `shiftproof` wrote.
         device: auto, cpu, cuda or mps.
     """
-    return TrainedModel.load(Path(path).expanduser(), device)
+    return TrainedModel.load(run_in(Path(path).expanduser()), device)

@@ -163,7 +163,8 @@ class _Process:
             return
         # Ctrl-C is for the caller, who then ends this one.
         self._process = process = start_process(PROGRAM, new_session=True)
-        with process, contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
+        # Closing the pipe of a process that was killed fails too, so that is inside.
+        with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError), process:
             try:
                 self._talk(process.stdin, process.stdout)  # type: ignore[arg-type]
             finally:

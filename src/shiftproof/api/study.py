@@ -18,20 +18,21 @@ from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, trai
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.durations import seconds_of
-from shiftproof.core.errors import DataError
-from shiftproof.core.files import write_json
+from shiftproof.core.errors import DataError, RunConflict
+from shiftproof.core.files import read_json, write_json
 from shiftproof.core.standardize import checked_standardize
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import within_domains
+from shiftproof.inference.model_file import STUDY_RUN
 from shiftproof.reporting.page.answer.lead import lead, noun_of
+from shiftproof.training.config import RunConfig
 from shiftproof.training.configure import configure, default_algorithm
 from shiftproof.training.observers import Observer
+from shiftproof.training.run_folder import START_OVER, changes
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
-# In the folder of a study: the run on all domains.
-MODEL = "model"
 # How long `best` may try candidates: seconds for each run, and at least so many over all.
 BUDGET_A_RUN, LEAST_BUDGET = 15.0, 60.0
 
@@ -152,7 +153,8 @@ def study(
         "device": device,
     }
     # A wrong setting must not cost a diagnosis.
-    configure(within_domains(dataset, standardize), algorithm, **settings)
+    config = configure(within_domains(dataset, standardize), algorithm, **settings)
+    _refuse_another(folder, config)
     raw_pixels = _are_photographs(dataset)
     found = kept_or(
         folder,
@@ -172,7 +174,7 @@ def study(
     columns = (noun_of(dataset.columns), dataset.columns.get("label", ""))
     if held_out.status != "finished":
         return Study(folder, found, held_out, None, None, *columns)
-    final = train(dataset, algorithm, budget=last_budget, out=folder / MODEL, **settings)
+    final = train(dataset, algorithm, budget=last_budget, out=folder / STUDY_RUN, **settings)
     if final.status != "finished":
         return Study(folder, found, held_out, final, None, *columns)
     if not private:
@@ -182,6 +184,21 @@ def study(
     write_json(folder / STUDY, shown.to_json())
     page = report(folder).save(command="shiftproof study")
     return Study(folder, found, held_out, final, page, *columns)
+
+
+def _refuse_another(folder: Path, config: RunConfig) -> None:
+    """Raise if the folder holds a study of something else, before its diagnosis is overwritten."""
+    for path in sorted((folder / HELD_OUT).glob("*/config.json")):
+        found = read_json(path, ("hparams",), START_OVER)
+        # The runs share the budget, and each holds out another domain.
+        other, wanted = (
+            {**each, "test_domains": None, "hparams": {**each["hparams"], "budget": None}}
+            for each in (found, config.to_json())
+        )
+        if said := changes(other, wanted):
+            raise RunConflict(
+                f"{folder} holds another study ({said}); choose another `out`, or delete it"
+            )
 
 
 def _are_photographs(dataset: DomainDataset) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shiftproof.api.report import Report, report
+from shiftproof.core.class_weight import UNWEIGHTED, checked_class_weight
 from shiftproof.core.errors import InvalidValue
 from shiftproof.sweeps.combine.checks import check_combination, check_retraining
 from shiftproof.sweeps.combine.methods import combine_methods
@@ -88,6 +89,7 @@ def sweep(
     label: str | None = None,
     domain: str | None = None,
     weights_column: str | None = None,
+    class_weight: str = UNWEIGHTED,
     backbone: str | None = None,
     weights: str | os.PathLike[str] = "pretrained",
     options: Mapping[str, str] | None = None,
@@ -125,6 +127,7 @@ def sweep(
         label: label column of tables.
         domain: domain column of tables.
         weights_column: column of tables that says how much each row counts in training.
+        class_weight: how much classes count in training: `none`, or `balanced` for all alike.
         backbone: network that computes features where the preset freezes images; resnet50 by
             default.
         weights: weights of that network: a file, `pretrained` or `random`.
@@ -187,6 +190,7 @@ def sweep(
             precision=precision,
             test_domains=held_out,
             average=average,
+            class_weight=checked_class_weight(class_weight),
             shared_start=shared_start,
             progress=observer.progress,
         )

@@ -79,7 +79,7 @@ def shiftproof(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
-    """Train classifiers that hold up on domains they have never seen."""
+    """Train models that hold up on domains they have never seen."""
 
 
 def main() -> None:

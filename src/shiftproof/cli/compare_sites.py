@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shiftproof.cli import options
+from shiftproof.cli.preflight import check_model
 
 EXAMPLE = "Example: [bold]shiftproof compare-sites runs/first new-patients.csv[/]"
 
@@ -23,6 +24,7 @@ def compare_sites(
     The expected accuracy comes from the model's confidence there, corrected by how far confidence
     was off on held-out training domains.
     """
+    check_model(run, data)
     from shiftproof import api
     from shiftproof.reporting.adaptation import comparison_lines
 

@@ -11,6 +11,7 @@ import typer
 from shiftproof.cli import options
 from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import parse_assignments
+from shiftproof.cli.preflight import check_model
 
 if TYPE_CHECKING:
     from shiftproof.inference.metrics import DomainMetrics
@@ -45,6 +46,7 @@ def evaluate(
 
     With --expected, say whether each domain lies inside the range expected from held-out domains.
     """
+    check_model(run, data)
     from rich.console import Console
 
     from shiftproof import api

@@ -10,6 +10,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.preflight import check_data, check_settings
 from shiftproof.cli.train import exit_unless_finished
 
 EXAMPLE = (
@@ -70,6 +71,17 @@ def expect(
     The interval of the next domain comes from a random-effects meta-analysis of the held-out
     domains. Run the same command again to resume.
     """
+    if Path(data).expanduser().is_file():
+        check_data(data, label, domain, image, drop, categorical)
+    check_settings(
+        algorithm,
+        budget=budget,
+        standardize=standardize,
+        task=task,
+        metric=metric,
+        steps=steps,
+        device=device,
+    )
     from rich.console import Console
 
     from shiftproof import api

@@ -31,6 +31,9 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, *args: Any) -> Any:
         """Find the command asked for; messages then use its options."""
         found = super().resolve_command(*args)
+        for parameter in [] if found[1] is None else found[1].params:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""  # the help would show a value, which a flag does not take
         running.set(found[1])
         return found
 

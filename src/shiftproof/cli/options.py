@@ -62,11 +62,20 @@ ImageColumn = Annotated[
     str | None, option("Data", "Column of image paths (manifests).", metavar="COLUMN")
 ]
 DropColumns = Annotated[
-    list[str] | None, option("Data", "Column not to use (tables); repeatable.", metavar="COLUMN")
+    list[str] | None,
+    option(
+        "Data",
+        "Column not to use (tables); several joined by commas, or repeated.",
+        metavar="COLUMN",
+    ),
 ]
 CategoricalColumns = Annotated[
     list[str] | None,
-    option("Data", "Column whose numbers are codes of categories; repeatable.", metavar="COLUMN"),
+    option(
+        "Data",
+        "Column whose numbers are codes of categories; several joined by commas, or repeated.",
+        metavar="COLUMN",
+    ),
 ]
 WeightsColumn = Annotated[
     str | None,
@@ -192,7 +201,9 @@ AugmentValidation = Annotated[
 ]
 
 # --- which model ------------------------------------------------------------------------------
-RunOrModel = Annotated[Path, typer.Argument(help="Folder of a finished run, or a model file.")]
+RunOrModel = Annotated[
+    Path, typer.Argument(help="Folder of a finished run or study, or a model file.")
+]
 Backbone = Annotated[
     str | None,
     option(

@@ -11,6 +11,7 @@ import typer
 from shiftproof.cli import options
 from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import option, parse_assignments
+from shiftproof.cli.preflight import check_model
 from shiftproof.core.errors import InvalidValue
 
 EXAMPLE = (
@@ -86,6 +87,7 @@ def predict(
         raise InvalidValue("--sets and --expected go together")
     if sets is not None and adapt != "none":
         raise InvalidValue("--sets are for predictions that are not adapted; leave out --adapt")
+    check_model(run, data)
     from shiftproof import api
     from shiftproof.api.expect import (
         check_adaptation,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.durations import seconds_of
-from shiftproof.core.errors import UnknownName
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName, nearest
 from shiftproof.core.registry import names_without_importing
 from shiftproof.core.standardize import checked_standardize
-from shiftproof.data.not_data import require_data
+from shiftproof.data.not_data import require_data, require_path
 from shiftproof.data.tables.column_names import column_name, column_names, header_of
+
+# What `training.configure.choose_device` knows; a number may follow after a colon.
+DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 def check_data(
@@ -22,22 +26,31 @@ def check_data(
     drop: Sequence[str] | None = None,
     categorical: Sequence[str] | None = None,
     weights_column: str | None = None,
-) -> None:
+    by: str | None = None,
+) -> list[str]:
     """Raise if the data cannot be what was meant, or a column of a CSV file does not exist.
 
-    Whatever this cannot tell (a dataset name, Parquet), loading tells later.
+    Whatever this cannot tell (a dataset name, Parquet), loading tells later.  Returns the label
+    columns, if the file says which they are.
     """
+    if by is not None:
+        from shiftproof.data.tables.domain_column import checked_by
+
+        checked_by(by)
     path = require_data(data)
     if not path.is_file() or not path.suffix or (columns := header_of(path)) is None:
-        return
-    column_names(columns, path.name, "label", label)
+        return []
+    labels = column_names(columns, path.name, "label", label)
     column_names(columns, path.name, "domain", domain)
-    for parameter, given in (("drop", drop or ()), ("categorical", categorical or ())):
-        for name in given:
-            column_name(columns, path.name, parameter, name)
+    vectors = {name.partition("[")[0] for name in columns if name.endswith("]")}
+    for name in drop or ():
+        column_names([*columns, *vectors], path.name, "drop", name)
+    for name in categorical or ():
+        column_names(columns, path.name, "categorical", name)
     for parameter, only in (("image", image), ("weights_column", weights_column)):
         if only is not None:
             column_name(columns, path.name, parameter, only)
+    return labels
 
 
 def check_settings(
@@ -45,6 +58,10 @@ def check_settings(
     budget: str | None = None,
     standardize: str = "none",
     class_weight: str = "none",
+    task: str = "auto",
+    metric: str | None = None,
+    steps: int = 1,
+    device: str = "auto",
 ) -> None:
     """Raise if a setting has a value that no data could make right."""
     if "shiftproof.learners.algorithms.base" not in sys.modules:  # then a lookup is as fast
@@ -56,3 +73,26 @@ def check_settings(
         seconds_of(budget, "budget")
     checked_standardize(standardize)
     checked_class_weight(class_weight)
+    if steps < 1:
+        raise InvalidValue(f"`steps` must be at least 1, not {steps}")
+    if device.partition(":")[0] not in DEVICES:
+        raise UnknownName("device", device, DEVICES)
+    # NumPy comes with these, so only what was typed is looked up.
+    if task != "auto":
+        from shiftproof.data.tables.label_kind import checked_task
+
+        checked_task(task)
+    if metric is not None:
+        from shiftproof.learners.number_scores import NUMBER_CARD
+        from shiftproof.learners.scores import EXPECTED, TARGETS
+
+        metrics = dict.fromkeys((*EXPECTED, *NUMBER_CARD, *TARGETS))
+        if metric not in metrics:
+            raise InvalidValue(f"`metric` {metric!r} is unknown; {nearest(metric, metrics)}")
+
+
+def check_model(run: Path, data: str) -> None:
+    """Raise if there is no such run, or no such data to use its model on."""
+    if not run.expanduser().exists():
+        raise DataError(f"no such run or model: {run}")
+    require_path(data)

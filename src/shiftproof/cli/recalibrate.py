@@ -10,6 +10,7 @@ import typer
 
 from shiftproof.cli import options
 from shiftproof.cli.options import option
+from shiftproof.cli.preflight import check_model
 
 EXAMPLE = "Example: [bold]shiftproof recalibrate runs/first new-labelled.csv --out runs/new-site[/]"
 
@@ -29,6 +30,7 @@ def recalibrate(
     A closed testing procedure decides which. The updated model is adapted to this site: its scores
     say nothing about other sites.
     """
+    check_model(run, data)
     from shiftproof import api
     from shiftproof.reporting.adaptation import recalibration_lines
 

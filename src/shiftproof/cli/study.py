@@ -5,14 +5,19 @@ from __future__ import annotations
 import sys
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shiftproof.cli import options
+from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import option, parse_assignments
 from shiftproof.cli.preflight import check_data, check_settings
+from shiftproof.cli.several_labels import one_label_each
 from shiftproof.cli.train import exit_unless_finished
+
+if TYPE_CHECKING:
+    from shiftproof.api.study import Study
 
 EXAMPLE = "Example: [bold]shiftproof study patients.csv --label ill --domain hospital[/]"
 
@@ -21,6 +26,7 @@ def study(
     data: options.Data,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
+    task: options.Task = "auto",
     by: options.By = None,
     pool_below: options.PoolBelow = 0,
     drop: options.DropColumns = None,
@@ -60,20 +66,25 @@ def study(
 ) -> None:
     """Say what shifts and what to expect at the next domain, train a model, and write a page.
 
-    Each domain is held out in turn, and then a model is trained on all.  Run the same command again
+    Each domain is held out in turn, and then a model is trained on all. Run the same command again
     to resume.
     """
-    check_data(data, label, domain, image, drop, categorical, weights_column)
-    check_settings(algorithm, budget=budget, standardize=standardize, class_weight=class_weight)
+    labels = check_data(data, label, domain, image, drop, categorical, weights_column, by)
+    check_settings(
+        algorithm,
+        budget=budget,
+        standardize=standardize,
+        class_weight=class_weight,
+        task=task,
+        steps=steps,
+        device=device,
+    )
     if not quiet:
         typer.echo(f"reading {data}", err=True)  # before the imports, which take seconds
 
-    from rich.console import Console
-
     from shiftproof import api
+    from shiftproof.api.train import as_folder
     from shiftproof.cli.study_progress import StudyProgress
-    from shiftproof.reporting.forest import forest_table
-    from shiftproof.reporting.terminal import leave_one_out_table
 
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
@@ -91,6 +102,7 @@ def study(
         "workers": workers,
         "label": label,
         "domain": domain,
+        "task": task,
         "image": image,
         "drop": drop or (),
         "categorical": categorical or (),
@@ -100,18 +112,36 @@ def study(
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }
-    with StudyProgress(quiet=quiet) as settings["observer"]:
-        found = api.study(data, algorithm, **settings)
-    if found.page is not None and found.final is not None:
-        console = Console()
-        *lines, _ = found.diagnosis.to_text(console.width).splitlines()  # the last names an option
-        print(*lines, sep="\n")
-        console.print(leave_one_out_table(found.held_out.runs[0].config, found.held_out.scores))
-        console.print(forest_table(found.held_out.expected))
-        print(found.answer)
-        print(f"The page is {found.page}")
-        print(f"The model, trained on all domains, is in {found.final.folder}; use it with")
-        print(f"  shiftproof predict {found.final.folder} NEW.csv")
-        if not no_open and sys.stdout.isatty():
-            webbrowser.open(found.page.resolve().as_uri())
-    exit_unless_finished(found.runs, each=True)
+    several = len(labels) > 1
+    for own, one in one_label_each(labels, settings):
+        if several:
+            folder = out or Path("runs", f"study-{as_folder(Path(data).name)}")
+            one["out"] = folder / as_folder(own)
+            print(f"--- {own}")
+        with StudyProgress(quiet=quiet) as one["observer"]:
+            found = api.study(data, algorithm, **one)
+        _show(found, data, show_page=not no_open and not several)
+        exit_unless_finished(found.runs, each=True)
+
+
+def _show(found: Study, data: str, *, show_page: bool) -> None:
+    """Print the diagnosis and the results, and say where the page and the model are."""
+    from rich.console import Console
+
+    from shiftproof.reporting.forest import forest_table
+    from shiftproof.reporting.terminal import leave_one_out_table
+
+    if found.page is None or found.final is None:
+        return
+    console = Console()
+    *lines, _ = found.diagnosis.to_text(console.width).splitlines()  # the last names an option
+    print(in_options("\n".join(lines)))
+    console.print(leave_one_out_table(found.held_out.runs[0].config, found.held_out.scores))
+    console.print(forest_table(found.held_out.expected))
+    print(found.answer)
+    print(f"The page is {found.page}")
+    print(f"The model, trained on all domains, is in {found.final.folder}; use it with")
+    new = "NEW-IMAGES" if Path(data).expanduser().is_dir() else "NEW.csv"
+    print(f"  shiftproof predict {found.final.folder} {new}")
+    if show_page and sys.stdout.isatty():
+        webbrowser.open(found.page.resolve().as_uri())

@@ -24,7 +24,8 @@ class StudyProgress(LoadingBar, Observer):
     """Says which domain is held out, and how long it will take; it is the observer of a study.
 
     The time left is that of the runs so far, for those that are left and the last one on all
-    domains.  Before the first run ends it is the time that `best` may take.
+    domains, less what has passed since a run ended.  Before the first run ends it is the time that
+    `best` may take.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -32,6 +33,7 @@ class StudyProgress(LoadingBar, Observer):
         self._noun, self._domains = "domain", 0
         self._done = 0
         self._started: float | None = None
+        self._marked = 0.0  # when the last run ended, or the run on all domains began
         self._budget = 0.0
         self._said_at = 0.0
         self._said: set[str] = set()
@@ -47,7 +49,7 @@ class StudyProgress(LoadingBar, Observer):
     def progress(self, what: str, done: int, total: int) -> None:
         """Show the stage, or count the domains that were held out."""
         if what == DONE:
-            self._done = done
+            self._done, self._marked = done, time.monotonic()
             if not self._last:
                 self._show(force=True)
         elif self._started is None or what == BASELINES:
@@ -60,7 +62,8 @@ class StudyProgress(LoadingBar, Observer):
         if self._started is None:
             self._started = time.monotonic()
         self._budget = float(config.hparams.get("budget", 0.0) or 0.0)
-        self._last = not config.test_domains
+        if not self._last and not config.test_domains:
+            self._last, self._marked = True, time.monotonic()
         self._show(force=True)
 
     def step(self, step: int, measured: dict[str, Tensor]) -> None:
@@ -91,10 +94,10 @@ class StudyProgress(LoadingBar, Observer):
     def _seconds(self, runs: int) -> float:
         if self._started is None:
             return 0.0
-        each = self._budget
-        if self._done:
-            each = (time.monotonic() - self._started) / self._done
-        return each * (runs + 1)
+        if not self._done:
+            return self._budget * (runs + 1)
+        each = (self._marked - self._started) / self._done
+        return max(each * (runs + 1) - (time.monotonic() - self._marked), 1.0)
 
     def _show(self, *, force: bool = False) -> None:
         now = time.monotonic()

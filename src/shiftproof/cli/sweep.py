@@ -64,6 +64,7 @@ def sweep(
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
     weights_column: options.WeightsColumn = None,
+    class_weight: options.ClassWeight = "none",
     backbone: Annotated[
         str | None,
         typer.Option(help="Network that computes features where images are frozen (lite)."),
@@ -124,6 +125,7 @@ def sweep(
     names = algorithms if algorithms == "all" else split(algorithms) or ()
     if names != "all":
         check_settings(*names)
+    check_settings(class_weight=class_weight, steps=1 if steps is None else steps, device=device)
     from shiftproof.api.sweep import sweep as run
     from shiftproof.cli.sweep_progress import SweepProgress
 
@@ -142,6 +144,7 @@ def sweep(
             label=label,
             domain=domain,
             weights_column=weights_column,
+            class_weight=class_weight,
             backbone=backbone,
             weights=weights,
             options=parse_assignments("--data-option", data_option or []),

@@ -108,8 +108,17 @@ def train(
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model; run the same command again to resume."""
-    check_data(data, label, domain, image, drop, categorical, weights_column)
-    check_settings(algorithm, budget=budget, standardize=standardize, class_weight=class_weight)
+    check_data(data, label, domain, image, drop, categorical, weights_column, by)
+    check_settings(
+        algorithm,
+        budget=budget,
+        standardize=standardize,
+        class_weight=class_weight,
+        task=task,
+        metric=metric,
+        steps=steps,
+        device=device,
+    )
 
     from rich.console import Console
 

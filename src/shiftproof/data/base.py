@@ -213,9 +213,13 @@ class DomainDataset:
 
 @dataclass(frozen=True)
 class DatasetSource(ABC):
-    """A registered dataset; its fields are its options (see `core.space`)."""
+    """A registered dataset; its fields are its options (see `core.space`).
+
+    `needs` names the datasets that must be imported before it can be loaded.
+    """
 
     card: ClassVar[DatasetCard]
+    needs: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:

@@ -1,4 +1,4 @@
-"""What is no data: addresses on the web, and images where a table or folder is meant."""
+"""What is no data: addresses on the web, empty folders, and images in place of a table."""
 
 from __future__ import annotations
 
@@ -24,13 +24,21 @@ def require_data(data: str, image: str | None = None) -> Path:
     Traceback (most recent call last):
     shiftproof.core.errors.DataError: https://example.org/patients.csv is an address; download ...
     """
-    refuse_address(data)
-    path = Path(data).expanduser()
+    path = require_path(data)
+    if path.is_dir() and not any(path.iterdir()):
+        raise DataError(f"{data} is an empty folder; give DIR/domain/class/*.jpg, or a table")
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         raise DataError(
             f"{data} is a single image; give a folder DIR/domain/class/*{path.suffix}, or a table"
             " with a column of paths (`image`)"
         )
+    return path
+
+
+def require_path(data: str) -> Path:
+    """Return the path of data, or raise if there is none and it cannot be a dataset's name."""
+    refuse_address(data)
+    path = Path(data).expanduser()
     if not path.exists() and (len(path.parts) > 1 or path.suffix):
         raise DataError(f"no such file or folder: {data}")
     return path

@@ -1,7 +1,7 @@
 """What to expect of a model at the next domain, from its scores on domains held out in turn.
 
 Each held-out domain gives an estimate of a score with its sampling error (`estimates`).  A
-meta-analysis of these (`meta_analysis`) gives the mean over domains and, more useful, the interval
+meta-analysis of these (`meta_analysis`) gives a typical domain and, more useful, the interval
 that holds the score of the *next* domain: domains differ, and a mean with its standard error does
 not say by how much.
 """
@@ -48,9 +48,10 @@ OUTLIER = 0.05
 class ExpectedScore:
     """What to expect of one score at the next domain.
 
-    `mean` is that of domains, and the next domain is between `low` and `high` with probability
-    `level`.  `tau` is the standard deviation between domains on the additive scale.  `estimates`
-    are those of the held-out domains, and `outliers` the domains that do not fit the others.
+    `mean` is that of domains on the additive scale: half of them are better.  The next domain is
+    between `low` and `high` with probability `level`.  `tau` is the standard deviation between
+    domains on that scale.  `estimates` are those of the held-out domains, and `outliers` the
+    domains that do not fit the others.
     """
 
     metric: str
@@ -61,7 +62,7 @@ class ExpectedScore:
 
     @property
     def mean(self) -> float:
-        """The score of the mean domain."""
+        """The score of a typical domain: the mean on the additive scale, half are better."""
         return scale_of(self.metric).back(self.predictive.mean)
 
     @cached_property
@@ -72,7 +73,7 @@ class ExpectedScore:
 
     @cached_property
     def mean_interval(self) -> tuple[float, float]:
-        """The interval that holds the mean over domains with probability `level`."""
+        """The interval that holds the typical domain with probability `level`."""
         low, high = self.predictive.mean_interval(self.level)
         return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
 
@@ -328,7 +329,7 @@ def sentences(expected: Expected) -> list[str]:
     name = metric_name(expected.metric)
     found = [
         f"Expect {name} {three_digits(low)} to {three_digits(high)} at the next domain with"
-        f" probability {score.level:.0%}; the mean over domains is {three_digits(score.mean)}."
+        f" probability {score.level:.0%}; {three_digits(score.mean)} at a typical one."
     ]
     if (worse := expected.probability_worse) is not None:
         side = "above" if expected.metric in LOSSES else "below"

@@ -422,6 +422,11 @@ class TrainedModel:
             raise DataError(why_missing(path))
         return cls.from_bytes(file.read_bytes(), device, str(file))
 
+    def __repr__(self) -> str:
+        told = {"classes": self.classes, "targets": self.targets, "domains": self.domains}
+        shown = "".join(f", {name}={value!r}" for name, value in told.items() if value)
+        return f"TrainedModel({self.config.algorithm!r} on {self.config.dataset!r}{shown})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return TrainedModel.from_bytes, (self.to_bytes(), self.device)
 

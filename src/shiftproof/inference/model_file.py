@@ -12,9 +12,12 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.core.text import counted
 from shiftproof.inference.model_header import check_header
 
 MODEL = "model.safetensors"
+# In the folder of a study, the run on all domains.
+STUDY_RUN = "model"
 # The name of the model's description in the file's header.
 HEADER = "shiftproof"
 
@@ -53,13 +56,21 @@ def require_finite(tensors: Mapping[str, Tensor]) -> None:
             raise ValueError(f"{name} holds values that are not finite")
 
 
+def run_in(folder: Path) -> Path:
+    """Return the run whose model is meant: that of a study, if the folder is one."""
+    study = folder / STUDY_RUN / MODEL
+    return study.parent if list(folder.glob(f"*/{MODEL}")) == [study] else folder
+
+
 def why_missing(path: Path) -> str:
     """Say why there is no model in a folder, and what to do."""
     if not path.exists():
         return f"no such run or model: {path}"
     within = sorted(file.parent.name for file in path.glob(f"*/{MODEL}"))
     if within:
-        return f"{path} holds {len(within)} runs; choose one of them: {', '.join(within)}"
+        return (
+            f"{path} holds {counted(len(within), 'run')}; choose one of them: {', '.join(within)}"
+        )
     return (
         f"{path} holds no {MODEL}, which is written when training ends: run the same training again"
     )

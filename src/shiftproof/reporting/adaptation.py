@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from shiftproof.core.text import counted
 from shiftproof.inference.adaptation.adapt import Adapted
 from shiftproof.inference.adaptation.compare_sites import Comparison
 from shiftproof.inference.adaptation.recalibrate import METHODS, Recalibration
@@ -31,22 +32,17 @@ def adaptation_lines(adapted: Mapping[str, Adapted], classes: Sequence[str]) -> 
 
 
 def shares_line(adapted: Adapted, classes: Sequence[str]) -> str:
-    """Return the estimated class shares with their intervals, and those of the two checks."""
+    """Return the estimated class shares with their intervals."""
     shares = adapted.shares
     if shares is None:
         return ""
     order = np.argsort(-shares.value, kind="stable")[:MOST_CLASSES]
-    parts = []
-    for k in order:
-        other = [f"EM {shares.em[k]:.0%}"]
-        if shares.bbse is not None:
-            other.append(f"BBSE {shares.bbse[k]:.0%}")
-        parts.append(
-            f"{classes[k]} {shares.value[k]:.0%} ({shares.low[k]:.0%} to {shares.high[k]:.0%};"
-            f" {', '.join(other)})"
-        )
+    parts = [
+        f"{classes[k]!r} {shares.value[k]:.0%} ({shares.low[k]:.0%} to {shares.high[k]:.0%})"
+        for k in order
+    ]
     more = f" and {len(classes) - len(order)} others" if len(classes) > len(order) else ""
-    return f"estimated class shares {', '.join(parts)}{more}"
+    return f"estimated class shares: {', '.join(parts)}{more}"
 
 
 def recalibration_lines(result: Recalibration) -> list[str]:
@@ -61,7 +57,7 @@ def recalibration_lines(result: Recalibration) -> list[str]:
     largest = METHODS[-1] if result.revisable else METHODS[-2]
     found += [
         f"  {largest} against {step.against}: chi-square {step.statistic:.1f} with"
-        f" {step.freedom} degrees of freedom, p = {step.p_value:.2g}"
+        f" {counted(step.freedom, 'degree')} of freedom, p = {step.p_value:.2g}"
         for step in result.steps
     ]
     if not result.revisable:
@@ -88,11 +84,14 @@ def comparison_lines(comparison: Comparison, classes: Sequence[str]) -> list[str
         found.append(f"  and {more} more, further away")
     if comparison.shifts:
         parts = [f"{name} {value:+.2f}" for name, value in comparison.shifts.items()]
-        found.append(f"largest shifts from {comparison.nearest}, in SD: {', '.join(parts)}")
+        found.append(
+            f"largest differences from {comparison.nearest}, in standard deviations:"
+            f" {', '.join(parts)}"
+        )
     if comparison.new_values:
         parts = [f"{name} {share:.0%}" for name, share in comparison.new_values.items()]
         found.append(f"columns with values outside the range of training: {', '.join(parts)}")
     if comparison.accuracy is not None:
         value, low, high = comparison.accuracy
         found.append(f"expected accuracy without adaptation: {value:.0%} ({low:.0%} to {high:.0%})")
-    return found + adaptation_lines({"auto": comparison.adaptation}, classes)
+    return found + adaptation_lines({"this site": comparison.adaptation}, classes)

@@ -13,7 +13,7 @@ from shiftproof.core.space import specs
 from shiftproof.core.text import counted
 from shiftproof.data import DatasetCard, DatasetSource
 from shiftproof.data.images.check import ImageCheck
-from shiftproof.data.library.base import Counts, LibraryDataset, LocalCopy
+from shiftproof.data.library.base import Counts, LibraryDataset, LocalCopy, local_copy
 from shiftproof.data.sources import Source
 from shiftproof.reporting.terminal import hparam_table, paragraphs
 
@@ -24,6 +24,8 @@ STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 def state(source: type[DatasetSource], held: LocalCopy | None) -> str:
     """Return whether a dataset can be loaded."""
+    if absent := [name for name in source.needs if local_copy(name) is None]:
+        return f"needs {' and '.join(absent)}"
     if not issubclass(source, LibraryDataset):
         return "in the package"
     if held is None:

@@ -11,7 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.reporting.diagnosis import KINDS, cut
+from shiftproof.reporting.diagnosis_details import KINDS
+from shiftproof.reporting.plain_text import cut
 from shiftproof.reporting.plots import BLUE, GREY, ORANGE
 from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.judging import nats

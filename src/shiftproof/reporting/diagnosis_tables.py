@@ -113,7 +113,7 @@ PARTS = {
 
 def _points(each: Mapping[str, Any]) -> Cell:
     value, low, high = (
-        f"{number:.1f}".replace("-", "\N{MINUS SIGN}")
+        f"{round(number, 1) + 0:.1f}".replace("-", "\N{MINUS SIGN}")  # no -0.0
         for number in (each["value"], *each["interval"])
     )
     return Cell(value, interval=f"{low} to {high}")

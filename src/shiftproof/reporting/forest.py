@@ -1,4 +1,4 @@
-"""A forest plot for the terminal: a row a held-out domain, the mean, and the next domain."""
+"""A forest plot for the terminal: a row a held-out domain, a typical one, and the next."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from shiftproof.inference.expected import Expected, metric_name
 from shiftproof.reporting.words import interval_text, score_text
 
 WIDTH = 33
-MEAN, NEXT = "mean", "next domain"
+TYPICAL, NEXT = "typical domain", "next domain"
 
 
 def forest_table(expected: Expected) -> Table:
     """Return each domain's score with its interval, and the prediction interval under them.
 
-    A domain is ├──●──┤, with a star if it is an outlier, the mean over domains ├──◆──┤, and the
-    range of the next domain ━━━━━ under it.
+    A domain is ├──●──┤, with a star if it is an outlier, a typical domain ├──◆──┤, and the range
+    of the next domain ━━━━━ under it.
     """
     score = expected.headline
     low, high = score.interval
@@ -28,7 +28,8 @@ def forest_table(expected: Expected) -> Table:
         title=f"{name} to expect at the next domain",
         title_justify="left",
         caption=f"Intervals of {score.level:.0%}: of a domain, for its samples; of the next domain,"
-        f" for how domains differ. The line is from {three_digits(left)} to {three_digits(right)}.",
+        " for how domains differ. Half of the domains are better than the typical one. The line is"
+        f" from {three_digits(left)} to {three_digits(right)}.",
         caption_justify="left",
     )
     table.add_column("held out")
@@ -44,7 +45,7 @@ def forest_table(expected: Expected) -> Table:
     table.add_section()
     middle = score.mean_interval
     drawn = bar(middle[0], score.mean, middle[1], left, right, "├─◆─┤")
-    table.add_row(MEAN, score_text(score.mean), interval_text(*middle), drawn)
+    table.add_row(TYPICAL, score_text(score.mean), interval_text(*middle), drawn)
     drawn = bar(low, score.mean, high, left, right, "━━━━━")
     table.add_row(NEXT, "", interval_text(low, high), drawn, style="bold")
     return table

@@ -77,11 +77,21 @@ def leave_one_out_table(config: RunConfig, scores: Sequence[AnyHeldOut]) -> Tabl
 
 
 def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table:
+    # Of what is fitted at once, no part of a training domain is left to score.
+    parts = not all(math.isnan(score.training_domains) for score in scores)
+    shown = {
+        "R²": ("r2", "r2"),
+        "MAE": ("mae", "mae"),
+        "RMSE": ("rmse", "rmse"),
+        "training mean": ("mae", "training_mean"),
+        **({"training domains": ("r2", "training_domains")} if parts else {}),
+    }
+    within = " Training domains: mean R² on the parts of them that were not trained on."
     table = Table(
         title=f"{config.title} on {config.dataset}, each domain held out in turn",
         caption=f"One run each, seed {config.seed}, {scored_model(config)}{_adapted(config)}."
-        " Training mean: MAE of always predicting the mean of the training domains. Training"
-        " domains: mean R² on the parts of them that were not trained on.",
+        " Training mean: MAE of always predicting the mean of the training domains."
+        f"{within if parts else ''}",
         title_justify="left",
         caption_justify="left",
     )
@@ -89,12 +99,10 @@ def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table
     targets = list(dict.fromkeys(score.target for score in scores))
     if len(targets) > 1:
         table.add_column("target")
-    for name in ("samples", "R²", "MAE", "RMSE", "training mean", "training domains"):
+    for name in ("samples", *shown):
         table.add_column(name, justify="right")
-    names = ("r2", "mae", "rmse", "training_mean", "training_domains")
-    kinds = ("r2", "mae", "rmse", "mae", "r2")
     for score in scores:
-        values = [measure_text(k, getattr(score, n)) for k, n in zip(kinds, names, strict=True)]
+        values = [measure_text(kind, getattr(score, name)) for kind, name in shown.values()]
         named = [Text(score.target)] if len(targets) > 1 else []
         table.add_row(Text(score.domain), *named, f"{score.samples:,}", *values)
     for target in targets:
@@ -103,7 +111,7 @@ def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table
         named = [Text(target)] if len(targets) > 1 else []
         for title, best, style in (("mean", None, "bold"), ("worst", True, "")):
             cells = []
-            for kind, name in zip(kinds, names, strict=True):
+            for kind, name in shown.values():
                 worse = min if kind == "r2" else max
                 values_there = [getattr(score, name) for score in own]
                 cells.append(measure_text(kind, _over(worse if best else fmean, values_there)))

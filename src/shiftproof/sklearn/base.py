@@ -22,6 +22,7 @@ from shiftproof.data.images.files import ImageView
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model import NumberPredictions, Predictions, TrainedModel
+from shiftproof.inference.model_file import run_in
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.estimator import ESTIMATOR, title
 from shiftproof.sklearn.inputs import (
@@ -213,13 +214,14 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Self:
-        """Load what `save` wrote, or a run of the command line; no code in the files is run."""
+        """Load what `save` wrote, or a run or study of the command line, without running code."""
         with value_errors():
-            if is_run(Path(folder)):
-                return cls._of_run(Path(folder), device)
-            model, described = read_fitted(Path(folder), device)
+            folder = run_in(Path(folder))
+            if is_run(folder):
+                return cls._of_run(folder, device)
+            model, described = read_fitted(folder, device)
             cls._of_this_kind(model, folder)
-            with damaged_estimator(Path(folder)):
+            with damaged_estimator(folder):
                 params = {**described["params"], "device": device}
                 estimator = cls(**{**params, "algorithm": read_algorithm(params["algorithm"])})
                 estimator._restore(described, model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash
 from shiftproof.core.space import Regime, Scalar, draw, specs
@@ -34,14 +35,15 @@ def plan(
     device: str = "auto",
     precision: str = "fp32",
     average: str = "none",
+    class_weight: str = UNWEIGHTED,
     shared_start: bool = False,
 ) -> Iterator[Job]:
     """Yield the jobs of one dataset, variant by variant.
 
     ``trials`` gives the data of each trial seed, ``needs`` what the selectors read: nothing else
     is run or evaluated.  ``test_domains`` are the domains to hold out; by default each in turn.
-    ``average`` is that of every run.  With ``shared_start``, all draws of a variant, trial and test
-    domain have the same network and start from the same weights.
+    ``average`` and ``class_weight`` are those of every run.  With ``shared_start``, all draws of a
+    variant, trial and test domain have the same network and start from the same weights.
     """
     rows: dict[str, str] = {}
     for variant in variants:
@@ -76,6 +78,7 @@ def plan(
                         precision=precision,
                         augment_validation=preset.augment_validation and not dataset.frozen,
                         average=average,
+                        class_weight=class_weight,
                         init_seed=first if shared_start else None,
                         fewest_training_domains=1 if len(tests) > 1 else 2,
                     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.base import Progress, silent
 from shiftproof.sweeps.estimate import Cost, measure
@@ -112,6 +113,7 @@ def make_plan(
     precision: str = "fp32",
     test_domains: Sequence[str] = (),
     average: str = "none",
+    class_weight: str = UNWEIGHTED,
     shared_start: bool = False,
     progress: Progress = silent,
 ) -> SweepPlan:
@@ -131,6 +133,7 @@ def make_plan(
         device=device,
         precision=precision,
         average=average,
+        class_weight=class_weight,
         shared_start=shared_start,
         progress=progress,
     )
@@ -150,6 +153,7 @@ def plan_blocks(
     device: str = "auto",
     precision: str = "fp32",
     average: str = "none",
+    class_weight: str = UNWEIGHTED,
     shared_start: bool = False,
     progress: Progress = silent,
 ) -> SweepPlan:
@@ -175,6 +179,7 @@ def plan_blocks(
             device=device,
             precision=precision,
             average=average,
+            class_weight=class_weight,
             shared_start=shared_start,
         )
         planned.append(list(jobs))
@@ -198,6 +203,7 @@ def plan_blocks(
         EVALUATED: sorted(evaluated) + ["at each evaluation"] * every_step,
         # Left out where unused, as in a folder of an older version.
         **({"average": average} if average != "none" else {}),
+        **({"class weight": class_weight} if class_weight != UNWEIGHTED else {}),
         **({"shared start": True} if shared_start else {}),
     }
     every = tuple(job for own in planned for job in own)

@@ -14,30 +14,32 @@ shorten warm-ups to less than that, or the check does not see what comes after t
 from __future__ import annotations
 
 import copy
-import dataclasses
-import functools
-import inspect
-import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, get_args
-from unittest import mock
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shiftproof.core.errors import InvalidValue, UnknownName
-from shiftproof.core.space import Regime, draw, resolve, specs
+from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import SQUARED, Batch
 from shiftproof.data import DomainDataset
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.learners.algorithms.base import Family
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.models import MODELS
+from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models.risk import NUMBER_LOSSES
+from shiftproof.testing.check import (
+    CHECKS as CHECKS,
+    DEFAULTS,
+    Check as Check,
+    contract,
+    message_of,
+)
+from shiftproof.testing.description import (
+    check_description as check_description,
+    check_draws as check_draws,
+    check_hparams as check_hparams,
+    check_unknown_hparams as check_unknown_hparams,
+)
 from shiftproof.testing.harness import (
     BATCH,
     PER_DOMAIN,
@@ -53,6 +55,7 @@ from shiftproof.testing.harness import (
     require,
     take_steps,
 )
+from shiftproof.testing.meta_device import take_steps_on_meta
 from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
@@ -60,111 +63,12 @@ from shiftproof.training.loop import train
 LEARNING_STEPS = 60
 # A risk that falls by less than this share may do so by chance.
 LEARNED_SHARE = 0.2
-DRAWS = 5
-SUMMARY_LENGTH = 100
-
-Check = Callable[..., None]
-DEFAULTS: Hparams = MappingProxyType({})
-
-CHECKS: list[Check] = []
 
 
 def check_algorithm(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Run every check on one registered algorithm, and raise the first failure."""
     for check in CHECKS:
         check(name, hparams)
-
-
-def contract(rule: str) -> Callable[[Callable[[str, Hparams], None]], Check]:
-    """Make a function a check: any error in it becomes one AssertionError."""
-
-    def as_check(body: Callable[[str, Hparams], None]) -> Check:
-        @functools.wraps(body)
-        def check(name: str, hparams: Hparams = DEFAULTS) -> None:
-            ALGORITHMS.get(name)  # an unknown name is an error of the caller
-            try:
-                with torch.random.fork_rng():
-                    body(name, hparams)
-            except Exception as error:
-                raise AssertionError(f"{name} must {rule}: {_message(error)}") from error
-
-        CHECKS.append(check)
-        return check
-
-    return as_check
-
-
-# --- description ------------------------------------------------------------------------------
-
-
-@contract("describe itself")
-def check_description(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """It has a one-line summary, a known family and its own paper."""
-    cls = ALGORITHMS.get(name)
-    summary = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
-    require(summary != "", "the class has no docstring")
-    require(
-        summary.endswith("."),
-        f"the docstring's first line does not end with a full stop: {summary!r}",
-    )
-    require(
-        len(summary) <= SUMMARY_LENGTH,
-        f"the docstring's first line has {len(summary)} characters, more than {SUMMARY_LENGTH}",
-    )
-    for attribute in ("family", "paper"):
-        # ERM's own attributes do not count: inherited, they would be wrong.
-        declared = any(attribute in vars(c) for c in cls.__mro__ if c is cls or c is not ERM)
-        require(declared, f"no class attribute {attribute!r}")
-    families = get_args(Family)
-    require(cls.family in families, f"family {cls.family!r} is none of {', '.join(families)}")
-    require(isinstance(cls.paper, str) and cls.paper.strip() != "", "paper is empty")
-
-
-@contract("declare its hyper-parameters")
-def check_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """They are a frozen dataclass; each has help, an allowed default and a unique name."""
-    declared = ALGORITHMS.get(name).Hparams
-    require(issubclass(declared, Algorithm.Hparams), "Hparams does not subclass Algorithm.Hparams")
-    # Look at this class only: a parent's decorator does not see the fields of a child.
-    frozen = getattr(vars(declared).get("__dataclass_params__"), "frozen", False)
-    require(frozen, "Hparams is not a frozen dataclass")
-    for field in dataclasses.fields(declared):
-        require("setting" in field.metadata, f"{field.name} is not declared by hparam(…)")
-    for spec in specs(declared).values():
-        require(spec.help.strip() != "", f"{spec.name} has no help text")
-    for regime in get_args(Regime):
-        resolve(declared, regime, hparams)
-    for backbone, model in MODELS.items():
-        shared = sorted(specs(declared).keys() & specs(model).keys())
-        require(not shared, f"{', '.join(shared)} already means something on {backbone}")
-
-
-@contract("draw hyper-parameters that JSON can hold and training can use")
-def check_draws(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Draws of every regime survive JSON and are allowed; those for tables can be trained."""
-    declared = ALGORITHMS.get(name).Hparams
-    data = problem()
-    for seed in range(DRAWS):
-        for regime in get_args(Regime):
-            drawn = draw(declared, regime, seed)
-            read = json.loads(json.dumps(drawn, allow_nan=False))
-            used = dataclasses.asdict(resolve(declared, regime, read))
-            require(used == drawn, f"{drawn} of seed {seed} ({regime}) is read as {used}")
-        take_steps(build(name, data, draw(declared, "table", seed)), data, steps=2)
-
-
-@contract("reject unknown hyper-parameters")
-def check_unknown_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """An error names a misspelt hyper-parameter and suggests the right one."""
-    for known in specs(ALGORITHMS.get(name).Hparams):
-        misspelt = known + "_"
-        try:
-            configure(problem(), name, hparams={**hparams, misspelt: 1})
-        except UnknownName as error:
-            named = repr(misspelt) in str(error) and repr(known) in str(error)
-            require(named, f"{error} does not suggest {known!r} for {misspelt!r}")
-        else:
-            raise AssertionError(f"{misspelt!r} was accepted")
 
 
 # --- training ---------------------------------------------------------------------------------
@@ -227,7 +131,7 @@ def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
                 except Exception as error:
                     head = "an MLP" if nonlinear_head else "a linear"
                     where = f"on {domains} domains, {classes} classes, {head} head"
-                    raise AssertionError(f"{where}, {_message(error)}") from error
+                    raise AssertionError(f"{where}, {message_of(error)}") from error
 
 
 @contract("count the weights of samples, if `weighs_samples` says so")
@@ -381,43 +285,12 @@ def check_no_waiting(name: str, hparams: Hparams = DEFAULTS) -> None:
     `torch.cuda.synchronize()`.  Operations that torch does not define for meta tensors are reported
     too; most of them wait.
     """
-    _take_steps_on_meta(name, problem(), hparams)
+    take_steps_on_meta(name, problem(), hparams)
     if not ALGORITHMS.get(name).classes_only:
-        _take_steps_on_meta(name, number_problem(), hparams)
-
-
-def _take_steps_on_meta(name: str, data: DomainDataset, hparams: Hparams) -> None:
-    algorithm = _on_meta(build(name, data, hparams))
-    algorithm.train()
-    with mock.patch.object(torch, "autocast", _autocast_on_meta):
-        for step in range(STEPS):
-            algorithm.update(batch_of(data, step).to(torch.device("meta")))
-
-
-def _on_meta(algorithm: Algorithm) -> Algorithm:
-    # In place, so that the optimisers keep the same parameters.
-    before = torch.__future__.get_swap_module_params_on_conversion()
-    torch.__future__.set_swap_module_params_on_conversion(True)
-    try:
-        return algorithm.to("meta")
-    finally:
-        torch.__future__.set_swap_module_params_on_conversion(before)
-
-
-def _autocast_on_meta(device_type: str, *args: Any, **kwargs: Any) -> Any:
-    # Autocast does not know the meta device.
-    return _AUTOCAST("cpu" if device_type == "meta" else device_type, *args, **kwargs)
-
-
-_AUTOCAST = torch.autocast
+        take_steps_on_meta(name, number_problem(), hparams)
 
 
 # --- building blocks --------------------------------------------------------------------------
-
-
-def _message(error: Exception) -> str:
-    """Return the message of an error, with its type unless it is an AssertionError."""
-    return str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
 
 
 def _check_steps(

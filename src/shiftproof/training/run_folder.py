@@ -80,7 +80,11 @@ def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Name the first few settings and hyper-parameters that differ."""
     old, new = _flat(found), _flat(wanted)
     keys = sorted(old.keys() | new.keys())
-    named = [f"{k} {old.get(k)!r} → {new.get(k)!r}" for k in keys if old.get(k) != new.get(k)]
+    named = [
+        "other data or columns" if k == "fingerprint" else f"{k} {old.get(k)!r} → {new.get(k)!r}"
+        for k in keys
+        if old.get(k) != new.get(k)
+    ]
     return "; ".join(named[:3]) + ("; …" if len(named) > 3 else "")
 
 

@@ -209,6 +209,24 @@ def test_wrong_columns(arguments, error, message):
         table_dataset(read_frame_of(SMALL), "t", **arguments)
 
 
+def test_columns_are_named_one_by_one_or_separated_by_commas():
+    x = np.arange(12.0)
+    frame = pd.DataFrame({"a": x % 5, "b": x % 3, "a,b": x % 2, "c": x % 7})
+    frame["label"], frame["domain"] = [0, 1] * 6, ["p", "q"] * 6
+    for drop, kept in (
+        (["a", "c"], ["b", "a,b"]),
+        (["a, c"], ["b", "a,b"]),
+        (["a,b"], ["a", "b", "c"]),  # a column of this name is meant
+        (["a,b", "b,a"], ["c"]),
+    ):
+        columns = table_dataset(frame, "t", drop=drop).preparation.columns
+        assert [column.name for column in columns] == kept
+    columns = table_dataset(frame, "t", categorical=["b,c"]).preparation.columns
+    assert [c.name for c in columns if c.kind == "category"] == ["b", "c"]
+    with pytest.raises(UnknownName, match="'d'"):
+        table_dataset(frame, "t", drop=["a,d"])
+
+
 def test_dropped_columns_are_no_features():
     frame = read_frame_of(SMALL).assign(**{"two  words": [1, 2, 3, 5]})
     dataset = table_dataset(frame, "t", drop=["two  words"])

@@ -71,7 +71,7 @@ def test_the_first_sentence_says_what_to_expect_and_where_a_constant_is_better(m
     low, high = (100 * end for end in score.interval)
     assert lead(mixed, "hospital", "state") == (
         f"At a hospital like these expect {100 * score.mean:.0f}% accuracy ({low:.0f}–{high:.0f});"
-        " worse than always answering 'ill' in 1 of 3."
+        " worse than always answering 'ill' in 1 of 3 hospitals."
     )
 
 
@@ -84,14 +84,14 @@ def test_a_constant_is_the_commonest_class_of_that_domain(mixed):
 
 def test_the_first_sentence_in_other_cases(mixed):
     numbers = replace(mixed, classes=("0", "1"))
-    assert "always answering state = 1 in 1 of 3" in lead(numbers, "year", "state")
+    assert "always answering state = 1 in 1 of 3 years" in lead(numbers, "year", "state")
     assert lead(numbers, "year").startswith("In a year like these")
     good = replace(mixed, outputs={k: v for k, v in mixed.outputs.items() if k != "west"})
     assert lead(good, "area").startswith("At an area like these")
     assert lead(good).endswith("nowhere worse than always answering one class.")
     by_area = lead(replace(mixed, metric="auroc"))
     assert "expect AUROC 0." in by_area
-    assert "its accuracy is worse than always answering 'ill' in 1 of 3" in by_area
+    assert "its accuracy is worse than always answering 'ill' in 1 of 3 " in by_area
     alone = replace(mixed, outputs={"east": mixed.outputs["east"]})
     assert lead(alone) == "One domain does not show what to expect at the next."
 
@@ -110,7 +110,9 @@ def test_the_card_has_sensitivity_specificity_and_baselines_beside_it(mixed):
     assert west["Accuracy"].text == west["Random forest"].text == "70.0"
     assert west["Commonest class"].text == "90.0"
     labels = [row.label for row in table.rows]
-    assert labels[-3:] == ["mean of hospitals", "worst hospital", "next hospital, 95%"]
+    assert labels[-3:] == ["typical hospital", "worst hospital", "next hospital, 95%"]
+    typical = dict(zip(titles, table.rows[-3].cells, strict=True))
+    assert typical["Accuracy"].text == typical["Random forest"].text  # the same model, by one rule
     worst = dict(zip(titles, table.rows[-2].cells, strict=True))
     assert worst["Accuracy"].text == "70.0"
     assert table.foot == 3

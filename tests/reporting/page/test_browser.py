@@ -359,7 +359,7 @@ def test_sorting_leaves_the_mean_and_the_next_domain_below(visit):
     table.locator("thead button").nth(1).click()
     values = numbers(table, 2)
     assert values == sorted(values, reverse=True)
-    assert table.locator("tfoot th").all_inner_texts() == ["mean over domains", "next domain"]
+    assert table.locator("tfoot th").all_inner_texts() == ["typical domain", "next domain"]
 
 
 def test_hover_and_touch_show_runs_and_seeds(visit):

@@ -28,7 +28,7 @@ def test_the_forest_has_a_row_a_domain_then_the_mean_then_the_next(made):
     own = made.held_out(WARDS, metric="auroc")
     plot, score = forest_plot(own), own.expected.headline
     assert [row.label for row in plot.table.rows] == [
-        *("a", "b", "c", "d", "e", "odd *", "mean over domains", "next domain")
+        *("a", "b", "c", "d", "e", "odd *", "typical domain", "next domain")
     ]
     assert plot.table.foot == 2
     ends = [end for each in score.estimates.values() for end in (each.low, each.high)]

@@ -55,7 +55,7 @@ def test_the_first_sentence_has_the_error_and_that_of_the_mean(expected: Expecte
     score, mean = expected.headline, mean_answers(expected).headline
     assert said.startswith(f"At a district like these expect an error of {score.mean:.3g} (")
     assert f" in price; the mean alone gives {mean.mean:.3g}" in said
-    assert said.endswith(", which is better in 1 of 4.")
+    assert said.endswith(", which is better in 1 of 4 districts.")
     good = replace(expected, outputs={d: o for d, o in expected.outputs.items() if d != "south"})
     assert "better" not in lead(good, "district")
     assert "expect R² " in lead(replace(expected, metric="r2"))
@@ -71,7 +71,7 @@ def test_the_card_has_baselines_whose_means_can_be_compared(expected: Expected) 
         "Ridge regression",
     ]  # fmt: skip
     assert [row.label for row in table.rows] == [
-        "east", "north", "south", "west", "mean of districts", "worst district",
+        "east", "north", "south", "west", "typical district", "worst district",
         "next district, 95%",
     ]  # fmt: skip
     for row in table.rows[:-1]:  # a baseline that is the model itself has its numbers

@@ -40,9 +40,11 @@ class DigitsOfThreeSources(DatasetSource):
         licence="CC BY-SA 3.0 (MNIST); see mnist-m and usps",
     )
 
+    needs = tuple(source.name for source in IMPORTED)
+
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the three domains; nothing depends on the seed."""
-        absent = [source.name for source in IMPORTED if local_copy(source.name) is None]
+        absent = [name for name in self.needs if local_copy(name) is None]
         if absent:
             raise DataError(
                 f"digits needs {' and '.join(absent)}; run"

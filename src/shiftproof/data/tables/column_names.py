@@ -33,7 +33,7 @@ def column_name(columns: Sequence[str], table: str, parameter: str, given: str |
 def column_names(
     columns: Sequence[str], table: str, parameter: str, given: str | None
 ) -> list[str]:
-    """Return the columns of the label or the domain: one, or several separated by commas.
+    """Return the columns that a text names: one, or several separated by commas.
 
     >>> column_names(["site", "year", "a,b"], "t.csv", "domain", "site, year")
     ['site', 'year']
@@ -46,7 +46,7 @@ def column_names(
 
 
 def header_of(path: Path) -> list[str] | None:
-    """Return the names of the columns of a CSV file; None of any other file."""
+    """Return the names of the columns of a CSV file that has rows; None of any other file."""
     try:
         with open(path, "rb") as file:
             start = file.read(4)
@@ -57,7 +57,11 @@ def header_of(path: Path) -> list[str] | None:
             file.seek(0)
             lines = gzip_lines(path) if start.startswith(b"\x1f\x8b") else file
             _, records = csv_records(lines, path.name)
-            header = next(records, None)
+            header, first = next(records, None), next(records, None)
     except (OSError, EOFError):
         return None  # whoever reads the table says what is wrong
-    return None if header is None else one_line(header)
+    if header is None:
+        raise DataError(f"{path.name} is empty")
+    if first is None:
+        raise DataError(f"{path.name} has a header but no rows")
+    return one_line(header)

@@ -58,10 +58,12 @@ def table_dataset(
     labels = column_names(list(frame.columns), name, "label", label)
     domains = column_names(list(frame.columns), name, "domain", domain)
     vectors = vectors_in(frame.columns)
+    known = [*vectors, *frame.columns]
     drop = [
         own
-        for column in drop
-        for own in vectors.get(column) or [column_of(frame, name, "drop", column)]
+        for given in drop
+        for column in column_names(known, name, "drop", given)
+        for own in vectors.get(column, [column])
     ]
     for column in labels:
         if column in domains:
@@ -85,8 +87,9 @@ def table_dataset(
             " all scores count every row alike"
         )
     features = frame.drop(columns=[*labels, *domains, *drop])
-    for column in [column_of(features, name, "categorical", column) for column in categorical]:
-        features[column] = features[column].astype("category")
+    for given in categorical:
+        for column in column_names(list(features.columns), name, "categorical", given):
+            features[column] = features[column].astype("category")
     own = frame[domains[-1]]
     if by is None and len(domains) == 1:
         require_domains(own, name)

@@ -77,18 +77,22 @@ def require_domains(series: pd.Series, table: str) -> None:
         )
 
 
+def checked_by(by: str) -> str:
+    """Return how the domain column becomes domains, or raise."""
+    if by not in (*PERIODS, VALUE) and not by.isdigit():
+        raise InvalidValue(
+            f"`by` {by!r} is unknown; {nearest(by, (*PERIODS, VALUE))} or give a number of bins"
+        )
+    return by
+
+
 def _by(series: pd.Series, column: str, table: str, by: str | None) -> list[str | None]:
     where = f"the domain column {quoted(column)} of {table}"
     if by is None or by == VALUE:
         return [text_of(value) for value in series]
     if by in PERIODS:
         return _periods(series, where, by)
-    if not str(by).isdigit():
-        raise InvalidValue(
-            f"`by` {by!r} is unknown; {nearest(str(by), (*PERIODS, VALUE))} or give a number of"
-            " bins"
-        )
-    return _bins(series, where, int(by))
+    return _bins(series, where, int(checked_by(by)))
 
 
 def _periods(series: pd.Series, where: str, by: str) -> list[str | None]:

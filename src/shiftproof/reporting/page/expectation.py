@@ -119,11 +119,11 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
         tips.append(f"{domain}: {said}\n{counted(samples, 'row')}{unlike}")
     total = sum(len(each.labels) for each in own.expected.outputs.values())
     marks += [[span(middle), Mark("diamond", place(score.mean))], [span((low, high), "bar")]]
-    mean, following = f"mean over {nouns(noun)}", f"next {noun}"
-    rows += [row(mean, score.mean, middle, total), row(following, None, (low, high), None)]
+    typical, following = f"typical {noun}", f"next {noun}"
+    rows += [row(typical, score.mean, middle, total), row(following, None, (low, high), None)]
     percent = " (%)" if scale == 100 else ""
     tips += [
-        f"Mean over {nouns(noun)}: {number(metric, score.mean)} ({interval_text(metric, *middle)})",
+        f"A typical {noun}: {number(metric, score.mean)} ({interval_text(metric, *middle)})",
         f"The next {noun} is between {number(metric, low)} and {number(metric, high)} with"
         f" probability {score.level:.0%}",
     ]
@@ -143,7 +143,7 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
     key = [
         ("dot", f"{noun} held out"),
         ("span", f"interval of {score.level:.0%}, for its number of rows"),
-        ("diamond", f"mean over {nouns(noun)}"),
+        ("diamond", f"typical {noun}"),
         ("bar", f"the next {noun}, with probability {score.level:.0%}"),
     ]
     title = f"{title_of(metric)}{percent}"
@@ -249,8 +249,9 @@ def _said(own: HeldOut) -> list[str]:
 
 def _forest_notes(own: HeldOut, score: ExpectedScore, noun: str) -> Iterable[str]:
     yield (
-        f"Each {noun} was held out of the training of the model that is scored there. The interval"
-        f" of the next {noun} is the prediction interval of a random-effects meta-analysis."
+        f"Each {noun} was held out of the training of the model that is scored there. A typical"
+        f" {noun} is in the middle: about half of all {nouns(noun)} do better than it. It and the"
+        f" prediction interval of the next {noun} come from a random-effects meta-analysis."
     )
     if undefined := len(own.expected.outputs) - len(score.estimates):
         yield f"{counted(undefined, 'domain')} where the score is undefined: not shown."
@@ -261,7 +262,7 @@ def _forest_notes(own: HeldOut, score: ExpectedScore, noun: str) -> Iterable[str
 
 
 def _order(own: HeldOut) -> tuple[bool, float, str]:
-    """Sort by the mean over domains, the best first; those without a mean, and adaptation, last."""
+    """Sort by the typical domain, the best first; those without one, and adaptation, last."""
     score = own.expected.score(own.expected.metric)
     if score is None:
         return bool(own.expected.adaptation), np.inf, own.title

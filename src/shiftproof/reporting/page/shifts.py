@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.reporting.diagnosis import KINDS, NUMBER_KINDS, read_diagnosis
+from shiftproof.reporting.diagnosis import read_diagnosis
+from shiftproof.reporting.diagnosis_details import KINDS, NUMBER_KINDS
 from shiftproof.reporting.diagnosis_tables import drops_table, numbers_table
 from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.axes import Axis

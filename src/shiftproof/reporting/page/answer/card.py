@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 import numpy as np
 
@@ -27,19 +26,21 @@ def short_card(
 ) -> Table:
     """Return the scores with intervals, a row a domain, and the accuracy of baselines beside them.
 
-    Below are the mean over domains, the worst, and the interval that holds the next domain.
+    Below are a typical domain, the worst, and the interval that holds the next domain.
     """
     found = {metric: card_estimates(expected, metric) for metric in CARD}
     shown = [metric for metric in CARD if any(found[metric].values())]
-    constants = {each.domain: each.commonest for each in beside_constant(expected)}
-    beside = {COMMONEST: constants, **{name: accuracies(b) for name, b in baselines.items()}}
+    beside = {
+        COMMONEST: _constants(expected),
+        **{name: card_estimates(own, "accuracy") for name, own in baselines.items()},
+    }
     rows = [
         Row(
             (domain,),
             (
                 Cell(f"{len(own.labels):,}"),
                 *(_cell(metric, found[metric][domain]) for metric in shown),
-                *(_share(values.get(domain)) for values in beside.values()),
+                *(_plain(values.get(domain)) for values in beside.values()),
             ),
         )
         for domain, own in expected.of_classes.items()
@@ -69,6 +70,12 @@ def accuracies(expected: Expected) -> dict[str, float]:
     return {each.domain: each.accuracy for each in beside_constant(expected)}
 
 
+def _constants(expected: Expected) -> dict[str, Estimate | None]:
+    """Return the accuracy of always answering the commonest class of each domain."""
+    return {domain: share_estimate(own.labels == np.bincount(own.labels).argmax(), expected.level)
+            for domain, own in expected.of_classes.items()}  # fmt: skip
+
+
 def _estimate(own: Outputs, metric: str, level: float) -> Estimate | None:
     if metric not in ("sensitivity", "specificity"):
         return estimate(metric, own.probabilities, own.labels, level)
@@ -83,30 +90,29 @@ def _foot(
     expected: Expected,
     found: Mapping[str, Mapping[str, Estimate | None]],
     shown: Sequence[str],
-    beside: Mapping[str, Mapping[str, float]],
+    beside: Mapping[str, Mapping[str, Estimate | None]],
     noun: str,
 ) -> list[Row]:
-    """Return the mean, the worst and the next domain.
+    """Return a typical domain, the worst and the next.
 
-    The mean of a score is that of the meta-analysis, which the next domain is predicted from; of
-    baselines it is the plain mean.
+    The typical domain is the centre of the meta-analysis, which the next domain is predicted from;
+    that of baselines too, so that they can be compared.
     """
-    ahead = {m: expected_score(m, found[m], expected.level) for m in shown}
+    scored = [(metric, found[metric]) for metric in shown]
+    scored += [("accuracy", own) for own in beside.values()]
     worst, middle, following = [], [], []
-    for metric in shown:
-        values = [each.value for each in found[metric].values() if each is not None]
+    for metric, own in scored:
+        values = [each.value for each in own.values() if each is not None]
         bad = max(values) if metric in LOSSES else min(values)
         worst.append(Cell(number(metric, bad)))
-        score = ahead[metric]
+        score = expected_score(metric, own, expected.level)
         middle.append(Cell() if score is None else Cell(number(metric, score.mean)))
         following.append(Cell() if score is None else Cell(interval(metric, *score.interval)))
-    means = [_share(fmean(values.values())) for values in beside.values()]
-    lowest = [_share(min(values.values())) for values in beside.values()]
-    nothing = [Cell() for _ in beside]
+    following[len(shown) :] = [Cell() for _ in beside]
     return [
-        Row((f"mean of {nouns(noun)}",), (Cell(), *middle, *means)),
-        Row((f"worst {noun}",), (Cell(), *worst, *lowest)),
-        Row((f"next {noun}, {expected.level:.0%}",), (Cell(), *following, *nothing)),
+        Row((f"typical {noun}",), (Cell(), *middle)),
+        Row((f"worst {noun}",), (Cell(), *worst)),
+        Row((f"next {noun}, {expected.level:.0%}",), (Cell(), *following)),
     ]
 
 
@@ -152,5 +158,5 @@ def _cell(metric: str, own: Estimate | None) -> Cell:
     return Cell(number(metric, own.value), interval=interval(metric, own.low, own.high))
 
 
-def _share(value: float | None) -> Cell:
-    return Cell() if value is None or np.isnan(value) else Cell(f"{100 * value:.1f}")
+def _plain(own: Estimate | None) -> Cell:
+    return Cell() if own is None else Cell(number("accuracy", own.value))

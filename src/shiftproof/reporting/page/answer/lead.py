@@ -72,7 +72,9 @@ def lead(expected: Expected, noun: str = "domain", label: str = "") -> str:
         said = f"an error of {number('mae', score.mean)} ({ends}){f' in {label}' if label else ''}"
     place = "In" if noun in TIMES else "At"
     start = f"{place} {_article(noun)} like these expect {said}"
-    compared = _beside_mean(expected) if expected.numbers else _compared(expected, label)
+    compared = (
+        _beside_mean(expected, noun) if expected.numbers else _compared(expected, noun, label)
+    )
     return f"{start}; {compared}."
 
 
@@ -89,7 +91,7 @@ def rounded(metric: str, mean: float, low: float, high: float) -> str:
     return f"{name_of(metric)} {mean:.2f} ({low:.2f}–{high:.2f})"
 
 
-def _compared(expected: Expected, label: str) -> str:
+def _compared(expected: Expected, noun: str, label: str) -> str:
     found = beside_constant(expected)
     worse = [each for each in found if each.accuracy < each.commonest]
     whose = "" if expected.metric == "accuracy" else "its accuracy is "
@@ -97,16 +99,18 @@ def _compared(expected: Expected, label: str) -> str:
         return f"{whose or 'it is '}nowhere worse than always answering one class"
     names = {each.name for each in worse}
     what = answer_of(label, names.pop()) if len(names) == 1 else "the commonest class"
-    return f"{whose}worse than always answering {what} in {len(worse)} of {len(found)}"
+    where = f"{len(worse)} of {len(found)} {nouns(noun)}"
+    return f"{whose}worse than always answering {what} in {where}"
 
 
-def _beside_mean(expected: Expected) -> str:
+def _beside_mean(expected: Expected, noun: str) -> str:
     metric = compared_metric(expected)
     mean = mean_answers(expected).score(metric)
     worse, total = len(worse_than_mean(expected)), len(expected.outputs)
-    where = f", which is better in {worse} of {total}" if worse else ""
+    better = f"better in {worse} of {total} {nouns(noun)}"
+    where = f", which is {better}" if worse else ""
     if mean is None:
-        return f"the mean alone is better in {worse} of {total}"
+        return f"the mean alone is {better}"
     name = "" if metric == expected.metric else f"{name_of(metric)} "
     return f"the mean alone gives {name}{number(metric, mean.mean)}{where}"
 

@@ -34,7 +34,7 @@ def number_card(
 ) -> Table:
     """Return the scores with intervals, a row a domain, and the error of baselines beside them.
 
-    Below are the mean over domains, the worst, and the interval that holds the next domain.
+    Below are a typical domain, the worst, and the interval that holds the next domain.
     """
     found = {metric: expected.estimates(metric) for metric in CARD}
     shown = [metric for metric in CARD if any(found[metric].values())]
@@ -71,10 +71,10 @@ def number_card(
 def _foot(
     expected: Expected, shown: Sequence[str], beside: Sequence[Expected], noun: str
 ) -> list[Row]:
-    """Return the mean, the worst and the next domain.
+    """Return a typical domain, the worst and the next.
 
-    The mean is that of the meta-analysis, which the next domain is predicted from; that of
-    baselines too, so that they can be compared.
+    The typical domain is the centre of the meta-analysis, which the next domain is predicted from;
+    that of baselines too, so that they can be compared.
     """
     by = compared_metric(expected)
     scored = [(metric, expected) for metric in shown] + [(by, own) for own in beside]
@@ -90,7 +90,7 @@ def _foot(
         Cell() if own is None else Cell(_range(own.metric, *own.interval)) for own in ahead
     ]
     return [
-        Row((f"mean of {nouns(noun)}",), (Cell(), *middle)),
+        Row((f"typical {noun}",), (Cell(), *middle)),
         Row((f"worst {noun}",), (Cell(), *worst)),
         Row(
             (f"next {noun}, {expected.level:.0%}",),

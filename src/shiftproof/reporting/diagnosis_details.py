@@ -1,0 +1,167 @@
+"""All that a diagnosis has measured, as text: amounts, domains, features and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from shiftproof.core.text import three_digits
+from shiftproof.information import Estimate, Shift
+from shiftproof.reporting.plain_text import LONGEST, columns, cut, more, wrapped
+from shiftproof.shift.advise import points
+from shiftproof.shift.diagnosis import Diagnosis
+from shiftproof.shift.judging import nats
+from shiftproof.shift.number_drops import NumberDrop
+
+KINDS = {
+    "covariate": "covariate shift",
+    "label": "label shift",
+    "concept": "concept shift",
+    "joint": "all together",
+    "within_label": "within a class",
+}
+# Of a label that is a number.
+NUMBER_KINDS = {**KINDS, "within_label": "given the label"}
+MOST_PAIRS, MOST_FEATURES, MOST_CLASSES = 10, 8, 10
+
+
+def kind_titles(diagnosis: Diagnosis) -> Mapping[str, str]:
+    """Return the names of the shifts."""
+    return NUMBER_KINDS if diagnosis.numbers else KINDS
+
+
+def where_it_is_lost(diagnosis: Diagnosis, width: int) -> Iterator[str]:
+    """Yield AUROC and the worst class of each held-out domain, and the columns that were tried."""
+    for drop in diagnosis.drops:
+        if isinstance(drop, NumberDrop):
+            text = (
+                f"{drop.domain}: the mean absolute error is {three_digits(drop.mae.held_out)} held"
+                f" out and {three_digits(drop.mae.trained_with)} trained with it;"
+                f" {drop.unseen_share:.0%} of the rows are unlike all other domains"
+            )
+            yield from wrapped(f"  {text}", width, 4)
+            continue
+        auroc = "" if drop.auroc is None else f" AUROC loses {points(drop.auroc.lost)} points;"
+        name, lost = drop.worst_class
+        text = (
+            f"{drop.domain}:{auroc} class {cut(name, 30)!r} loses most, {lost:.0f} points of"
+            f" accuracy; {drop.unseen_share:.0%} of the rows are unlike all other domains"
+        )
+        yield from wrapped(f"  {text}", width, 4)
+    for trial in diagnosis.trials:
+        change = {"drop": "without", "rank": "with ranks within domains of"}[trial.change]
+        of = " of R²" if diagnosis.numbers else ""
+        text = (
+            f"{change} {cut(trial.column, 40)!r}: {points(trial.gain)} points{of} in held-out"
+            " domains"
+        )
+        yield from wrapped(f"  {text}", width, 4)
+
+
+def amount_lines(diagnosis: Diagnosis, width: int) -> Iterator[str]:
+    """Yield the table of amounts: of the inputs and, beside them, of a model's representation."""
+    level = f"{100 * diagnosis.level:g}%"
+    yield (
+        "How much shifts (nats; lower bounds, as these classifiers see it, with intervals of what"
+        " they see; p: the chance of such data without a shift)"
+    )
+    header = ["", "inputs", "", level, "p"]
+    shifts: list[Shift] = [diagnosis.shift]
+    if diagnosis.model is not None:
+        header += ["representation", "", level, "p"]
+        shifts.append(diagnosis.model.shift)
+    rows = [
+        [title, *(cell for shift in shifts for cell in estimate_cells(getattr(shift, name)))]
+        for name, title in kind_titles(diagnosis).items()
+    ]
+    if diagnosis.model is not None:
+        rows.append(["risks", *[""] * 4, *estimate_cells(diagnosis.model.risk_shift)])
+    yield from columns(header, rows, left=(0, 1, 5))
+    method = diagnosis.shift.covariate.method
+    most = f"at most {nats(diagnosis.domain_entropy)}, log of the number of domains"
+    yield from wrapped(f"  by {method}, all domains counted alike; {most}", width, hang=2)
+
+
+def estimate_cells(estimate: Estimate) -> list[str]:
+    """Return an amount in nats as cells: symbol, value, interval and p."""
+    low, high = (f"{bound:.4f}" for bound in estimate.interval)
+    p = "" if estimate.p_value is None else f"{estimate.p_value:.3f}"
+    return [estimate.symbol, f"{estimate.value:.4f}", f"{low}–{high}", p]
+
+
+def pair_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield the pairs of domains that are told apart best."""
+    ordered = sorted(diagnosis.pairs, key=lambda pair: -pair.told_apart_with_label)
+    yield "Which domains differ (told apart by classifiers; 50% is guessing)"
+    rows = [
+        [
+            f"{cut(pair.first, 24)} – {cut(pair.second, 24)}",
+            f"{pair.told_apart:.0%}",
+            f"{pair.told_apart_with_label:.0%}",
+            f"{pair.w1:.2f}",
+            f"{pair.labels:.2f}" if diagnosis.numbers else f"{pair.labels:.0%}",
+        ]
+        for pair in ordered[:MOST_PAIRS]
+    ]
+    header = ["", "by inputs", "by inputs and label", "features apart (sd)", "labels apart"]
+    if diagnosis.numbers:
+        header[-1] += " (sd)"
+    yield from columns(header, rows)
+    yield from more(len(ordered) - MOST_PAIRS, "pair")
+
+
+def feature_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield the features that move most."""
+    moved = sum(feature.p_value <= 1 - diagnosis.level for feature in diagnosis.features)
+    yield (
+        f"Which features move ({moved:,} of {len(diagnosis.features):,} do; p adjusted for all"
+        " features and pairs)"
+    )
+    rows = [
+        [
+            cut(feature.name, 40),
+            f"{feature.w1:.2f}",
+            f"{feature.most:.2f}",
+            " – ".join(cut(name, 24) for name in feature.farthest),
+            f"{feature.p_value:.3f}",
+        ]
+        for feature in diagnosis.features[:MOST_FEATURES]
+    ]
+    yield from columns(["", "mean (sd)", "most (sd)", "between", "p"], rows, left=(0, 3))
+    yield from more(len(diagnosis.features) - MOST_FEATURES, "feature")
+
+
+def class_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield the classes whose shares move most."""
+    moved = sorted(diagnosis.moved_classes, key=lambda each: min(each.shares) - max(each.shares))
+    yield "Which classes move (share of each domain; how far their own inputs tell the domain)"
+    shown = diagnosis.domains[:6]
+    rows = [
+        [
+            cut(each.name, 30),
+            *(f"{share:.0%}" for share in each.shares[: len(shown)]),
+            "–" if each.within is None else f"{each.within:.0%}",
+        ]
+        for each in moved[:MOST_CLASSES]
+    ]
+    header = ["", *(cut(name, LONGEST) for name in shown), "inputs tell"]
+    yield from columns(header, rows)
+    yield from more(len(moved) - MOST_CLASSES, "class")
+    yield from more(len(diagnosis.domains) - len(shown), "domain")
+
+
+def label_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what the labels are in each domain, where they are numbers."""
+    yield "What the labels are"
+    rows = [
+        [
+            cut(name, 30),
+            f"{size}",
+            *map(three_digits, (own.mean, own.deviation, own.low, own.median, own.high)),
+        ]
+        for name, size, own in zip(
+            diagnosis.domains, diagnosis.sizes, diagnosis.numbers, strict=True
+        )
+    ]
+    header = ["", "samples", "mean", "sd", "lower quartile", "median", "upper quartile"]
+    yield from columns(header, rows[:MOST_CLASSES])
+    yield from more(len(rows) - MOST_CLASSES, "domain")
