@@ -32,7 +32,11 @@ def adaptation_lines(adapted: Mapping[str, Adapted], classes: Sequence[str]) -> 
 
 
 def shares_line(adapted: Adapted, classes: Sequence[str]) -> str:
-    """Return the estimated class shares with their intervals."""
+    """Return the estimated class shares with their intervals, and two others to compare with.
+
+    If EM, which takes label shift for granted, and black box shift estimation (BBSE) differ much,
+    more than the shares has changed.
+    """
     shares = adapted.shares
     if shares is None:
         return ""
@@ -42,7 +46,12 @@ def shares_line(adapted: Adapted, classes: Sequence[str]) -> str:
         for k in order
     ]
     more = f" and {len(classes) - len(order)} others" if len(classes) > len(order) else ""
-    return f"estimated class shares: {', '.join(parts)}{more}"
+    checks = [
+        f"{name} {', '.join(f'{own[k]:.0%}' for k in order)}"
+        for name, own in (("EM", shares.em), ("BBSE", shares.bbse))
+        if own is not None
+    ]
+    return f"estimated class shares: {', '.join(parts)}{more}; to compare, {'; '.join(checks)}"
 
 
 def recalibration_lines(result: Recalibration) -> list[str]:
