@@ -69,6 +69,7 @@ def test_baseline(shiftproof, sweep):
         (["--format", "markdwon"], "did you mean 'markdown'?"),
         (["--selection", "oracel"], "did you mean 'oracle'?"),
         (["--baseline", "corall"], "unknown baseline of this sweep 'corall'; did you mean 'coral'"),
+        (["--format", "ranks"], "at least 3 algorithms on at least 2 test domains; here 2 have"),
         (["--format", "domainbed"], "writes runs: give --out"),
         (["--format", "records"], "writes runs: give --out"),
         (["--format", "records", "--out", "x"], "is made from sweeps of Shiftproof"),

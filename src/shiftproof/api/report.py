@@ -46,6 +46,7 @@ LAST_RESORT = "best-minimum"
 STUDY, HELD_OUT = "study.json", "held-out"
 SUFFIXES = {
     ".html": "html", ".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv",
+    ".svg": "ranks",
 }  # fmt: skip
 
 
@@ -105,6 +106,12 @@ class Report:
         """Return `selected_runs` as CSV."""
         return selected_as_csv(self.results)
 
+    def rank_picture(self) -> str:
+        """Return the critical-difference diagram of each selector, in one picture (SVG)."""
+        from shiftproof.reporting.rank_picture import rank_picture
+
+        return rank_picture(self.results)
+
     def page(self, command: str = "") -> str:
         """Return one page of HTML with tables, charts and settings, which needs no network.
 
@@ -142,8 +149,8 @@ class Report:
 
         Args:
             path: the file; by default `report.html` in the folder of the runs.
-            format: html, text, markdown, latex, csv or chosen (the selected runs); by default that
-                of the ending of ``path``.
+            format: html, text, markdown, latex, csv, chosen (the selected runs) or ranks (a
+                picture, SVG); by default that of the ending of ``path``.
             command: what a page says it was made by.
         """
         path = self._page_path() if path is None else Path(path)
@@ -201,6 +208,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "latex": Report.to_latex,
     "csv": Report.to_csv,
     "chosen": Report.selected_to_csv,
+    "ranks": Report.rank_picture,
     "html": Report.page,
 }
 

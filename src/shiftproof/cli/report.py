@@ -20,7 +20,7 @@ EXAMPLE = "Example: [bold]shiftproof report runs/sweep --format html --out resul
 # Not tables, but the runs themselves.
 RUN_FORMATS = ("domainbed", "records")
 # Files for programs: notes on the runs go to the screen.
-NO_NOTES = ("csv", "chosen", "domainbed")
+NO_NOTES = ("csv", "chosen", "ranks", "domainbed")
 
 
 def report(
@@ -37,8 +37,8 @@ def report(
             "--format",
             help="Tables: text, markdown, latex or csv; chosen lists the run, step and"
             " hyper-parameters behind each number; html is one page with tables, charts and"
-            " settings. The runs themselves: domainbed (a folder of DomainBed's logs) or records"
-            " (one file).",
+            " settings; ranks is a critical-difference diagram (SVG). The runs themselves:"
+            " domainbed (a folder of DomainBed's logs) or records (one file).",
         ),
     ] = "text",
     selection: Annotated[

@@ -1,24 +1,19 @@
 """What the page says, before it is HTML."""
 
-import math
 from dataclasses import replace
 
 import pytest
 
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.curves import BOTTOM, LEFT, RIGHT, TOP, learning_curves
-from shiftproof.reporting.page.dot_plots import (
-    baseline_plot,
-    cost_plot,
-    critical_difference,
-    rank_plot,
-)
+from shiftproof.reporting.page.dot_plots import baseline_plot, cost_plot, rank_plot
 from shiftproof.reporting.page.heat import heat_map
 from shiftproof.reporting.page.provenance import facts, hparams_table, settings_table
 from shiftproof.reporting.page.render import Source, page_values
 from shiftproof.reporting.page.shifts import output_shift_table
 from shiftproof.reporting.page.summary import lead, other_selections, sentence, title
 from shiftproof.reporting.page.tables import averages_table, dataset_table
+from shiftproof.sweeps.critical_difference import critical_difference
 from shiftproof.sweeps.results import Origin
 
 
@@ -144,13 +139,6 @@ def test_the_heat_map_shows_differences_of_printed_numbers(made):
     against_mean = dict(heat_map(results, None).rows)
     assert [cell.text for cell in against_mean["IDM"]] == ["+3.3", "+13.5"]
     assert heat_map(made.chosen(made.grid({"erm": [0.5, 0.6]}))[0], "erm") is None
-
-
-def test_critical_differences_are_those_of_demsars_table():
-    # q at 5% of his Table 5(a), for 2, 5 and 10 classifiers.
-    for count, q in ((2, 1.960), (5, 2.728), (10, 3.164)):
-        expected = q * math.sqrt(count * (count + 1) / (6 * 14))
-        assert critical_difference(count, 14) == pytest.approx(expected, rel=1e-3)
 
 
 def test_ranks_over_datasets_with_ties_and_what_lacks_one(made):

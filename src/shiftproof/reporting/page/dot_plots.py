@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
 import numpy as np
-from scipy.stats import studentized_range  # type: ignore[import-untyped]
 
 from shiftproof.core.text import counted
 from shiftproof.reporting.page.axes import Axis, signed
@@ -16,12 +14,12 @@ from shiftproof.reporting.page.values import DotPlot, Mark
 from shiftproof.reporting.page.words import what_the_numbers_are
 from shiftproof.reporting.table import Column, Row, Table
 from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.critical_difference import LEVEL, critical_difference
 from shiftproof.sweeps.domainbed.names import algorithm_title
 from shiftproof.sweeps.ranking import competition_ranks
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.significance import DRAWS, MOST_ENUMERATED, compare_with_baseline
 
-LEVEL = 0.05
 Accuracies = dict[str, dict[tuple[str, int], float]]
 
 
@@ -81,16 +79,6 @@ def rank_plot(results: SelectionResults) -> DotPlot | None:
         by=0,
     )
     return DotPlot(table, "rank", axis.percent_ticks(), marks, key)
-
-
-def critical_difference(algorithms: int, datasets: int) -> float:
-    """Return how far two mean ranks must be apart for the Nemenyi test (Demšar, 2006).
-
-    >>> round(critical_difference(5, 30), 3)  # q = 2.728
-    1.114
-    """
-    q = studentized_range.ppf(1 - LEVEL, algorithms, math.inf) / math.sqrt(2)
-    return float(q * math.sqrt(algorithms * (algorithms + 1) / (6 * datasets)))
 
 
 def ranks_within(

@@ -1,0 +1,71 @@
+"""`tools/unpack_records.py`: a sweep takes unpacked runs for its own, and goes on from them."""
+
+import gzip
+import json
+
+import pytest
+
+from shiftproof.core.errors import RunConflict
+from shiftproof.data.load import DataRequest
+from shiftproof.sweeps.jobs import SweepData, Variant
+from shiftproof.sweeps.presets import PRESETS
+from shiftproof.sweeps.read_runs import read_stored_runs
+from shiftproof.sweeps.run_archive import write_archive
+from shiftproof.sweeps.sweep import make_plan, run_sweep
+from tools.unpack_records import unpack
+
+
+@pytest.fixture
+def plan(table):
+    data = SweepData("toy", DataRequest(str(table), domain="place"))
+    return make_plan(
+        [data], [Variant.plain("erm"), Variant.plain("sd")], PRESETS["lite"],
+        ("training-domain", "oracle"), n_hparams=2, trials=1, steps=3, device="cpu",
+    )  # fmt: skip
+
+
+def archived(plan, path, change=None):
+    """Write a file of the plan's runs, each with a record of its own."""
+    lines = []
+    for number, job in enumerate(plan.jobs):
+        config = job.config.to_json() | (change or {})
+        record = {"step": 3, "loss": 0.1 * number, "accuracy": {"north/in": number / 100}}
+        run = {"status": "finished", "seconds": 1.5, "environment": {"threads": 1}}
+        lines.append(json.dumps({**job.to_json(), **run, "config": config, "records": [record]}))
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    return path
+
+
+def runs_in(path):
+    runs = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    for run in runs:
+        run.pop("format", None)
+    return sorted(runs, key=lambda run: run["records"][0]["loss"])
+
+
+def test_a_sweep_goes_on_from_unpacked_runs(plan, tmp_path):
+    file = archived(plan, tmp_path / "runs.jsonl.gz")
+    out = tmp_path / "sweep"
+    assert unpack(file, out, "lite", set(), None) == 12
+    assert unpack(file, out, "lite", set(), None) == 0
+    before = {path: path.read_bytes() for path in out.rglob("*.json*")}
+    result = run_sweep(plan, out, workers=1)
+    assert result.standing.counts == {"finished": 12}
+    assert {path: path.read_bytes() for path in before} == before
+    # Packed again they are the same runs.
+    write_archive(read_stored_runs(out), tmp_path / "again.jsonl.gz")
+    assert runs_in(tmp_path / "again.jsonl.gz") == runs_in(file)
+
+
+def test_rows_and_draws_are_chosen(plan, tmp_path):
+    file = archived(plan, tmp_path / "runs.jsonl.gz")
+    assert unpack(file, tmp_path / "one", "lite", {"sd"}, 1) == 3
+    with pytest.raises(SystemExit, match="none of these runs; it has erm, sd"):
+        unpack(file, tmp_path / "none", "lite", {"coral"}, None)
+
+
+def test_runs_with_other_settings_are_refused_by_the_sweep(plan, tmp_path):
+    file = archived(plan, tmp_path / "runs.jsonl.gz", {"hparams": {"lr": 0.5}})
+    unpack(file, tmp_path / "sweep", "lite", set(), None)
+    with pytest.raises(RunConflict, match="made otherwise"):
+        run_sweep(plan, tmp_path / "sweep", workers=1)
