@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import UnknownName
-from shiftproof.core.registry import names_without_importing
 from shiftproof.core.standardize import checked_standardize
 from shiftproof.data.not_data import require_data
 from shiftproof.data.tables.column_names import column_name, column_names, header_of
+from shiftproof.learners.base import ALGORITHMS
 
 
 def check_data(
@@ -47,11 +46,9 @@ def check_settings(
     class_weight: str = "none",
 ) -> None:
     """Raise if a setting has a value that no data could make right."""
-    if "shiftproof.learners.algorithms.base" not in sys.modules:  # then a lookup is as fast
-        known = names_without_importing("shiftproof.learners", "shiftproof.algorithms")
-        for name in algorithms:
-            if name is not None and name not in known:
-                raise UnknownName("algorithm", name, known)
+    for name in algorithms:
+        if name is not None and name not in ALGORITHMS:
+            raise UnknownName(ALGORITHMS.kind, name, ALGORITHMS.names())
     if budget is not None:
         seconds_of(budget, "budget")
     checked_standardize(standardize)

@@ -34,8 +34,8 @@ from shiftproof.core.space import Regime, draw, resolve, specs
 from shiftproof.core.types import SQUARED, Batch
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.learners.algorithms.base import Family
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.base import Family
 from shiftproof.models import MODELS
 from shiftproof.models.risk import NUMBER_LOSSES
 from shiftproof.testing.harness import (
