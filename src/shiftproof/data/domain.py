@@ -228,7 +228,11 @@ def as_array(numbers: TensorLike | np.ndarray) -> np.ndarray:
     """Return numbers as an array; of a tensor on the CPU, without a copy."""
     if isinstance(numbers, np.ndarray):
         return numbers
-    found: np.ndarray = numbers.detach().cpu().numpy()
+    own = numbers.detach().cpu()
+    try:
+        found: np.ndarray = own.numpy()
+    except TypeError:  # of bfloat16, which NumPy does not have
+        found = own.double().numpy()
     return found
 
 

@@ -22,7 +22,7 @@ def standard_units(
     (0.5,)
     """
     centers, scales = [], []
-    for own in zip(*(part.reshape(len(part), -1).T for part in labels), strict=True):
+    for own in zip(*(_columns(part) for part in labels), strict=True):
         center = _mean_of_means(own, weights)
         variance = _mean_of_means([np.square(part - center) for part in own], weights)
         centers.append(center)
@@ -35,3 +35,8 @@ def _mean_of_means(parts: Sequence[np.ndarray], weights: Sequence[np.ndarray] | 
         return fmean(float(part.mean()) for part in parts)
     pairs = zip(parts, weights, strict=True)
     return fmean(float(np.average(part, weights=weight)) for part, weight in pairs)
+
+
+def _columns(labels: np.ndarray) -> np.ndarray:
+    """Return the labels of each target in a row of its own, [targets, n]."""
+    return np.ascontiguousarray(labels.reshape(len(labels), -1).T)

@@ -24,9 +24,9 @@ def sites(rng, shares, rows, spread=0.0, drift=0.0):
 
 def described(training):
     """Return the typicality of training sites, and how typical each is compared with the others."""
-    tensors = {str(place): torch.from_numpy(x) for place, (x, _) in enumerate(training)}
+    tensors = {str(place): x for place, (x, _) in enumerate(training)}
     typicality = Typicality.fit(tensors, tensors)
-    found = {name: typicality.p_value(x, without=int(name)).numpy() for name, x in tensors.items()}
+    found = {name: typicality.p_value(x, without=int(name)) for name, x in tensors.items()}
     return typicality, typical_inputs(found, {str(i): y for i, (_, y) in enumerate(training)}, 2)
 
 
