@@ -55,7 +55,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("label, other", [("ill", "days"), ("days", "ill")])
+@pytest.mark.parametrize(("label", "other"), [("ill", "days"), ("days", "ill")])
 def test_train_predict_and_evaluate_import_no_torch(label, other, table, tmp_path):
     """One process for all three learners: what it costs is to start."""
     rows = ["--label", label, "--domain", "site", "--drop", other]
@@ -83,9 +83,11 @@ def test_train_predict_and_evaluate_import_no_torch(label, other, table, tmp_pat
 
 def test_every_domain_is_held_out_without_torch(table, tmp_path):
     said = without_torch(
-        ["train", str(table), "--label", "ill", "--domain", "site", "--drop", "days"]
-        + ["--algorithm", "linear", "--hparam", "penalty=1", "--test-domain", "each"]
-        + ["--out", str(tmp_path / "each"), "--quiet"]
+        [
+            *("train", str(table), "--label", "ill", "--domain", "site", "--drop", "days"),
+            *("--algorithm", "linear", "--hparam", "penalty=1", "--test-domain", "each"),
+            *("--out", str(tmp_path / "each"), "--quiet"),
+        ]
     )
     assert "3 runs; they are in" in said
     assert len(list((tmp_path / "each").glob("*/model.safetensors"))) == 3

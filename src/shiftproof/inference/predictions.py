@@ -1,15 +1,15 @@
 """What a model says of inputs.
 
 Arrays are there at once; the tensors of the same numbers are made when they are first used, since
-torch takes seconds to import.
+torch takes seconds to import.  Unpacked, predictions are their tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,9 +30,6 @@ class AnyPredictions:
 
     def __init__(self, typicality: np.ndarray, far: np.ndarray) -> None:
         self.typicality_array, self.far_array = typicality, far
-
-    def __len__(self) -> int:
-        return len(self.typicality_array)
 
     @cached_property
     def typicality(self) -> Tensor:
@@ -71,6 +68,12 @@ class Predictions(AnyPredictions):
         """The probability of each class, [n, c]."""
         return _tensor(self.probability_array)
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.probabilities, self.typicality, self.far, self.adapted))
+
+    def __getitem__(self, place: int) -> Any:
+        return tuple(self)[place]
+
     @property
     def predicted(self) -> Tensor:
         """The position of the most probable class, [n]."""
@@ -97,3 +100,9 @@ class NumberPredictions(AnyPredictions):
     def values(self) -> Tensor:
         """The predicted numbers."""
         return _tensor(self.value_array)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.values, self.typicality, self.far))
+
+    def __getitem__(self, place: int) -> Any:
+        return tuple(self)[place]
