@@ -144,5 +144,5 @@ def test_the_layer_equals_the_columns_to_the_last_bit() -> None:
     cells[rng.random(cells.shape) < 0.2] = np.nan
     x = torch.from_numpy(cells)
     for indicators in (False, True):
-        fitted = Columns(tuple(kinds), indicators).fit(x[:30])
+        fitted = Columns(tuple(kinds), indicators).fit(cells[:30])
         assert np.array_equal(ColumnsLayer(fitted)(x).numpy(), fitted.apply(cells))
