@@ -40,7 +40,7 @@ FOLDS, SEEDS = 5, 4
 def start() -> Iterator[Figure]:
     """Measure how long `train` of a small table takes to its first fit, the median of three."""
     rng = np.random.default_rng(0)
-    table = {f"x{j}": rng.normal(size=1_000) for j in range(10)}
+    table: dict[str, np.ndarray] = {f"x{j}": rng.normal(size=1_000) for j in range(10)}
     table |= {"site": np.array(list("abcd"))[np.arange(1_000) % 4], "label": np.arange(1_000) % 2}
     seconds, own = [], []
     with tempfile.TemporaryDirectory() as folder:
