@@ -18,7 +18,7 @@ from benchmarks.many_runs import report_of_many
 from benchmarks.matching import estimate, matcher, penalty, step, table1
 from benchmarks.protocol import run
 from benchmarks.report import figures_table, performance_page
-from benchmarks.waiting import diagnosis, networks
+from benchmarks.waiting import diagnosis, networks, start
 from shiftproof.core.errors import InvalidValue, ShiftproofError, UnknownName
 from shiftproof.paper.measure import machine
 
@@ -35,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "startup": startup,
     "decoding": decoding,
     "report": report_of_many,
+    "start": start,
     "diagnosis": diagnosis,
     "networks": networks,
 }

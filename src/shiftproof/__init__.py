@@ -37,11 +37,8 @@ if TYPE_CHECKING:
         DomainDataset as DomainDataset,
     )
     from shiftproof.inference.model import TrainedModel as TrainedModel
-    from shiftproof.learners.algorithms import (
-        ALGORITHMS as ALGORITHMS,
-        Algorithm as Algorithm,
-        Losses as Losses,
-    )
+    from shiftproof.learners.algorithms import Algorithm as Algorithm, Losses as Losses
+    from shiftproof.learners.base import ALGORITHMS as ALGORITHMS
     from shiftproof.matching import InterDomainMatching as InterDomainMatching
     from shiftproof.matching.pdm import pdm as pdm
     from shiftproof.sklearn import (
@@ -61,7 +58,8 @@ _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
         "shiftproof.core.types": "Batch Task",
         "shiftproof.data": "DATASETS DatasetCard DatasetSource Domain DomainDataset",
         "shiftproof.inference.model": "TrainedModel",
-        "shiftproof.learners.algorithms": "ALGORITHMS Algorithm Losses",
+        "shiftproof.learners.algorithms": "Algorithm Losses",
+        "shiftproof.learners.base": "ALGORITHMS",
         "shiftproof.matching": "InterDomainMatching",
         "shiftproof.matching.pdm": "pdm",
         "shiftproof.sklearn": "ShiftproofClassifier ShiftproofRegressor",

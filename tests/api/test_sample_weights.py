@@ -15,6 +15,7 @@ import shiftproof
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.data.splits import Split
 from shiftproof.training.configure import configure
+from shiftproof.training.fitting import Fitting
 from shiftproof.training.sample_weights import balanced_weights, training_weights
 from shiftproof.training.trainer import Trainer
 
@@ -135,7 +136,7 @@ def test_no_learner_is_given_a_row_of_weight_0(table):
     """Forests and networks draw rows by their position, so they are told apart by what they get."""
     data = load(table)
     kept = np.unique(table[table.w > 0].a.astype(np.float32))
-    forest = Trainer(configure(data, "forest"), data)
+    forest = Fitting(configure(data, "forest"), data)
     np.testing.assert_array_equal(np.unique(forest.samples.x[:, 0]), kept)
     data = replace(data, preparation=None)  # so that values can be recognised
     settings = {"holdout": 0.0, "evaluate": [], "hparams": {"batch_size": 512}}
@@ -178,7 +179,7 @@ def test_balanced_classes_are_those_of_scikit_learn():
 def test_class_weights_do_not_see_the_test_domain(table):
     data = load(table, weights_column=None)
     config = configure(data, "linear", test_domains=["west"], class_weight="balanced")
-    trainer = Trainer(config, data)
+    trainer = Fitting(config, data)
     np.testing.assert_allclose(
         trainer.samples.weight, compute_sample_weight("balanced", trainer.samples.y)
     )

@@ -14,11 +14,11 @@ import torch
 
 import shiftproof
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.data.input_forms import TensorForm
+from shiftproof.data.input_forms import as_ready
 from shiftproof.inference.export import exported
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.predictor import Predictor
-from shiftproof.inference.standardized import standardized_inputs
+from shiftproof.inference.standardized import standardized_features
 
 TABLE = {"label": "ill", "domain": "site"}
 NEW = "site5"
@@ -107,7 +107,7 @@ def test_sites_are_standardized_each_by_itself(runs, name):
 def test_batches_do_not_change_the_answer(runs, monkeypatch):
     rows = runs["frame"].query("site == @NEW")
     before = probabilities(runs["domain"], rows)
-    monkeypatch.setattr("shiftproof.training.evaluate.MOST_SAMPLES", 7)
+    monkeypatch.setattr("shiftproof.training.evaluation_sets.MOST_SAMPLES", 7)
     np.testing.assert_allclose(probabilities(runs["domain"], rows), before, atol=1e-6)
 
 
@@ -273,7 +273,7 @@ def test_features_of_a_frozen_network_are_standardized(tmp_path):
 
 def test_the_part_of_a_network_after_its_features_keeps_the_temperature():
     network = Predictor(torch.nn.Module(), torch.nn.Identity(), temperature=2.0)
-    x = torch.arange(30.0).view(10, 3) ** 2
-    rest, rows = standardized_inputs(network, TensorForm((3,)), "domain", x, None, "cpu")
+    x = np.arange(30.0, dtype=np.float32).reshape(10, 3) ** 2
+    rest, rows = standardized_features(network, "domain", as_ready(x), None, "cpu")
     assert rest.temperature == 2
-    torch.testing.assert_close(rows, (x - x.mean(dim=0)) / x.std(dim=0, correction=0))
+    np.testing.assert_allclose(rows, (x - x.mean(axis=0)) / x.std(axis=0), rtol=1e-5, atol=1e-6)

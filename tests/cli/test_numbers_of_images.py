@@ -167,9 +167,9 @@ def test_onnx_computes_what_the_model_does(tmp_path: Path, algorithm: str, label
         hparams=quick.get(algorithm), out=tmp_path / "run",
     )  # fmt: skip
     model = run.model
-    cells = model.form.columns.columns.encode(frame, "homes").double()
+    cells = model.form.columns.columns.encode(frame, "homes")
     session = onnxruntime.InferenceSession(to_onnx(model))
-    (given,), (found,) = session.get_inputs(), session.run(None, {"inputs": cells.numpy()})
+    (given,), (found,) = session.get_inputs(), session.run(None, {"inputs": cells})
     assert given.name == "inputs"
     expected = model.predict_numbers(frame).values.numpy()
     assert found.shape == expected.shape

@@ -81,7 +81,9 @@ def test_from_a_model_to_predictions_errors_and_files(shiftproof, folder, tmp_pa
     assert described["output"] == {"name": "predicted", "shape": ["n"], "dtype": "float32"}
     model = package.load_model(run)
     cells = model.form.read(pd.read_csv(folder / "new.csv").drop(columns=["price", "city"]))
-    assert script(cells).numpy() == pytest.approx(frame.predicted.to_numpy(), rel=1e-5)
+    assert script(torch.from_numpy(np.array(cells))).numpy() == pytest.approx(
+        frame.predicted.to_numpy(), rel=1e-5
+    )
 
 
 def test_every_member_is_exported_as_it_predicts(folder, tmp_path):
@@ -101,7 +103,7 @@ def test_every_member_is_exported_as_it_predicts(folder, tmp_path):
     cells = model.form.read(pd.read_csv(folder / "new.csv").drop(columns=["price", "city"]))
     expected = model.predict_numbers(cells).values
     with torch.no_grad():
-        found = exported(model)(cells)
+        found = exported(model)(torch.from_numpy(np.array(cells)))
     assert torch.allclose(found.double(), expected, rtol=1e-5)
 
 

@@ -159,7 +159,7 @@ def test_export_and_page(shiftproof: Any, folder: Path, tmp_path: Path) -> None:
     model = package.load_model(folder / "model")
     cells = model.form.read(pd.read_csv(folder / "new.csv")[["a", "b", "c"]])
     expected = model.predict_numbers(cells).values.numpy()
-    assert script(cells).numpy() == pytest.approx(expected, rel=1e-5)
+    assert script(torch.from_numpy(np.array(cells))).numpy() == pytest.approx(expected, rel=1e-5)
     code, _, err = shiftproof(
         "report", folder / "each", "--format", "html", "--out", tmp_path / "r.html"
     )

@@ -124,11 +124,16 @@ def test_a_broken_module_is_reported_at_every_look_up(
     package: Callable[..., Registry[str]],
 ) -> None:
     things = package(
-        "things_broken", broken="raise ImportError('broken')", fine="THINGS.register('a')('A')"
+        "things_broken",
+        broken="raise ImportError('broken')\nTHINGS.register('b')('B')",
+        fine="THINGS.register('a')('A')",
     )
     for _ in range(2):
+        assert things.get("a") == "A"
         with pytest.raises(ImportError, match="broken"):
-            things.get("a")
+            things.get("b")
+        with pytest.raises(ImportError, match="broken"):
+            list(things)
 
 
 # --- plugins: entry points of installed packages ------------------------------------------------

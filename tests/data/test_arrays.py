@@ -163,7 +163,7 @@ def spoiled(value, at, x=X):
         (X.astype(object), Y, SITES, "`x` must hold numbers, not object; .* DataFrame"),
         (X.astype(str), Y, SITES, "`x` must hold numbers, not <U"),
         (X.astype(complex), Y, SITES, "`x` must hold numbers, not complex128"),
-        (torch.tensor(X + 1j), Y, SITES, "`x` must hold numbers, not torch.complex128"),
+        (torch.tensor(X + 1j), Y, SITES, "`x` must hold numbers, not complex128"),
         ([[1], [1, 2]], [0, 1], [0, 1], "rows have different lengths"),
         (spoiled(np.inf, (2, 1)), Y, SITES, r"`x` has 1 infinite value, the first in x\[2\]"),
         (

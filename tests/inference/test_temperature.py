@@ -21,8 +21,20 @@ from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import HEADER, MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs, held_out_temperature
-from shiftproof.training.load_run import read_checkpoint
-from shiftproof.training.outputs import Outputs, load_outputs, outputs_of
+from shiftproof.models.risk import class_probabilities
+from shiftproof.training.evaluate import outputs_of
+from shiftproof.training.load_weights import read_checkpoint
+from shiftproof.training.outputs import Outputs, load_outputs
+
+
+def temperature_of(held_out: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> float:
+    """Return the temperature from logits and labels of each domain."""
+    return held_out_temperature(
+        {
+            name: (class_probabilities(logits.double()).numpy(), labels.numpy())
+            for name, (logits, labels) in held_out.items()
+        }
+    )
 
 
 def logits_of(probabilities: np.ndarray) -> torch.Tensor:
@@ -55,14 +67,14 @@ def test_it_is_the_temperature_that_the_labels_were_drawn_with(true: float) -> N
         str(i): (torch.from_numpy(logits[i]), torch.from_numpy(drawn[i].argmax(axis=1)))
         for i in range(2)
     }
-    assert held_out_temperature(held_out) == pytest.approx(true, rel=0.03)
+    assert temperature_of(held_out) == pytest.approx(true, rel=0.03)
 
 
 @pytest.mark.parametrize("n", [1, 4, 50])
 def test_rows_that_are_all_right_do_not_make_it_certain(n: int) -> None:
     """n right rows of probability p, and one row as predicted: the best is (n + p) / (n + 1)."""
     p = 0.8
-    found = held_out_temperature(
+    found = temperature_of(
         {"a": (logits_of(np.tile([1 - p, p], (n, 1))), torch.ones(n, dtype=torch.int64))}
     )
     best = (n + p) / (n + 1)
@@ -74,20 +86,20 @@ def test_every_domain_has_the_same_weight() -> None:
     """A domain that is right as often as predicted, and a large one that is never right."""
     p, right = np.array([0.2, 0.8]), torch.tensor([0, 1, 1, 1, 1])
     small, large = logits_of(np.tile(p, (5, 1))), logits_of(np.tile(p, (995, 1)))
-    found = held_out_temperature(
+    found = temperature_of(
         {"small": (small, right), "large": (large, torch.zeros(995, dtype=torch.int64))}
     )
     # The share of right rows, with the row as predicted: (0.8 + 0.8 / 996) / 2 is below one half,
     # where the least loss is at the flattest probabilities.
     assert found == pytest.approx(np.exp(3), rel=1e-3)
-    both = held_out_temperature({"small": (small, right), "again": (small, right)})
+    both = temperature_of({"small": (small, right), "again": (small, right)})
     assert both == pytest.approx(1, rel=1e-3)
 
 
 def test_without_held_out_rows_it_is_one() -> None:
-    assert held_out_temperature({}) == 1
+    assert temperature_of({}) == 1
     none = torch.zeros(0, dtype=torch.int64)
-    assert held_out_temperature({"a": (torch.zeros(0, 2), none)}) == 1
+    assert temperature_of({"a": (torch.zeros(0, 2), none)}) == 1
 
 
 def test_one_logit_is_that_of_the_second_class() -> None:
@@ -95,8 +107,8 @@ def test_one_logit_is_that_of_the_second_class() -> None:
     logit = torch.from_numpy(rng.normal(0, 4, (5000, 1)))
     labels = (torch.from_numpy(rng.random(5000)) < torch.sigmoid(logit[:, 0] / 2)).long()
     two = torch.cat([torch.zeros_like(logit), logit], dim=1)
-    found = held_out_temperature({"a": (logit, labels)})
-    assert found == pytest.approx(held_out_temperature({"a": (two, labels)}), rel=1e-4)
+    found = temperature_of({"a": (logit, labels)})
+    assert found == pytest.approx(temperature_of({"a": (two, labels)}), rel=1e-4)
     task = Task((1,), 2, 1, "table")
     outputs = outputs_of(task, logit, labels, np.arange(5000))
     assert isinstance(outputs, Outputs)
@@ -113,7 +125,11 @@ def test_a_run_is_calibrated_on_the_held_out_parts_of_its_training_domains(
     parts = []
     for name, split in trained.config.training_splits(dataset).items():
         rows = frame[frame.hospital == name].iloc[split.out]
-        logits = raw.predict(model.form.features(model.form.read(rows)).float()).detach().double()
+        logits = (
+            raw.predict(torch.from_numpy(model.form.features(model.form.read(rows))))
+            .detach()
+            .double()
+        )
         parts.append((logits, torch.tensor(rows.ill.to_numpy())))
     assert len(parts) == 2
 
@@ -134,7 +150,7 @@ def test_a_run_is_calibrated_on_the_held_out_parts_of_its_training_domains(
 def test_predictions_outputs_and_file_have_it(trained: TrainedRun) -> None:
     frame, model = hospitals(), trained.model
     rows = model.form.read(frame[frame.hospital == "north"])
-    logits = model.network.algorithm.predict(model.form.features(rows).float()).detach()
+    logits = model.network.algorithm.predict(torch.from_numpy(model.form.features(rows))).detach()
     expected = (logits.double() / model.temperature).softmax(dim=1).numpy()
     found = model.probabilities(rows).numpy()
     np.testing.assert_allclose(found, expected, atol=1e-6)
@@ -170,7 +186,7 @@ def test_models_of_versions_without_one_have_temperature_one(
     old = TrainedModel.from_bytes(with_header(trained.model, temperature=None), "cpu")
     assert old.temperature == 1
     rows = old.form.read(hospitals())
-    logits = old.network.algorithm.predict(old.form.features(rows).float()).detach()
+    logits = old.network.algorithm.predict(torch.from_numpy(old.form.features(rows))).detach()
     assert torch.equal(old.probabilities(rows), logits.softmax(dim=1))
     (tmp_path / MODEL).write_bytes(with_header(trained.model, temperature=None))
     (tmp_path / "held_out.safetensors").write_bytes(

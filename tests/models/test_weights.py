@@ -16,7 +16,8 @@ from shiftproof.core.errors import CheckpointError, InvalidValue
 from shiftproof.core.space import resolve
 from shiftproof.core.types import Task
 from shiftproof.models import MODELS
-from shiftproof.models.weights import content_hash, load_weights, read_weights
+from shiftproof.models.weights import load_weights, read_weights
+from shiftproof.models.weights_name import content_hash
 
 IMAGES = Task((3, 64, 64), 4, 2, "large-image")
 EFFICIENTNET = Path(__file__).parents[3] / "shared/data/weights/tf_efficientnet_lite0.safetensors"

@@ -27,7 +27,7 @@ from shiftproof.sweeps.plan import plan
 from shiftproof.sweeps.presets import PRESETS
 from shiftproof.sweeps.selection.base import Needs
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.training.load_run import read_checkpoint
+from shiftproof.training.load_weights import read_checkpoint
 from shiftproof.training.loop import train
 from shiftproof.training.trainer import build_algorithm
 

@@ -17,7 +17,7 @@ from shiftproof.sweeps.selected_models import export_models, select_models
 from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.sweep import make_plan, run_sweep
-from shiftproof.training.load_run import read_checkpoint
+from shiftproof.training.load_weights import read_checkpoint
 from shiftproof.training.run_folder import RunFolder
 from shiftproof.training.trainer import Trainer
 

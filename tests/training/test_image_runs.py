@@ -193,7 +193,7 @@ def test_memory_does_not_grow_over_500_steps(tmp_path, kind, size, batch):
 
 def test_batches_are_bounded_in_bytes_for_images_and_in_number_for_the_rest():
     from shiftproof.data import Domain
-    from shiftproof.training.evaluate import batch_size
+    from shiftproof.training.evaluation_sets import batch_size
 
     def of(*shape):
         return batch_size(Domain("x", torch.zeros(2, *shape, dtype=torch.uint8), torch.zeros(2)))

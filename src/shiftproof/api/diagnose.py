@@ -14,7 +14,7 @@ from shiftproof.core.files import write_atomically, write_json
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.information import Shift
-from shiftproof.models.weights import PRETRAINED
+from shiftproof.models.weights_name import PRETRAINED
 from shiftproof.reporting.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
 from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.shift.advise import About as DataFacts, Advice, advise

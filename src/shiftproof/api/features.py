@@ -11,7 +11,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.files import write_atomically
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.tables.feature_file import feature_bytes
-from shiftproof.models.weights import PRETRAINED
+from shiftproof.models.weights_name import PRETRAINED
 from shiftproof.training.features import freeze, several_backbones
 
 SUFFIX = ".parquet"

@@ -17,19 +17,15 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import torch
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-from torch import Tensor
-
 from shiftproof.api.train import TrainedRun, train
+from shiftproof.core.cores import allowed_threads, share_of_cores
 from shiftproof.core.own_process import start_process
 from shiftproof.data import DomainDataset
-from shiftproof.sweeps.executors.local import threads_of_each
-from shiftproof.sweeps.resources import choose_workers
+from shiftproof.sweeps.resources import choose_workers, threads_of_each
 from shiftproof.training.observers import Observer
 
 # Seconds of work before other processes are started: each takes some seconds to start.
@@ -84,7 +80,7 @@ def train_together(
             end(run)
         return True
 
-    with _threads(threads_of_each(processes)), contextlib.ExitStack() as stack:
+    with share_of_cores(threads_of_each(processes)), contextlib.ExitStack() as stack:
         for other in others:
             stack.enter_context(other)
         while waiting:
@@ -105,7 +101,7 @@ def train_together(
 
 def processes_for(dataset: DomainDataset, runs: int) -> int:
     """Return how many processes make so many runs: as many as cores, if the memory suffices."""
-    size = sum(d.x.nbytes for d in dataset.domains if isinstance(d.x, Tensor))
+    size = sum(domain.nbytes for domain in dataset.domains if not domain.is_lazy)
     return min(choose_workers(None, BYTES + COPIES * size), runs)
 
 
@@ -115,18 +111,6 @@ def _tell(events: queue.SimpleQueue[Event], observer: Observer, seconds: float =
         while True:
             name, arguments = events.get(timeout=seconds) if seconds else events.get_nowait()
             getattr(observer, name)(*arguments)
-
-
-@contextlib.contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Let this process use its share of the cores."""
-    before = torch.get_num_threads()
-    with threadpool_limits(limits=min(count, before)):
-        torch.set_num_threads(min(count, before))
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
 
 
 class _Process:
@@ -172,7 +156,7 @@ class _Process:
                 process.kill()
 
     def _talk(self, to: BinaryIO, answers: BinaryIO) -> None:
-        _send(to, (*self._work, torch.get_num_threads()))
+        _send(to, (*self._work, allowed_threads()))
         taken: Waiting | None = None
         while not self._ending.is_set():
             event: Event | None = pickle.load(answers)  # of our own process
@@ -222,7 +206,7 @@ def main() -> None:
     threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
     dataset, settings, threads = inbox.get()
     observer = _Teller(lambda event: _send(answers, event))
-    with _threads(threads):
+    with share_of_cores(threads):
         while True:
             _send(answers, None)
             run = inbox.get()

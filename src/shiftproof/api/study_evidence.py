@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.api.diagnose import ShiftReport
 from shiftproof.api.train import TrainedRun
 from shiftproof.api.train_each import LeaveOneOut
 from shiftproof.data import DomainDataset
-from shiftproof.data.domain import Domain, as_numbers
-from shiftproof.data.input_forms import TableForm
+from shiftproof.data.domain import Domain, as_float_rows
+from shiftproof.data.input_forms import TableForm, as_ready
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
 from shiftproof.reporting.page.answer.lead import noun_of
@@ -78,13 +76,13 @@ def far_share(run: TrainedRun, domains: Mapping[str, Domain]) -> float | None:
     index = np.arange(len(domain))
     if len(index) > MOST_ROWS:
         index = np.sort(np.random.default_rng(0).choice(index, MOST_ROWS, replace=False))
-    x = domain.stored(index)
+    x = domain.rows(index)
     if not isinstance(model.form, TableForm):
-        predicted = model.predict_numbers(x) if model.targets else model.predict(x)
-        return float(predicted.far.double().mean())
+        predict = model.predict_numbers if model.targets else model.predict
+        return predict(as_ready(x)).far_share
     _, ready = model.ready(model.form.read(x), [domain.name] * len(index))
-    seen = model.form.features(torch.as_tensor(ready)).float()
-    return float(model.typicality.is_far(model.typicality.p_value(seen)).double().mean())
+    seen = as_float_rows(model.form.features(np.asarray(ready)))
+    return float(model.typicality.is_far(model.typicality.p_value(seen)).mean())
 
 
 def confident_errors(
@@ -103,7 +101,7 @@ def confident_errors(
     columns, errors = _columns(dataset), []
     for probability, name, row, label, predicted in found[:MOST_ERRORS]:
         domain = dataset.domains[dataset.index_of(name)]
-        cells = domain.stored(np.array([row]))
+        cells = domain.rows(np.array([row]))
         errors.append(
             ConfidentError(
                 name,
@@ -112,7 +110,7 @@ def confident_errors(
                 dataset.classes[predicted],
                 round(probability, 4),
                 [(columns[at].name, _text(columns[at], float(cells[0, at]))) for at in ordered],
-                _picture(as_numbers(cells)[0]) if _is_image(domain) else "",
+                _picture(as_float_rows(cells)[0]) if _is_image(domain) else "",
             )
         )
     return errors
@@ -138,13 +136,15 @@ def _by_shift(columns: Sequence[Column], features: Sequence[str]) -> list[int]:
 
 
 def _by_domain(column: Column, at: int, dataset: DomainDataset) -> ColumnByDomain:
-    cells = {d.name: d.stored(np.arange(len(d)))[:, at].double().numpy() for d in dataset.domains}
+    cells = {d.name: d.rows()[:, at].astype(np.float64) for d in dataset.domains}
     return _quantiles(column.name, cells)
 
 
 def _label_by_domain(dataset: DomainDataset) -> ColumnByDomain:
     """Return a label that is a number, as a column."""
-    return _quantiles(dataset.target, {d.name: d.y.double().numpy() for d in dataset.domains})
+    return _quantiles(
+        dataset.target, {d.name: d.label_array.astype(np.float64) for d in dataset.domains}
+    )
 
 
 def _quantiles(name: str, cells: Mapping[str, np.ndarray]) -> ColumnByDomain:
@@ -167,7 +167,7 @@ def _text(column: Column, cell: float) -> str:
 
 
 def _is_image(domain: Domain) -> bool:
-    return len(domain.x.shape) == 4 and domain.x.shape[1] in (1, 2, 3)
+    return len(domain.shape) == 4 and domain.shape[1] in (1, 2, 3)
 
 
 def _some_images(domain: Domain) -> list[str]:
@@ -175,20 +175,21 @@ def _some_images(domain: Domain) -> list[str]:
     return [_picture(image) for image in _samples(domain)]
 
 
-def _samples(domain: Domain) -> Iterator[Tensor]:
+def _samples(domain: Domain) -> Iterator[np.ndarray]:
     # Of numbers, labels say nothing of which to show.
-    labels = np.zeros(len(domain)) if domain.y.is_floating_point() else domain.y.numpy()
+    known = domain.label_array
+    labels = np.zeros(len(domain)) if known.dtype.kind == "f" else known
     order = np.random.default_rng(0).permutation(len(labels))
     turns = [order[labels[order] == label] for label in np.unique(labels)]
     chosen = [own[turn] for turn in range(IMAGES_A_DOMAIN) for own in turns if turn < len(own)]
-    yield from domain.inputs(np.array(chosen[:IMAGES_A_DOMAIN]))
+    yield from as_float_rows(domain.rows(np.array(chosen[:IMAGES_A_DOMAIN])))
 
 
-def _picture(image: Tensor) -> str:
+def _picture(image: np.ndarray) -> str:
     """Return an image [channels, height, width] in [0, 1] as a `data:` address.
 
     Two channels are red and green, as in Colored MNIST.
     """
     if len(image) == 2:
-        image = torch.cat([image, torch.zeros_like(image[:1])])
-    return image_address(image.permute(1, 2, 0).numpy())
+        image = np.concatenate([image, np.zeros_like(image[:1])])
+    return image_address(image.transpose(1, 2, 0))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
+from shiftproof.core.cores import checked_threads
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.standardize import ADAPTATION, NONE
@@ -23,18 +24,16 @@ from shiftproof.inference.model_of_run import trained_model
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.number_scores import checked_number_metric
 from shiftproof.learners.scores import checked_metric, mean_scores
-from shiftproof.models.weights import PRETRAINED
+from shiftproof.models.weights_name import PRETRAINED
 from shiftproof.training import processes
 from shiftproof.training.choose_vector import ALL, pooled
 from shiftproof.training.config import DEFAULT_EVALUATION, RunConfig
 from shiftproof.training.configure import configure, default_algorithm
-from shiftproof.training.features import freeze as freeze_backbone
 from shiftproof.training.loop import RunResult, train as run
 from shiftproof.training.observers import CompositeObserver, Observer
 from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
-from shiftproof.training.threads import checked_threads
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -293,6 +292,8 @@ def prepare(
         given["weights"] = os.fspath(weights)
     dataset = load(data, seed=seed, progress=observer.progress, **loading)
     if freeze:
+        from shiftproof.training.features import freeze as freeze_backbone
+
         dataset = freeze_backbone(
             dataset,
             backbone or dataset.backbone,

@@ -32,7 +32,7 @@ from shiftproof.core.text import listed
 from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
 from shiftproof.inference.model_file import stored_classes
-from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
 from shiftproof.training.choose_vector import ALL
 from shiftproof.training.config import DEFAULT_EVALUATION

@@ -9,7 +9,7 @@ from shiftproof.inference.adaptation.held_out import HeldOut
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.reporting.page.training_domains import HELD_OUT_WITHIN, SET_ASIDE
 from shiftproof.sweeps.results import RunOutcome
-from shiftproof.training.load_run import read_checkpoint
+from shiftproof.training.load_run import read_arrays
 from shiftproof.training.records import Records
 
 
@@ -37,7 +37,7 @@ def training_results(runs: Sequence[RunOutcome]) -> tuple[Mapping[str, float], s
 
 
 def _held_out_within(folder: Path) -> dict[str, float]:
-    held_out = HeldOut.from_state(read_checkpoint(folder)["algorithm"]["modules"])
+    held_out = HeldOut.from_state(read_arrays(folder)["algorithm"]["modules"])
     if held_out is None:
         return {}
     names = stored_header(folder)["domains"]

@@ -179,7 +179,7 @@ def predict(
     found = None
     if sets is not None:
         answers = list(of_classes(held_out, "--sets").values())
-        found = [domain_sets(answers, own.probabilities.numpy(), sets) for _, own in done]
+        found = [domain_sets(answers, own.probability_array, sets) for _, own in done]
         if not all(each.promised for each in found):
             typer.echo(
                 f"note: sets of {sets:g} need {domains_needed(sets)} held-out domains, and there"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName, nearest
-from shiftproof.core.registry import names_without_importing
 from shiftproof.core.standardize import checked_standardize
 from shiftproof.data.not_data import require_data, require_path
 from shiftproof.data.tables.column_names import column_name, column_names, header_of
+from shiftproof.learners.base import ALGORITHMS
 
 # What `training.configure.choose_device` knows; a number may follow after a colon.
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -64,11 +63,9 @@ def check_settings(
     device: str = "auto",
 ) -> None:
     """Raise if a setting has a value that no data could make right."""
-    if "shiftproof.learners.algorithms.base" not in sys.modules:  # then a lookup is as fast
-        known = names_without_importing("shiftproof.learners", "shiftproof.algorithms")
-        for name in algorithms:
-            if name is not None and name not in known:
-                raise UnknownName("algorithm", name, known)
+    for name in algorithms:
+        if name is not None and name not in ALGORITHMS:
+            raise UnknownName(ALGORITHMS.kind, name, ALGORITHMS.names())
     if budget is not None:
         seconds_of(budget, "budget")
     checked_standardize(standardize)

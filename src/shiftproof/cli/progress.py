@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -18,7 +18,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
-from torch import Tensor
 
 from shiftproof.cli.messages import in_options
 from shiftproof.data import DomainDataset
@@ -158,7 +157,7 @@ class ProgressBar(LoadingBar, Observer):
             self._said.add(text)
             self._print(text)
 
-    def step(self, step: int, measured: dict[str, Tensor]) -> None:
+    def step(self, step: int, measured: Mapping[str, Any]) -> None:
         """Move the bar; read the loss now and then."""
         now = time.monotonic()
         if self._run is None or now - self._looked < REFRESH_SECONDS:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-
-from torch import Tensor
+from collections.abc import Mapping
+from typing import Any
 
 from shiftproof.api.held_out_runs import BASELINES
 from shiftproof.api.side_by_side import DONE
@@ -66,7 +66,7 @@ class StudyProgress(LoadingBar, Observer):
             self._last, self._marked = True, time.monotonic()
         self._show(force=True)
 
-    def step(self, step: int, measured: dict[str, Tensor]) -> None:
+    def step(self, step: int, measured: Mapping[str, Any]) -> None:
         """Show how long it still takes."""
         self._show()
 

@@ -9,10 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from shiftproof.core.errors import InvalidValue
+
 Result = TypeVar("Result")
 
 # The variable by which OpenMP is told the number of its threads.
 LIMIT = "OMP_NUM_THREADS"
+# More than any machine has cores: starting so many would end the process.
+MOST_THREADS = 1024
+# The share of the cores that this process may use; None for all of them.
+_share: int | None = None
 
 
 def cores() -> int:
@@ -22,15 +28,43 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def checked_threads(threads: int | None) -> int | None:
+    """Return a number of threads, if it is one."""
+    if threads is not None and (type(threads) is not int or not 1 <= threads <= MOST_THREADS):
+        most = f"{MOST_THREADS:,}"
+        raise InvalidValue(f"`threads` must be a number from 1 to {most}, not {threads!r}")
+    return threads
+
+
+def allowed_threads() -> int:
+    """Return how many threads this process may compute with: `OMP_NUM_THREADS`, or its share."""
+    asked = os.environ.get(LIMIT, "")
+    return max(1, min(int(asked) if asked.isdecimal() else cores(), _share or cores()))
+
+
+@contextlib.contextmanager
+def share_of_cores(count: int) -> Iterator[None]:
+    """Let this process compute with no more threads, meanwhile: other processes use the rest."""
+    from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
+
+    global _share
+    before, _share = _share, count
+    now = max((library["num_threads"] for library in threadpool_info()), default=count)
+    try:
+        with threadpool_limits(limits=min(count, now)):
+            yield
+    finally:
+        _share = before
+
+
 def free_cores() -> int:
-    """Return how many cores nobody else uses, at least 1 and at most `OMP_NUM_THREADS`.
+    """Return how many cores nobody else uses, at least 1 and at most `allowed_threads`.
 
     A core is in use if it was so over the last minute (the load average) and is so now: a program
     that has just ended is no reason to leave its core idle.
     """
     free = cores() - round(min(_load(), _running()))
-    asked = os.environ.get(LIMIT, "")
-    return max(1, min(free, int(asked) if asked.isdecimal() else free))
+    return max(1, min(free, allowed_threads()))
 
 
 def _load() -> float:
@@ -48,7 +82,7 @@ def _running() -> float:
 @contextlib.contextmanager
 def within_free_cores() -> Iterator[None]:
     """Let BLAS and OpenMP use no more threads than there are free cores, meanwhile."""
-    from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_info, threadpool_limits
 
     now = max((library["num_threads"] for library in threadpool_info()), default=1)
     with threadpool_limits(limits=min(now, free_cores())):

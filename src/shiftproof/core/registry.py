@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,19 +15,8 @@ from shiftproof.core.errors import ShiftproofError, UnknownName
 T = TypeVar("T")
 
 
-# How a module of this package registers a name.
-_REGISTERED = re.compile(r'^@[A-Z]+\.register\("([^"]+)"\)', re.MULTILINE)
-
-
-def names_without_importing(package: str, plugins: str) -> list[str]:
-    """Return what a registry of a package and its plugins holds, read from the files alone.
-
-    So a wrong name is told before anything heavy is imported.
-    """
-    root = Path(__file__).parents[1].joinpath(*package.split(".")[1:])
-    texts = [path.read_text("utf-8") for path in root.rglob("*.py")]
-    found = {name for text in texts for name in _REGISTERED.findall(text)}
-    return sorted(found | {plugin.name for plugin in entry_points(group=plugins)})
+# How a module registers a name; without a group, the name is computed.
+_REGISTERED = re.compile(r"""^\s*@?[A-Z]+\.register\((?:["']([^"']+)["']\))?""", re.MULTILINE)
 
 
 class Registry(Generic[T]):
@@ -36,8 +24,10 @@ class Registry(Generic[T]):
 
     Entries come from three places: `register`; the modules of `package` and of the packages in
     it, so a new file there is enough; and the entry points in the group `plugins` of installed
-    packages.  The first lookup imports the modules.  A plugin is imported when it is looked up, or
-    when the names are listed.  If that fails, the lookup is an error and the listing warns.
+    packages.  The first lookup reads which module registers which name.  A module is imported when
+    one of its names is looked up, or when the entries are listed; one that computes its names, at
+    the first lookup.  So what needs no torch is found without it.  A plugin is imported likewise.
+    If that fails, the lookup is an error and the listing warns.
 
     >>> shapes = Registry("shape")
     >>> @shapes.register("circle")
@@ -54,6 +44,7 @@ class Registry(Generic[T]):
         self.kind = kind
         self._sources = (package, plugins)
         self._entries: dict[str, T] = {}
+        self._modules: dict[str, str] = {}  # by name; those of the package
         self._plugins: dict[str, EntryPoint] = {}  # those not imported yet
 
     def register(self, name: str) -> Callable[[T], T]:
@@ -70,19 +61,28 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         """Return the entry called `name`, or raise with the nearest names."""
         self._discover()
+        if name not in self._entries and name in self._modules:
+            importlib.import_module(self._modules[name])
         if name in self._plugins:
             self._import(name)
         try:
             return self._entries[name]
         except KeyError:
-            raise UnknownName(self.kind, name, sorted({*self._entries, *self._plugins})) from None
+            raise UnknownName(self.kind, name, self.names()) from None
+
+    def names(self) -> list[str]:
+        """Return all names, sorted, without importing what they stand for."""
+        self._discover()
+        return sorted({*self._entries, *self._modules, *self._plugins})
 
     def __contains__(self, name: object) -> bool:
         self._discover()
-        return name in self._entries or name in self._plugins
+        return name in self._entries or name in self._modules or name in self._plugins
 
     def __iter__(self) -> Iterator[str]:
         self._discover()
+        for module in sorted(set(self._modules.values())):
+            importlib.import_module(module)
         for name in list(self._plugins):
             try:
                 self._import(name)
@@ -101,9 +101,7 @@ class Registry(Generic[T]):
         (package, plugins), self._sources = self._sources, (None, None)
         try:
             if package is not None:
-                path = importlib.import_module(package).__path__
-                for module in pkgutil.walk_packages(path, f"{package}."):
-                    importlib.import_module(module.name)
+                self._read(package)
         except BaseException:
             self._sources = (package, plugins)
             raise
@@ -113,6 +111,17 @@ class Registry(Generic[T]):
                 warnings.warn(text, stacklevel=3)
             else:
                 self._plugins[plugin.name] = plugin
+
+    def _read(self, package: str) -> None:
+        """Find which module of a package registers which name."""
+        for folder in map(Path, importlib.import_module(package).__path__):
+            for path in sorted(folder.rglob("*.py")):
+                found = set(_REGISTERED.findall(path.read_text("utf-8")))
+                parts = path.relative_to(folder).with_suffix("").parts
+                module = ".".join([package, *(part for part in parts if part != "__init__")])
+                if "" in found:
+                    importlib.import_module(module)
+                self._modules |= dict.fromkeys(found - {""}, module)
 
     def _import(self, name: str) -> None:
         plugin = self._plugins[name]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from shiftproof.core.errors import InvalidValue
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from torch import Tensor
 
     from shiftproof.core.space import Regime
+
+# A tensor, or a NumPy array.
+Numbers = TypeVar("Numbers", "Tensor", "np.ndarray")
 
 # What is predicted: one of several classes, or a number, or several numbers.
 Kind = Literal["classification", "regression"]
@@ -96,18 +100,28 @@ class Task:
         """How many outputs a network has: one for each class, or each target."""
         return self.num_classes or len(self.center)
 
-    def in_units(self, outputs: Tensor) -> Tensor:
+    def in_units(self, outputs: Numbers) -> Numbers:
         """Return predicted numbers in the units of the labels, from outputs [n, targets].
 
         They are [n] of one target, else [n, targets].
         """
-        values = outputs.new_tensor(self.center) + outputs.new_tensor(self.scale) * outputs
+        center, scale = self._units(outputs)
+        values: Numbers = center + scale * outputs
         return values.squeeze(-1) if len(self.center) == 1 else values
 
-    def in_standard_units(self, labels: Tensor) -> Tensor:
+    def in_standard_units(self, labels: Numbers) -> Numbers:
         """Return labels [n] or [n, targets] in standard units."""
-        center, scale = labels.new_tensor(self.center), labels.new_tensor(self.scale)
-        return (labels - center) / scale
+        center, scale = self._units(labels)
+        found: Numbers = (labels - center) / scale
+        return found
+
+    def _units(self, like: Any) -> tuple[Any, Any]:
+        """Return center and scale as tensors or arrays, of the type of what they are used with."""
+        import numpy as np
+
+        if isinstance(like, np.ndarray):
+            return np.array(self.center, dtype=like.dtype), np.array(self.scale, dtype=like.dtype)
+        return like.new_tensor(self.center), like.new_tensor(self.scale)
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values; what classification does not need is left out."""

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.space import Regime
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
+from shiftproof.data.domain import TensorLike, as_array, as_float_rows
 from shiftproof.data.tables.dataset import frame_dataset
 from shiftproof.data.tables.groups import Groups, grouped
 from shiftproof.data.tables.label_kind import AUTO
@@ -79,8 +78,8 @@ def _labels(given: Any) -> pd.DataFrame:
     """Return labels as columns: one, or one for each of several numbers to predict."""
     import pandas as pd
 
-    if isinstance(given, Tensor):
-        given = given.detach().cpu().numpy()
+    if isinstance(given, TensorLike):
+        given = as_array(given)
     if getattr(given, "ndim", 1) != 2 or given.shape[1] < 2:
         return _series(given, "y").to_frame()
     values = np.asarray(given)
@@ -95,13 +94,13 @@ def _series(given: Any, what: str) -> pd.Series:
     """Return labels or domains as one column."""
     import pandas as pd
 
-    if isinstance(given, Tensor):
-        given = given.detach().cpu().numpy()
+    if isinstance(given, TensorLike):
+        given = as_array(given)
     if getattr(given, "ndim", 1) != 1:
         raise DataError(f"`{what}` must be [n], one entry per sample, not of shape {given.shape}")
     if isinstance(given, list | tuple):
         # As objects, because NumPy would make [1, "a"] two texts; a tensor stands for its number.
-        entries = [entry.item() if isinstance(entry, Tensor) else entry for entry in given]
+        entries = [entry.item() if isinstance(entry, TensorLike) else entry for entry in given]
         given = pd.Series(entries, dtype=object)
     try:
         return pd.Series(given).reset_index(drop=True).rename(what)
@@ -109,56 +108,49 @@ def _series(given: Any, what: str) -> pd.Series:
         raise DataError(f"`{what}` must be a list or array, not {type(given).__name__}") from error
 
 
-def _inputs(given: Any) -> Tensor:
-    """Return x as a tensor of numbers, [n, features] or [n, channels, height, width]."""
-    if isinstance(given, Tensor):
-        x = given.detach().cpu()
-    else:
-        if isinstance(given, np.ma.MaskedArray):
-            given = np.ma.filled(given.astype(np.float64), np.nan)
-        try:
-            array = np.asarray(given)
-        except ValueError as error:
-            raise DataError("`x` must be an array, but its rows have different lengths") from error
-        if array.dtype.kind not in "biuf":
-            raise DataError(
-                f"`x` must hold numbers, not {array.dtype}; pass columns of texts or of mixed types"
-                " as a pandas DataFrame"
-            )
-        kept = array.dtype in (np.uint8, np.float16, np.float32)
-        array = array if kept else array.astype(np.float64)
-        x = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-    if x.is_complex():
-        raise DataError(f"`x` must hold numbers, not {x.dtype}")
-    if x.numel() == 0:
-        raise DataError(f"`x` is empty, of shape {tuple(x.shape)}")
+def _inputs(given: Any) -> np.ndarray:
+    """Return x as an array of numbers, [n, features] or [n, channels, height, width]."""
+    if isinstance(given, TensorLike):
+        given = as_array(given)
+    if isinstance(given, np.ma.MaskedArray):
+        given = np.ma.filled(given.astype(np.float64), np.nan)
+    try:
+        x = np.asarray(given)
+    except ValueError as error:
+        raise DataError("`x` must be an array, but its rows have different lengths") from error
+    if x.dtype.kind not in "biuf":
+        raise DataError(
+            f"`x` must hold numbers, not {x.dtype}; pass columns of texts or of mixed types as a"
+            " pandas DataFrame"
+        )
+    if x.size == 0:
+        raise DataError(f"`x` is empty, of shape {x.shape}")
     if x.ndim not in (2, 4):
         raise DataError(
             f"`x` must be [n, features] or images [n, channels, height, width], not of shape"
-            f" {tuple(x.shape)}" + ("; pass grey images as x[:, None]" if x.ndim == 3 else "")
+            f" {x.shape}" + ("; pass grey images as x[:, None]" if x.ndim == 3 else "")
         )
     return x
 
 
-def _table(x: Tensor, groups: Groups, name: str) -> DomainDataset:
+def _table(x: np.ndarray, groups: Groups, name: str) -> DomainDataset:
     # Float32 is kept, because features can be many; whole numbers need more precision.
-    x = x if x.dtype == torch.float32 else x.double()
-    _refuse(x.isinf(), "infinite value")
+    x = x if x.dtype == np.float32 else x.astype(np.float64)
+    _refuse(np.isinf(x), "infinite value")
     numbers = Columns(tuple(Column(str(i), "number") for i in range(x.shape[1])))
     return groups.table(name, x, numbers)
 
 
-def _images(x: Tensor, groups: Groups, name: str) -> DomainDataset:
+def _images(x: np.ndarray, groups: Groups, name: str) -> DomainDataset:
     _, channels, height, width = x.shape
     if channels > 4 and width <= 4:
         raise DataError(
-            f"`x` of shape {tuple(x.shape)} seems to have its channels last; pass"
-            " x.transpose(0, 3, 1, 2)"
+            f"`x` of shape {x.shape} seems to have its channels last; pass x.transpose(0, 3, 1, 2)"
         )
     notes = groups.notes
-    if x.dtype != torch.uint8:
-        x = x.float()
-        _refuse(~x.isfinite(), "missing or infinite value")
+    if x.dtype != np.uint8:
+        x = as_float_rows(x)
+        _refuse(~np.isfinite(x), "missing or infinite value")
         low, high = float(x.min()), float(x.max())
         if high > 2:
             notes += (
@@ -178,8 +170,8 @@ def _images(x: Tensor, groups: Groups, name: str) -> DomainDataset:
     )
 
 
-def _refuse(wrong: Tensor, what: str) -> None:
-    samples = wrong.flatten(1).any(1).nonzero()
+def _refuse(wrong: np.ndarray, what: str) -> None:
+    samples = np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))
     if len(samples):
         raise DataError(
             f"`x` has {counted(int(wrong.sum()), what)}, the first in x[{int(samples[0])}]"

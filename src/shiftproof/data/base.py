@@ -7,10 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.registry import Registry
@@ -19,6 +18,9 @@ from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 from shiftproof.data.domain import Domain, LazyInputs
 from shiftproof.data.preparation import FittedPreparation, Preparation
 from shiftproof.data.sources import Source
+
+if TYPE_CHECKING:
+    import torch
 
 # Images that take at most this much once decoded are kept in memory; others are read when needed.
 KEPT_IN_MEMORY = 2 * 1024**3
@@ -107,10 +109,10 @@ class DomainDataset:
             )
         for domain in (*self.domains, *self.extras):
             domain.require(self.kind)
-            if domain.y.shape[1:] != ((len(self.targets),) if len(self.targets) > 1 else ()):
+            if domain.given.y.shape[1:] != ((len(self.targets),) if len(self.targets) > 1 else ()):
                 raise DataError(
-                    f"the labels of domain {domain.name!r} have shape {list(domain.y.shape)}, which"
-                    f" does not fit {self.target or 'classes'}"
+                    f"the labels of domain {domain.name!r} have shape"
+                    f" {list(domain.given.y.shape)}, which does not fit {self.target or 'classes'}"
                 )
         names = [domain.name for domain in (*self.domains, *self.extras)]
         if len(set(names)) < len(names):
@@ -130,19 +132,23 @@ class DomainDataset:
 
     def in_memory(self, most_bytes: int = KEPT_IN_MEMORY) -> DomainDataset:
         """Return the dataset with its lazy inputs read into memory, if they fit."""
-        lazy = [d.x for d in (*self.domains, *self.extras) if isinstance(d.x, LazyInputs)]
+        given = [domain.given.x for domain in (*self.domains, *self.extras)]
+        lazy = [x for x in given if isinstance(x, LazyInputs)]
         if not lazy or sum(x.nbytes for x in lazy) > most_bytes:
             return self
         read = {id(x): x.in_memory() for x in lazy}
-        return self.with_domains(lambda domain: replace(domain, x=read.get(id(domain.x), domain.x)))
+        return self.with_domains(
+            lambda domain: domain.having(x=read.get(id(domain.given.x), domain.given.x))
+        )
 
     def without_augmentation(self) -> DomainDataset:
         """Return the dataset with inputs that look the same in training and in evaluation."""
 
         def fix(domain: Domain) -> Domain:
-            if not isinstance(domain.x, LazyInputs):
+            x = domain.given.x
+            if not isinstance(x, LazyInputs):
                 return domain
-            return replace(domain, x=domain.x.without_augmentation())
+            return domain.having(x=x.without_augmentation())
 
         return self.with_domains(fix)
 
@@ -153,8 +159,8 @@ class DomainDataset:
         """
         if self.preparation is None:
             return None
-        chosen = [d.stored(trained_on[d.name]) for d in self.domains if d.name in trained_on]
-        return self.preparation.fit(torch.cat(chosen))
+        chosen = [d.rows(trained_on[d.name]) for d in self.domains if d.name in trained_on]
+        return self.preparation.fit(np.concatenate(chosen))
 
     def prepared(self, fitted: FittedPreparation | None) -> DomainDataset:
         """Return the dataset ready for a network: `fitted` applied to all inputs."""
@@ -162,7 +168,7 @@ class DomainDataset:
             return self
 
         def apply(domain: Domain) -> Domain:
-            return replace(domain, x=fitted.apply(domain.stored(np.arange(len(domain)))))
+            return domain.having(x=fitted.apply(domain.rows()))
 
         ready = replace(self.with_domains(apply), preparation=None, identity=self.fingerprint)
         return replace(ready, notes=(*self.notes, *fitted.notes))
@@ -180,12 +186,12 @@ class DomainDataset:
     @property
     def weighted(self) -> bool:
         """Whether samples have weights."""
-        return any(domain.weight is not None for domain in self.domains)
+        return any(domain.given.weight is not None for domain in self.domains)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
-        return tuple(self.domains[0].x.shape[1:])
+        return self.domains[0].shape[1:]
 
     @property
     def domain_names(self) -> tuple[str, ...]:

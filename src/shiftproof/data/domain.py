@@ -1,18 +1,26 @@
-"""Samples of one domain: inputs as a tensor, or read from files when needed, and labels."""
+"""Samples of one domain: inputs as numbers, or read from files when needed, and labels.
+
+Rows of tables are NumPy arrays, which learners without a network take as they are; a network takes
+the same memory as tensors.  Torch takes seconds to import, so it is imported when a tensor is asked
+for.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.types import REGRESSION, Kind
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 
 class LazyInputs(ABC):
@@ -53,7 +61,15 @@ class LazyInputs(ABC):
         return self.shape[0]
 
 
-@dataclass(frozen=True)
+class Given(NamedTuple):
+    """Inputs, labels and weights of a domain as they were given: arrays or tensors."""
+
+    x: Tensor | np.ndarray | LazyInputs
+    y: Tensor | np.ndarray
+    weight: Tensor | np.ndarray | None
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class Domain:
     """Samples that share one distribution.
 
@@ -61,48 +77,103 @@ class Domain:
     `y` [n] is int64 where labels are classes, and float64 where they are numbers, of several
     targets [n, targets].  `weight` [n], float64, says how much each sample counts in training, if
     they do not count alike.
+
+    Each may be given as a tensor or as a NumPy array.  `x`, `y` and `weight` are tensors, made
+    without a copy when first used; `rows`, `label_array` and `weight_array` are arrays.
     """
 
     name: str
     x: Tensor | LazyInputs
     y: Tensor
-    weight: Tensor | None = None
+    weight: Tensor | None
 
-    def __post_init__(self) -> None:
-        if len(self.x) != len(self.y):
-            raise DataError(
-                f"domain {self.name!r} has {len(self.x)} samples but {len(self.y)} labels"
-            )
-        if self.weight is not None and len(self.weight) != len(self.y):
-            raise DataError(
-                f"domain {self.name!r} has {len(self.y)} samples but {len(self.weight)} weights"
-            )
-        if len(self.y) == 0:
-            raise DataError(f"domain {self.name!r} is empty")
+    def __init__(
+        self,
+        name: str,
+        x: Tensor | np.ndarray | LazyInputs,
+        y: Tensor | np.ndarray,
+        weight: Tensor | np.ndarray | None = None,
+    ) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "given", Given(x, y, weight))
+        if len(x) != len(y):
+            raise DataError(f"domain {name!r} has {len(x)} samples but {len(y)} labels")
+        if weight is not None and len(weight) != len(y):
+            raise DataError(f"domain {name!r} has {len(y)} samples but {len(weight)} weights")
+        if len(y) == 0:
+            raise DataError(f"domain {name!r} is empty")
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for what is not there yet: the tensors of what was given.
+        if name not in Given._fields:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        made = getattr(self.given, name)
+        if isinstance(made, np.ndarray):
+            import torch
+
+            made = torch.from_numpy(np.require(made, requirements=["C", "W"]))
+        object.__setattr__(self, name, made)
+        return made
 
     def __len__(self) -> int:
-        return len(self.y)
+        return len(self.given.y)
+
+    def __repr__(self) -> str:
+        return f"Domain({self.name!r}, {len(self)} samples of shape {list(self.shape[1:])})"
+
+    def having(self, **changed: Any) -> Domain:
+        """Return the domain with another `x`, `y` or `weight`; the others stay as given."""
+        return Domain(self.name, *self.given._replace(**changed))
 
     def require(self, kind: Kind) -> None:
         """Raise unless the labels are classes, or numbers, as `kind` says."""
-        if self.y.is_floating_point() != (kind == REGRESSION):
+        y = self.given.y
+        floats = y.dtype.kind == "f" if isinstance(y, np.ndarray) else y.is_floating_point()
+        if floats != (kind == REGRESSION):
             sort = "numbers" if kind == REGRESSION else "classes"
-            raise DataError(
-                f"the labels of domain {self.name!r} must be {sort}, not {self.y.dtype}"
-            )
+            raise DataError(f"the labels of domain {self.name!r} must be {sort}, not {y.dtype}")
 
     @property
     def is_lazy(self) -> bool:
         """Whether the inputs are read when they are needed."""
-        return isinstance(self.x, LazyInputs)
+        return isinstance(self.given.x, LazyInputs)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of all inputs, [n, …]."""
+        return tuple(self.given.x.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the inputs take, or would take if they were read."""
+        return int(self.given.x.nbytes)
+
+    @cached_property
+    def label_array(self) -> np.ndarray:
+        """The labels, `y`, as an array."""
+        return as_array(self.given.y)
+
+    @cached_property
+    def weight_array(self) -> np.ndarray | None:
+        """The weights as an array."""
+        return None if self.given.weight is None else as_array(self.given.weight)
+
+    def rows(self, index: np.ndarray | None = None) -> np.ndarray:
+        """Return the inputs at `index`, by default all, as they are stored, as an array."""
+        if isinstance(self.given.x, LazyInputs):
+            return as_array(self.given.x.read(np.arange(len(self)) if index is None else index))
+        whole = as_array(self.given.x)
+        return whole if index is None else whole[index]
 
     def stored(self, index: np.ndarray, seeds: np.ndarray | None = None) -> Tensor:
-        """Return the inputs at `index` as they are stored.
+        """Return the inputs at `index` as they are stored, as a tensor.
 
         With `seeds`, one for each, lazy inputs are augmented as in training.
         """
         if isinstance(self.x, LazyInputs):
             return self.x.read(index) if seeds is None else self.x.draw(index, seeds)
+        import torch
+
         return self.x[torch.from_numpy(index).to(self.x.device)]
 
     def inputs(self, index: np.ndarray) -> Tensor:
@@ -110,38 +181,70 @@ class Domain:
         return as_numbers(self.stored(index))
 
     def labels(self, index: np.ndarray) -> Tensor:
-        """Return the labels at `index`."""
+        """Return the labels at `index`, as a tensor."""
+        import torch
+
         return self.y[torch.from_numpy(index).to(self.y.device)]
 
     def to(self, device: torch.device) -> Domain:
         """Return the domain with its tensors on `device`; lazy inputs stay where they are."""
         x = self.x if isinstance(self.x, LazyInputs) else self.x.to(device)
-        return replace(self, x=x, y=self.y.to(device))
+        return self.having(x=x, y=self.y.to(device))
 
     @cached_property
     def inputs_digest(self) -> bytes:
         """A hash of the inputs."""
-        if isinstance(self.x, LazyInputs):
-            return self.x.digest()
-        digest = hashlib.sha256(repr((tuple(self.x.shape), str(self.x.dtype))).encode())
-        digest.update(_bytes(self.x))
+        if isinstance(self.given.x, LazyInputs):
+            return self.given.x.digest()
+        x = self.rows()
+        # The names of torch: they are those of the first version, and tell runs apart.
+        digest = hashlib.sha256(repr((x.shape, f"torch.{x.dtype}")).encode())
+        digest.update(np.ascontiguousarray(x).data)
         return digest.digest()
 
     def digest(self) -> bytes:
         """Return a hash of name, inputs, labels and weights."""
         digest = hashlib.sha256(self.name.encode())
         digest.update(self.inputs_digest)
-        digest.update(_bytes(self.y))
-        if self.weight is not None:
+        digest.update(np.ascontiguousarray(self.label_array).data)
+        if self.weight_array is not None:
             digest.update(b"weight")
-            digest.update(_bytes(self.weight))
+            digest.update(np.ascontiguousarray(self.weight_array).data)
         return digest.digest()
+
+
+@runtime_checkable
+class TensorLike(Protocol):
+    """A tensor of torch, told apart without importing it."""
+
+    def detach(self) -> Any:
+        """Return it without its graph."""
+
+    def item(self) -> Any:
+        """Return its only number."""
+
+
+def as_array(numbers: TensorLike | np.ndarray) -> np.ndarray:
+    """Return numbers as an array; of a tensor on the CPU, without a copy."""
+    if isinstance(numbers, np.ndarray):
+        return numbers
+    own = numbers.detach().cpu()
+    try:
+        found: np.ndarray = own.numpy()
+    except TypeError:  # of bfloat16, which NumPy does not have
+        found = own.double().numpy()
+    return found
 
 
 def as_numbers(x: Tensor) -> Tensor:
     """Return stored inputs as float32; uint8 is scaled to [0, 1]."""
+    import torch
+
     return x.float().div_(255) if x.dtype == torch.uint8 else x.float()
 
 
-def _bytes(tensor: Tensor) -> memoryview:
-    return tensor.cpu().contiguous().numpy().data
+def as_float_rows(x: np.ndarray) -> np.ndarray:
+    """Return stored inputs as float32, as `as_numbers` does for tensors."""
+    with np.errstate(over="ignore"):  # numbers beyond float32 become infinite, as in torch
+        found: np.ndarray = x.astype(np.float32)
+    return found / np.float32(255) if x.dtype == np.uint8 else found

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.standardize import AUTO, NONE, checked_standardize
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset, Progress, silent
-from shiftproof.data.domain import LazyInputs, as_numbers
+from shiftproof.data.domain import LazyInputs, TensorLike, as_array, as_float_rows
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.index import scan
 from shiftproof.data.preparation import FittedPreparation
@@ -30,8 +28,18 @@ from shiftproof.data.within_domain import are_categorical, both_views, standardi
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# Inputs of a network: a tensor, or files that are read when needed.
-Inputs = Tensor | LazyInputs
+
+class ReadyInputs(np.ndarray):
+    """An array of inputs as a form reads them; other arrays are still to be read."""
+
+
+# Inputs of a network: read, or files that are read when needed.
+Inputs = ReadyInputs | LazyInputs
+
+
+def as_ready(x: np.ndarray) -> ReadyInputs:
+    """Return inputs that are as a form reads them."""
+    return x.view(ReadyInputs)
 
 
 class InputForm(ABC):
@@ -79,12 +87,12 @@ class TableForm(InputForm):
         width = len(self.columns.columns.columns if self.raw else self.columns.feature_names)
         return (2 * width if self.standardize == AUTO else width,)
 
-    def features(self, inputs: Tensor) -> Tensor:
+    def features(self, inputs: np.ndarray) -> np.ndarray:
         """Return inputs of the model, [n, *input_shape], imputed, scaled and encoded."""
         cells = inputs[:, : len(self.columns.columns.columns)]  # the first of two views
-        return self.columns.apply(cells.double()) if self.raw else as_numbers(inputs)
+        return self.columns.apply(cells.astype(np.float64)) if self.raw else as_float_rows(inputs)
 
-    def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> Tensor:
+    def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> np.ndarray:
         """Return rows as numbers, [rows, columns] of float64; categories as codes, missing as NaN.
 
         `raw` is a data frame, whose columns are found by name, or an array of the same numbers in
@@ -94,34 +102,34 @@ class TableForm(InputForm):
 
         if isinstance(raw, pd.DataFrame):
             return self.columns.columns.encode(raw, table)
-        cells = as_array(raw).double()
+        cells = numbers_of(raw).astype(np.float64)
         wanted = len(self.columns.columns.columns)
         if cells.ndim != 2 or cells.shape[1] != wanted:
             raise DataError(
-                f"{table} has shape {tuple(cells.shape)}, but the model takes rows of"
+                f"{table} has shape {cells.shape}, but the model takes rows of"
                 f" {counted(wanted, 'column')}"
             )
-        if cells.isinf().any():
-            row = int(cells.isinf().any(1).nonzero()[0])
+        if np.isinf(cells).any():
+            row = int(np.flatnonzero(np.isinf(cells).any(axis=1))[0])
             raise DataError(f"{table} holds an infinite value, the first in row {row + 1}")
         return cells
 
-    def read(self, raw: Any, progress: Progress = silent, table: str = "the table") -> Tensor:
+    def read(self, raw: Any, progress: Progress = silent, table: str = "the table") -> ReadyInputs:
         """Return rows, a data frame or an array, as the model takes them."""
         cells = self.cells(raw, table)
-        return self._ready(cells) if self.standardize == NONE else cells
+        return as_ready(self._ready(cells) if self.standardize == NONE else cells)
 
-    def within_sites(self, cells: Tensor, sites: Sequence[str] | None) -> Tensor:
+    def within_sites(self, cells: np.ndarray, sites: Sequence[str] | None) -> ReadyInputs:
         """Return cells, each site's standardised by themselves, as the model takes them."""
         categorical = are_categorical(self.columns.columns)
         if self.standardize != AUTO:
-            own = standardized_by_site(cells.numpy(), sites, categorical, self.standardize)
-            return self._ready(torch.from_numpy(own))
+            own = standardized_by_site(cells, sites, categorical, self.standardize)
+            return as_ready(self._ready(own))
         pooled = self.columns.pooled(cells)
-        return both_views(pooled, sites, categorical).float()
+        return as_ready(as_float_rows(both_views(pooled, sites, categorical)))
 
-    def _ready(self, cells: Tensor) -> Tensor:
-        return self.columns.pooled(cells).float() if self.raw else self.columns.apply(cells)
+    def _ready(self, cells: np.ndarray) -> np.ndarray:
+        return as_float_rows(self.columns.pooled(cells)) if self.raw else self.columns.apply(cells)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fitted columns as JSON values."""
@@ -151,7 +159,9 @@ class ImageForm(InputForm):
 
     def read(self, raw: Sequence[str | Path] | Any, progress: Progress = silent) -> Inputs:
         """Return image files by their paths, or an array of pixels [n, 3, size, size]."""
-        if isinstance(raw, Tensor) or (isinstance(raw, np.ndarray) and raw.dtype.kind in "biufc"):
+        if isinstance(raw, TensorLike) or (
+            isinstance(raw, np.ndarray) and raw.dtype.kind in "biufc"
+        ):
             return TensorForm(self.input_shape).read(raw)
         records = scan([Path(path).expanduser() for path in raw], progress)
         for record in records:
@@ -172,21 +182,21 @@ class TensorForm(InputForm):
         """The shape."""
         return self.shape
 
-    def read(self, raw: Any, progress: Progress = silent) -> Tensor:
+    def read(self, raw: Any, progress: Progress = silent) -> ReadyInputs:
         """Return an array [n, *shape] as it is stored: uint8 or float32."""
-        x = as_array(raw)
-        if tuple(x.shape[1:]) != self.shape:
+        x = numbers_of(raw)
+        if x.shape[1:] != self.shape:
             raise DataError(
-                f"the inputs have shape {tuple(x.shape)}, but the model takes [n,"
+                f"the inputs have shape {x.shape}, but the model takes [n,"
                 f" {', '.join(map(str, self.shape))}]"
             )
-        if x.dtype == torch.uint8:
-            return x
-        x = as_numbers(x)
-        if not x.isfinite().all():
-            wrong = int((~x.isfinite()).flatten(1).any(1).nonzero()[0])
-            raise DataError(f"input {wrong} holds a missing or infinite value; replace it")
-        return x
+        if x.dtype == np.uint8:
+            return as_ready(x)
+        x = as_float_rows(x)
+        wrong = ~np.isfinite(x).reshape(len(x), -1).all(axis=1)
+        if wrong.any():
+            raise DataError(f"input {wrong.argmax()} holds a missing or infinite value; replace it")
+        return as_ready(x)
 
 
 FORMS: dict[str, type[InputForm]] = {form.kind: form for form in (TableForm, ImageForm, TensorForm)}
@@ -216,17 +226,15 @@ def form_of(
             f"the preparation of {dataset.name} ({type(fitted).__name__}) cannot be saved with a"
             f" model; only {Columns.__name__} can"
         )
-    x = dataset.domains[0].x
+    x = dataset.domains[0].given.x
     if isinstance(x, ImageFiles):
         return ImageForm(x.view.image_size)
     return TensorForm(dataset.input_shape)
 
 
-def as_array(raw: Any) -> Tensor:
-    """Return numbers as a tensor on the CPU."""
-    if isinstance(raw, Tensor):
-        return raw.detach().cpu()
-    array = np.asarray(raw)
+def numbers_of(raw: Any) -> np.ndarray:
+    """Return an array of numbers from what is one, or a tensor or list."""
+    array = as_array(raw) if isinstance(raw, TensorLike) else np.asarray(raw)
     if array.dtype.kind not in "biuf":
         raise DataError(f"the inputs must be numbers, not {array.dtype}")
-    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    return array

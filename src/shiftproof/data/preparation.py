@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
+import numpy as np
 
 
 class Preparation(ABC):
@@ -17,7 +17,7 @@ class Preparation(ABC):
     """
 
     @abstractmethod
-    def fit(self, x: Tensor) -> FittedPreparation:
+    def fit(self, x: np.ndarray) -> FittedPreparation:
         """Fit the transform to the training samples `x` [n, …]."""
 
     @abstractmethod
@@ -35,7 +35,7 @@ class FittedPreparation(ABC):
     notes: tuple[str, ...] = ()
 
     @abstractmethod
-    def apply(self, x: Tensor) -> Tensor:
+    def apply(self, x: np.ndarray) -> np.ndarray:
         """Return what the network takes: [n, …] float32."""
 
     @abstractmethod

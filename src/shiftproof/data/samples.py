@@ -8,19 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import quoted
 from shiftproof.data.base import DATASETS, Progress, silent
+from shiftproof.data.domain import LazyInputs
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.image_root import image_root
 from shiftproof.data.images.index import scan
 from shiftproof.data.images.suffixes import SUFFIXES
 from shiftproof.data.images.walk import images_below
-from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, TableForm
+from shiftproof.data.input_forms import (
+    ImageForm,
+    InputForm,
+    Inputs,
+    ReadyInputs,
+    TableForm,
+    as_ready,
+)
 from shiftproof.data.load import DataRequest
 from shiftproof.data.not_data import refuse_address
 from shiftproof.data.tables.array_files import array_samples, is_array_file
@@ -152,7 +158,7 @@ class SampleRequest:
         if self.domain is not None or (plain and self._column("domain") in frame):
             found = _texts(frame[column_of(frame, table, "domain", self._column("domain"))])
             domains = ["none" if name is None else name for name in found]
-        return Samples(torch.zeros(len(frame), 0), names, labels, domains)
+        return Samples(as_ready(np.zeros((len(frame), 0))), names, labels, domains)
 
     def _column(self, what: str) -> str | None:
         given: str | None = getattr(self, what)
@@ -229,15 +235,19 @@ class SampleRequest:
                 f"{dataset.name} has inputs of shape {dataset.input_shape}, but the model takes"
                 f" {form.input_shape}"
             )
-        return [
-            Samples(
-                domain.x,
-                {"row": range(1, len(domain) + 1)},
-                [dataset.classes[label] for label in domain.y.tolist()] if self.labelled else None,
-                [domain.name] * len(domain),
+        found = []
+        for domain in dataset.domains:
+            x = domain.given.x
+            labels = [dataset.classes[label] for label in domain.label_array.tolist()]
+            found.append(
+                Samples(
+                    x if isinstance(x, LazyInputs) else as_ready(domain.rows()),
+                    {"row": range(1, len(domain) + 1)},
+                    labels if self.labelled else None,
+                    [domain.name] * len(domain),
+                )
             )
-            for domain in dataset.domains
-        ]
+        return found
 
 
 def _images(
@@ -281,8 +291,8 @@ def _labels(frame: pd.DataFrame) -> list[Label]:
 
 
 def _taken(inputs: Inputs, index: np.ndarray) -> Inputs:
-    if isinstance(inputs, Tensor):
-        return inputs[torch.from_numpy(index)]
+    if isinstance(inputs, ReadyInputs):
+        return as_ready(inputs[index])
     if isinstance(inputs, ImageFiles):
         return ImageFiles([inputs.records[i] for i in index], inputs.view)
     raise DataError(f"samples cannot be taken from {type(inputs).__name__}")

@@ -22,14 +22,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.standardize import ADAPTATION, AUTO, DOMAIN, NONE, WHITEN, checked_standardize
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
-from shiftproof.data.domain import Domain, as_numbers
+from shiftproof.data.domain import Domain, as_float_rows
 from shiftproof.data.tables.preprocessing import FEWEST_ROWS, Columns, Scaled, statistics
 
 # The name of the site of rows whose site is not given.
@@ -146,27 +144,27 @@ def with_both_views(dataset: DomainDataset) -> DomainDataset:
     categorical = categorical_columns(dataset)
 
     def both(domain: Domain) -> Domain:
-        return replace(domain, x=both_views(_rows(domain), _site(domain), categorical))
+        return domain.having(x=both_views(_rows(domain), _site(domain), categorical))
 
     return dataset.with_domains(both)
 
 
-def both_views(x: Tensor, sites: Sequence[str] | None, categorical: np.ndarray) -> Tensor:
+def both_views(x: np.ndarray, sites: Sequence[str] | None, categorical: np.ndarray) -> np.ndarray:
     """Return rows [n, d] as they are and, beside, standardised by site: [n, 2 d]."""
-    own = standardized_by_site(x.numpy(), sites, categorical, DOMAIN)
-    return torch.cat([x, torch.from_numpy(own).to(x.dtype)], dim=1)
+    own = standardized_by_site(x, sites, categorical, DOMAIN)
+    return np.concatenate([x, own.astype(x.dtype)], axis=1)
 
 
 def _site(domain: Domain) -> list[str]:
     return [f"domain {domain.name!r}"] * len(domain)
 
 
-def _rows(domain: Domain) -> Tensor:
-    x = domain.stored(np.arange(len(domain)))
-    return x if x.is_floating_point() else as_numbers(x)
+def _rows(domain: Domain) -> np.ndarray:
+    x = domain.rows()
+    return x if x.dtype.kind == "f" else as_float_rows(x)
 
 
 def _standardized_domain(domain: Domain, categorical: np.ndarray, how: str) -> Domain:
     x = _rows(domain)
-    found = standardized_by_site(x.numpy(), _site(domain), categorical, how)
-    return replace(domain, x=torch.from_numpy(found).to(x.dtype))
+    found = standardized_by_site(x, _site(domain), categorical, how)
+    return domain.having(x=found.astype(x.dtype))

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit, ndtri  # type: ignore[import-untyped]
-from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from shiftproof.learners.calibration_scores import fitted_intercept, fitted_slope
 from shiftproof.learners.scores import EXPECTED, SCORES, row_losses
@@ -148,6 +147,8 @@ def auroc_variance(probabilities: np.ndarray, labels: np.ndarray) -> float:
     independent rows has the variance Σ_k n_k s²_k, where s²_k is the variance of the parts of
     the rows of class k.  For two classes this is DeLong et al. (1988).
     """
+    from scipy.stats import rankdata  # type: ignore[import-untyped]
+
     present = np.unique(labels)
     parts = np.zeros(len(labels))
     for k in present:

@@ -90,7 +90,8 @@ class ExportedModel(nn.Module):
         """Return probabilities [n, c], or numbers [n] or [n, k], for inputs [n, …]."""
         x = inputs if self.columns is None else self.columns(inputs)
         if self.task.kind == REGRESSION:
-            return self.task.in_units(self.network(x).double()).float()
+            numbers: Tensor = self.task.in_units(self.network(x).double())
+            return numbers.float()
         return class_probabilities(self.network(x))
 
 
@@ -107,7 +108,7 @@ def exported(model: TrainedModel) -> ExportedModel:
     form, network = model.form, model.network
     columns = form.columns if isinstance(form, TableForm) and not form.raw else None
     exact = isinstance(network.algorithm, Exact)
-    layers = ExactNetwork(network) if exact else network
+    layers: Any = ExactNetwork(network) if exact else network
     return ExportedModel(layers, columns, model.task).eval()
 
 

@@ -18,6 +18,7 @@ from shiftproof.data.domain import as_numbers
 from shiftproof.inference.export_encoder import EncoderLayer
 from shiftproof.inference.export_trees import BoostingLayer, ForestLayer
 from shiftproof.inference.predictor import Predictor
+from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.learners.calibration import SMALLEST
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.estimator import EstimatorModel
@@ -71,7 +72,7 @@ class NumberEnsembleLayer(nn.Module):
 class ExactNetwork(nn.Module):
     """A predictor whose algorithm was fitted at once, as layers: inputs → its outputs."""
 
-    def __init__(self, network: Predictor) -> None:
+    def __init__(self, network: Predictor | RowPredictor) -> None:
         super().__init__()
         self.stem = nn.Identity() if network.stem is None else network.stem
         head: Any = network.algorithm.head

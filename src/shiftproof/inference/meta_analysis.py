@@ -44,7 +44,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar  # type: ignore[import-untyped]
 from scipy.special import chdtrc, chdtri, ndtr  # type: ignore[import-untyped]
-from scipy.stats import t as student  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
 
@@ -164,6 +163,8 @@ def t_interval(estimates: Numbers, variances: Numbers, level: float = 0.95) -> t
     Student's t has k − 1 degrees of freedom: where sampling errors are negligible this is the exact
     interval for the next of k normal figures.  (Higgins et al. take k − 2, and have none for two.)
     """
+    from scipy.stats import t as student  # type: ignore[import-untyped]
+
     found = random_effects(estimates, variances)
     tail = float(student.ppf((1 + level) / 2, len(estimates) - 1))
     reach = tail * math.hypot(found.tau, found.standard_error)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-import torch
 
 from shiftproof.core.errors import DataError, nearest
 from shiftproof.core.text import counted, listed
@@ -99,29 +98,27 @@ def _metrics(
     model: TrainedModel, domain: str, samples: Samples, workers: int | None, progress: Progress
 ) -> DomainMetrics:
     position = {name: code for code, name in enumerate(model.classes)}
-    labels = torch.tensor([position.get(str(label), -1) for label in samples.labels or ()])
+    labels = np.array([position.get(str(label), -1) for label in samples.labels or ()])
     predictions = model.predict(samples.inputs, workers=workers, progress=progress)
     known = labels >= 0
     n = len(labels)
-    accuracy = float((predictions.predicted == labels).double().mean())
-    own = predictions.probabilities[known].double().gather(1, labels[known, None])
-    outputs = Outputs(
-        predictions.probabilities[known].double().numpy(),
-        labels[known].numpy(),
-        known.nonzero()[:, 0].numpy(),
-    )
+    predicted = predictions.predicted_array
+    accuracy = float((predicted == labels).mean())
+    chances = predictions.probability_array[known].astype(np.float64)
+    own = chances[np.arange(len(chances)), labels[known]]
+    outputs = Outputs(chances, labels[known], np.flatnonzero(known))
     classes = len(model.classes)
-    pairs = labels[known] * classes + predictions.predicted[known]
+    pairs = labels[known] * classes + predicted[known]
     return DomainMetrics(
         domain,
         domain in model.domains,
         n,
         accuracy,
         math.sqrt(accuracy * (1 - accuracy) / n),
-        float(-own.clamp(min=1e-300).log().mean()) if known.any() else None,
-        None if model.typicality is None else float(predictions.far.double().mean()),
+        float(-np.log(np.maximum(own, 1e-300)).mean()) if known.any() else None,
+        None if model.typicality is None else predictions.far_share,
         int((~known).sum()),
-        torch.bincount(pairs, minlength=classes**2).view(classes, classes).tolist(),
+        np.bincount(pairs, minlength=classes**2).reshape(classes, classes).tolist(),
         scores(outputs.probabilities, outputs.labels) if known.any() else {},
         outputs,
     )

@@ -11,27 +11,30 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import safetensors.torch
-import torch
+import safetensors.numpy
 from safetensors import SafetensorError
-from torch import Tensor
 
 import shiftproof
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.files import write_atomically
-from shiftproof.core.standardize import ADAPTATION
+from shiftproof.core.standardize import ADAPTATION, NONE
 from shiftproof.core.text import printable, reason_of
 from shiftproof.core.types import Task
-from shiftproof.data import Domain
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.domain import LazyInputs
-from shiftproof.data.input_forms import InputForm, Inputs, TableForm, form_from_json
+from shiftproof.data.domain import LazyInputs, TensorLike, as_array
+from shiftproof.data.input_forms import (
+    InputForm,
+    Inputs,
+    ReadyInputs,
+    TableForm,
+    as_ready,
+    form_from_json,
+)
 from shiftproof.data.within_domain import NEW_SITE
-from shiftproof.inference.adaptation.adapt import Adapted, adapted, checked_adapt
+from shiftproof.inference.adaptation.adapt import adapted, checked_adapt
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model_file import (
@@ -43,48 +46,21 @@ from shiftproof.inference.model_file import (
 )
 from shiftproof.inference.model_header import check_header
 from shiftproof.inference.number_intervals import HalfWidths, Width
-from shiftproof.inference.predictor import Predictor, under
-from shiftproof.inference.representation import seen_by
-from shiftproof.inference.standardized import standardized_inputs
-from shiftproof.inference.stem import stem_of
+from shiftproof.inference.predictions import NumberPredictions, Predictions
+from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.inference.typicality import Typicality
-from shiftproof.models.risk import class_probabilities
+from shiftproof.inference.weight_names import under
+from shiftproof.learners.base import ALGORITHMS
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
-from shiftproof.training.load_run import (
-    without_starting_weights,
-)
-from shiftproof.training.trainer import build_algorithm
+from shiftproof.training.fitting import build_exact
+from shiftproof.training.load_run import without_starting_weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from shiftproof.inference.predictor import Predictor
 
 FORMAT = 1
-
-
-class Predictions(NamedTuple):
-    """Probabilities of the classes [n, c], typicality of each input [n], and whether it is far.
-
-    `adapted` says for each site how the probabilities were adapted to it; empty if not asked for.
-    """
-
-    probabilities: Tensor
-    typicality: Tensor
-    far: Tensor
-    adapted: Mapping[str, Adapted] = MappingProxyType({})
-
-    @property
-    def predicted(self) -> Tensor:
-        """The position of the most probable class, [n]."""
-        return self.probabilities.argmax(dim=1)
-
-
-class NumberPredictions(NamedTuple):
-    """Predicted numbers in the units of the labels, typicality [n], and who is far [n].
-
-    `values` are [n], or [n, targets] of several targets.
-    """
-
-    values: Tensor
-    typicality: Tensor
-    far: Tensor
 
 
 @dataclass(frozen=True)
@@ -104,7 +80,7 @@ class TrainedModel:
     classes: tuple[str, ...]
     domains: tuple[str, ...]
     form: InputForm
-    network: Predictor
+    network: Predictor | RowPredictor
     typicality: Typicality | None
     columns: Mapping[str, str] = field(default_factory=dict)
     device: str = "cpu"
@@ -158,16 +134,17 @@ class TrainedModel:
         plain = Predictions(*self._answers(inputs, sites, workers, progress))
         if how == "none":
             return plain
-        found = plain.probabilities
+        found = plain.probability_array
         names = np.array([NEW_SITE] * len(found) if sites is None else list(sites), dtype=object)
         done_to = {}
         for site in dict.fromkeys(names):
             rows = np.flatnonzero(names == site)
-            typicality = plain.typicality[rows].numpy() if self.typicality else None
-            own = adapted(self.adaptation, found[rows].double().numpy(), how, typicality=typicality)
-            found[rows] = torch.from_numpy(own.probabilities).to(found.dtype)
+            typicality = plain.typicality_array[rows] if self.typicality else None
+            given = found[rows].astype(np.float64)
+            own = adapted(self.adaptation, given, how, typicality=typicality)
+            found[rows] = own.probabilities.astype(found.dtype)
             done_to[str(site)] = own
-        return plain._replace(probabilities=found, adapted=done_to)
+        return Predictions(found, plain.typicality_array, plain.far_array, done_to)
 
     def predict_numbers(
         self,
@@ -204,7 +181,9 @@ class TrainedModel:
         """Return inputs as the form reads them, and the site of each, if they are known."""
         if len(inputs) == 0:
             raise DataError("there is nothing to predict: the inputs are empty")
-        if not isinstance(inputs, Tensor | LazyInputs):
+        if isinstance(inputs, TensorLike):
+            inputs = as_ready(as_array(inputs))
+        if not isinstance(inputs, ReadyInputs | LazyInputs):
             if sites is None and self.standardized:
                 sites = self._sites(inputs)
             inputs = self.form.read([inputs] if isinstance(inputs, str | Path) else inputs)
@@ -218,31 +197,23 @@ class TrainedModel:
         sites: Sequence[str] | None,
         workers: int | None,
         progress: Progress,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return probabilities or numbers, typicality, and which inputs are far."""
-        unlabelled = torch.zeros(len(inputs), dtype=torch.int64)
         network, ready = self.ready(inputs, sites, workers)
-        domain = Domain("inputs", ready, unlabelled)
-        subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
         answers, p_values, done = [], [], 0
-        for x, _ in read_in_order(subset, reading_threads(workers)):
-            seen, logits = seen_by(network, x.to(self.device), self.form)
-            if self.target:
-                answers.append(self.task.in_units(logits.double()))
-            else:
-                answers.append(self._updated(class_probabilities(logits), seen))
-            unknown = torch.full((len(seen),), torch.nan, dtype=torch.float64)
+        for seen, answer in network.answers(ready, self.form, self.device, workers):
+            answers.append(answer if self.target else self._updated(answer, seen))
+            unknown = np.full(len(seen), np.nan)
             p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
-            done += len(x)
+            done += len(seen)
             progress("predicting", done, len(inputs))
-        p_value = torch.cat(p_values)
+        p_value = np.concatenate(p_values)
         far = self.typicality.is_far(p_value) if self.typicality else p_value < 0
-        return torch.cat(answers), p_value, far
+        return np.concatenate(answers), p_value, far
 
     def predict_proba(self, inputs: Inputs | Any) -> np.ndarray:
         """Return the probability of each class, [n, classes] in the order of `classes`."""
-        found: np.ndarray = self.predict(inputs).probabilities.numpy()
-        return found
+        return self.predict(inputs).probability_array
 
     def _sites(self, frame: Any) -> list[str] | None:
         """Return the site of each row of a data frame, if it has the column of the domain."""
@@ -258,19 +229,23 @@ class TrainedModel:
 
     def ready(
         self, inputs: Inputs, sites: Sequence[str] | None = None, workers: int | None = None
-    ) -> tuple[Predictor, Inputs]:
+    ) -> tuple[Predictor | RowPredictor, Inputs]:
         """Return the network, and inputs as it takes them: standardised by site, if trained so."""
         how = self.config.standardize
-        return standardized_inputs(
-            self.network, self.form, how, inputs, sites, self.device, workers
-        )
+        if how == NONE:
+            return self.network, inputs
+        if isinstance(self.form, TableForm):
+            return self.network, self.form.within_sites(np.asarray(inputs), sites)
+        from shiftproof.inference.standardized import standardized_features
 
-    def _updated(self, probabilities: Tensor, seen: Tensor) -> Tensor:
+        return standardized_features(self.network, how, inputs, sites, self.device, workers)
+
+    def _updated(self, probabilities: np.ndarray, seen: np.ndarray) -> np.ndarray:
         """Return probabilities after the update to a new site, if the model has one."""
         if self.update is None:
             return probabilities
-        found = self.update.applied(probabilities.double().numpy(), seen.double().numpy())
-        return torch.from_numpy(found).to(probabilities.dtype)
+        given = (part.astype(np.float64) for part in (probabilities, seen))
+        return self.update.applied(*given).astype(probabilities.dtype)
 
     def recalibrated(
         self, inputs: Inputs, labels: np.ndarray
@@ -287,11 +262,11 @@ class TrainedModel:
             )
         if self.update is not None:
             raise DataError("the model has been recalibrated before; use the trained one")
-        found = self.predict(inputs).probabilities.double().numpy()
+        found = self.predict(inputs).probability_array.astype(np.float64)
         features = None
         if isinstance(self.form, TableForm):
             _, ready = self.ready(inputs)
-            features = self.form.features(torch.as_tensor(ready)).double().numpy()
+            features = self.form.features(np.asarray(ready)).astype(np.float64)
         done = recalibrated(found, features, np.asarray(labels))
         # What held-out domains say of the trained model does not hold for the updated one.
         return replace(self, update=done.update, adaptation=None), done
@@ -324,13 +299,18 @@ class TrainedModel:
 
     def to_bytes(self) -> bytes:
         """Return the content of the model's file."""
-        described = self.typicality.tensors() if self.typicality else {}
-        parts = {"network": self.network.weights(), "typicality": described}
-        tensors = {
-            f"{part}.{name}": value for part, own in parts.items() for name, value in own.items()
+        described = self.typicality.arrays() if self.typicality else {}
+        parts: dict[str, Mapping[str, Any]] = {
+            "network": self.network.weights(),
+            "typicality": described,
+        }
+        arrays = {
+            f"{part}.{name}": as_array(value)
+            for part, own in parts.items()
+            for name, value in own.items()
         }
         header = json.dumps(self.described(), ensure_ascii=False)
-        return safetensors.torch.save(tensors, metadata={HEADER: header})
+        return safetensors.numpy.save(arrays, metadata={HEADER: header})
 
     @classmethod
     def from_bytes(
@@ -338,7 +318,7 @@ class TrainedModel:
     ) -> TrainedModel:
         """Rebuild a model from the content of its file."""
         try:
-            tensors = safetensors.torch.load(data)
+            tensors = safetensors.numpy.load(data)
             described = header_of(data)
             if described["format"] != FORMAT:
                 found = printable(str(described["format"]))[:20]
@@ -349,7 +329,8 @@ class TrainedModel:
             check_header(described)
             require_finite(tensors)
             config = RunConfig.from_json(described["config"])
-            built = without_starting_weights(config, device)
+            rows = ALGORITHMS.get(config.algorithm).exact and not config.frozen
+            built = without_starting_weights(config, "cpu" if rows else device)
             task = Task.from_json(described["task"])
             form = form_from_json(described["form"])
             known = config.standardize in ADAPTATION
@@ -360,14 +341,17 @@ class TrainedModel:
                     f"inputs of shape {form.input_shape} for a network of {task.input_shape}"
                 )
             stored = under("typicality.", tensors)
-            typicality = Typicality.from_tensors(stored) if stored or not config.private else None
+            typicality = Typicality.from_arrays(stored) if stored or not config.private else None
             if typicality and isinstance(form, TableForm):
                 typicality.require_width(len(form.columns.feature_names))
-            stem = None
-            if config.frozen:
-                stem = stem_of(config, form.input_shape, task.input_shape)
-            temperature = float(described.get("temperature", 1.0))
-            network = Predictor(build_algorithm(built, task), stem, temperature).to(built.device)
+            network: Predictor | RowPredictor
+            if rows:
+                network = RowPredictor(build_exact(built, task))
+            else:
+                from shiftproof.inference.network_predictor import network_predictor
+
+                temperature = float(described.get("temperature", 1.0))
+                network = network_predictor(built, task, form.input_shape, temperature)
             network.load(under("network.", tensors))
             return cls(
                 config,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors
 from safetensors import SafetensorError
-from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError, DataError
 from shiftproof.core.text import counted
@@ -33,7 +33,7 @@ def stored_header(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         raise DataError(why_missing(folder))
     try:
-        with safetensors.safe_open(file, framework="pt") as stored:
+        with safetensors.safe_open(file, framework="np") as stored:
             described: dict[str, Any] = json.loads(stored.metadata()[HEADER])
         check_header(described)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
@@ -49,10 +49,10 @@ def header_of(data: bytes) -> dict[str, Any]:
     return described
 
 
-def require_finite(tensors: Mapping[str, Tensor]) -> None:
-    """Raise `ValueError` if a tensor holds NaN or infinity."""
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not tensor.isfinite().all():
+def require_finite(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise `ValueError` if an array holds NaN or infinity."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{name} holds values that are not finite")
 
 

@@ -5,40 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.types import CLASSIFICATION
+from shiftproof.core.types import CLASSIFICATION, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.input_forms import InputForm, TableForm, TensorForm, form_of
+from shiftproof.data.input_forms import InputForm, TensorForm, form_of
 from shiftproof.data.splits import Split
-from shiftproof.data.tables.preprocessing import FittedColumns
 from shiftproof.inference.adaptation.held_out import HeldOut
 from shiftproof.inference.adaptation.typical_inputs import TypicalRows
 from shiftproof.inference.adaptation.when import record_of
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.number_intervals import HalfWidths
-from shiftproof.inference.predictor import Predictor
-from shiftproof.inference.representation import seen_by
-from shiftproof.inference.stem import in_standard_units
+from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.inference.temperature import held_out_temperature
 from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
-from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.learners.base import ALGORITHMS
+from shiftproof.training.array_state import State
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
-from shiftproof.training.features import FrozenFeatures
+from shiftproof.training.evaluation_sets import EvaluationSet
+from shiftproof.training.fitting import fitted_exact
+from shiftproof.training.frozen_features import FrozenFeatures
 from shiftproof.training.load_run import (
     fitted_preparation,
-    read_checkpoint,
-    weights_in_place,
-    without_starting_weights,
+    read_arrays,
 )
 from shiftproof.training.rows import ready_for
-from shiftproof.training.trainer import build_algorithm
+
+if TYPE_CHECKING:
+    from shiftproof.inference.predictor import Predictor
 
 
 def trained_model(
@@ -50,7 +48,7 @@ def trained_model(
     """Return the model of a run, from its folder and the dataset it was trained on."""
     if dataset.fingerprint != config.fingerprint:
         raise DataError(f"the run in {folder} was trained on other data than this {dataset.name}")
-    state = read_checkpoint(folder)
+    state = read_arrays(folder)
     fitted = fitted_preparation(config, dataset, state)
     exact = ALGORITHMS.get(config.algorithm).exact
     form = form_of(dataset, fitted, raw=exact)
@@ -58,30 +56,27 @@ def trained_model(
     if isinstance(dataset, FrozenFeatures):
         form = TensorForm(dataset.input_shape)
     task = config.task(dataset)
-    unweighted = without_starting_weights(config, config.device)
-    trained = build_algorithm(unweighted, task)
-    with weights_in_place(folder, config, trained, state):
-        weights = Predictor(trained).weights()
-    network = Predictor(build_algorithm(unweighted, task))
-    network.load(weights)
+    network = _network(config, task, folder, state)
     classes = task.kind == CLASSIFICATION
     modules = state["algorithm"]["modules"]
     held_out = HeldOut.from_state(modules) if classes else None
     splits = config.training_splits(dataset)
     parts = ("out",) if config.private else Split._fields
-    domains = _Domains(network, dataset, splits, parts, form, config.device, progress)
+    # Learners that are fitted at once are calibrated on whole domains that were held out.
+    tempered = classes and not exact
+    domains = _Domains(network, dataset, splits, parts, form, config.device, progress, tempered)
     typicality = None if config.private else domains.typicality()
     rows = domains.typical_rows(typicality) if held_out is not None else {}
     record = None if held_out is None else record_of(held_out, rows=rows)
-    # Learners that are fitted at once are calibrated on whole domains that were held out.
-    temperature = domains.temperature() if classes and not network.algorithm.exact else 1.0
-    stem = None
+    if tempered:
+        from shiftproof.inference.network_of_run import with_temperature
+
+        network = with_temperature(network, domains.temperature())
     if isinstance(dataset, FrozenFeatures):
-        form, stem = dataset.source, dataset.network()
-        if isinstance(fitted, FittedColumns) and not exact:
-            stem = in_standard_units(stem, fitted)
-        stem = stem.to(config.device)
-    network = Predictor(network.algorithm, stem, temperature)
+        from shiftproof.inference.network_of_run import with_stem
+
+        form = dataset.source
+        network = with_stem(network, dataset, fitted, config.device)
     model = TrainedModel(
         config,
         task,
@@ -99,12 +94,21 @@ def trained_model(
     return model.without_training_data() if config.private else model
 
 
-class _Seen(NamedTuple):
-    """What a network says of samples: representations, logits and labels, on the CPU."""
+def _network(config: RunConfig, task: Task, folder: Path, state: State) -> Predictor | RowPredictor:
+    """Return what a run has trained, with the weights that it scores."""
+    if not ALGORITHMS.get(config.algorithm).exact:
+        from shiftproof.inference.network_of_run import network_of_run
 
-    representation: Tensor
-    logits: Tensor
-    labels: Tensor
+        return network_of_run(config, task, folder)
+    return RowPredictor(fitted_exact(config, task, folder, state))
+
+
+class _Seen(NamedTuple):
+    """What a network says of samples: representations, probabilities if needed, and labels."""
+
+    representation: np.ndarray
+    probabilities: np.ndarray
+    labels: np.ndarray
 
 
 class _Domains:
@@ -112,14 +116,16 @@ class _Domains:
 
     def __init__(
         self,
-        network: Predictor,
+        network: Predictor | RowPredictor,
         dataset: DomainDataset,
         splits: Mapping[str, Split],
         parts: Sequence[str],
         form: InputForm,
         device: str,
         progress: Progress,
+        tempered: bool,
     ) -> None:
+        self._tempered = tempered
         self._network, self._form, self._device = network, form, device
         self._progress, self._done = progress, 0
         self._domains = [domain for domain in dataset.domains if domain.name in splits]
@@ -148,16 +154,15 @@ class _Domains:
         found = {}
         for place, domain in enumerate(self._domains):
             own = [part[domain.name] for part in self._parts if domain.name in part]
-            seen = torch.cat([seen.representation for seen in own])
-            labels = torch.cat([seen.labels for seen in own])
-            p = typicality.p_value(seen, without=place)
-            found[place] = TypicalRows(p.numpy(), labels.numpy())
+            seen = np.concatenate([seen.representation for seen in own])
+            labels = np.concatenate([seen.labels for seen in own])
+            found[place] = TypicalRows(typicality.p_value(seen, without=place), labels)
         return found
 
     def temperature(self) -> float:
         """Return the temperature with the least log loss on the held-out samples."""
         return held_out_temperature(
-            {name: (own.logits, own.labels) for name, own in self._held_out.items()}
+            {name: (own.probabilities, own.labels) for name, own in self._held_out.items()}
         )
 
     @property
@@ -177,17 +182,15 @@ class _Domains:
         found = {}
         for domain in self._domains:
             subset = EvaluationSet(domain.name, domain, self._rows[part][domain.name])
+            answered = self._tempered and part == "out"
             batches = []
-            for x, labels in read_in_order(subset, reading_threads(None)):
-                batches.append(_Seen(*self._answers(x, part), labels.cpu()))
-                self._done += len(x)
+            for batch in self._network.described(
+                subset, self._form, self._device, answered=answered
+            ):
+                batches.append(batch)
+                self._done += len(batch[0])
                 self._progress("describing the training domains", self._done, total)
             if batches:
-                found[domain.name] = _Seen(*map(torch.cat, zip(*batches, strict=True)))
+                seen, chances = map(np.concatenate, zip(*batches, strict=True))
+                found[domain.name] = _Seen(seen, chances, domain.label_array[subset.index])
         return found
-
-    def _answers(self, x: Tensor, part: str) -> tuple[Tensor, Tensor]:
-        """Return representations and logits; no logits where nothing asks for them."""
-        if isinstance(self._form, TableForm) and (part == "in_" or self._network.algorithm.exact):
-            return self._form.features(x).float().cpu(), torch.empty(len(x), 0)
-        return seen_by(self._network, x.to(self._device), self._form)

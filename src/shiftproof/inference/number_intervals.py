@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor
 
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.data.domain import as_array
 from shiftproof.inference.conformal import domain_quantile, weighted_quantile
 from shiftproof.inference.estimates import LEVEL, Estimate, share_estimate
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN
@@ -100,18 +100,17 @@ class HalfWidths:
 
     @classmethod
     def from_state(
-        cls, modules: Mapping[str, Tensor], scale: Sequence[float]
+        cls, modules: Mapping[str, Any], scale: Sequence[float]
     ) -> tuple[HalfWidths, ...]:
         """Return those of each target from predictions of held-out training domains; () if none.
 
-        They are in standard units (`learners.exact.HeldOutPredictions`); `scale` is that of each
+        They are in standard units (`learners.exact.held_out_arrays`); `scale` is that of each
         target.  A domain whose rows were not held out together shows nothing of a new one.
         """
         if "held_out.predicted" not in modules:
             return ()
         predicted, y, domain, fold = (
-            modules[f"held_out.{name}"].cpu().numpy()
-            for name in ("predicted", "y", "domain", "fold")
+            as_array(modules[f"held_out.{name}"]) for name in ("predicted", "y", "domain", "fold")
         )
         rows = [domain == own for own in np.unique(domain)]
         if any(len(np.unique(fold[own])) > 1 for own in rows):

@@ -64,7 +64,7 @@ def _metrics(
     predictions = model.predict_numbers(
         samples.inputs, sites=samples.domains, workers=workers, progress=progress
     )
-    outputs = NumberOutputs(predictions.values.numpy(), labels, np.arange(len(labels)))
+    outputs = NumberOutputs(predictions.value_array, labels, np.arange(len(labels)))
     found = []
     for place, target in enumerate(model.targets):
         own = outputs.of_target(place)
@@ -77,7 +77,7 @@ def _metrics(
                 len(labels),
                 own.scores(),
                 spread,
-                None if model.typicality is None else float(predictions.far.double().mean()),
+                None if model.typicality is None else predictions.far_share,
                 target,
                 own,
             )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
+from shiftproof.data.domain import as_array
 from shiftproof.data.input_forms import InputForm, TableForm
-from shiftproof.inference.predictor import Predictor
+
+if TYPE_CHECKING:
+    from shiftproof.inference.predictor import Predictor
 
 
 @torch.no_grad()
@@ -17,5 +22,6 @@ def seen_by(network: Predictor, x: Tensor, form: InputForm) -> tuple[Tensor, Ten
     have learnt to ignore some.
     """
     representation, logits = network.represented(x)
-    seen = form.features(x.cpu()) if isinstance(form, TableForm) else representation
-    return seen.float().cpu(), logits.float().cpu()
+    if isinstance(form, TableForm):
+        representation = torch.from_numpy(form.features(as_array(x)))
+    return representation.float().cpu(), logits.float().cpu()

@@ -9,7 +9,7 @@ from torch import nn
 
 from shiftproof.core.standardize import NONE
 from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, Scaled
-from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.learners.base import ALGORITHMS
 from shiftproof.models.side_by_side import StandardUnits
 from shiftproof.training.config import RunConfig
 from shiftproof.training.features import untrained_stem

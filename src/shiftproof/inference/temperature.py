@@ -20,24 +20,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.learners.calibration import fit_temperature, tempered
-from shiftproof.models.risk import class_probabilities
 from shiftproof.training.outputs import AnyOutputs, load_outputs, of_classes
 
 
-def held_out_temperature(held_out: Mapping[str, tuple[Tensor, Tensor]]) -> float:
-    """Return T from the logits [n, c] and labels [n] of the held-out part of each domain.
+def held_out_temperature(held_out: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> float:
+    """Return T from probabilities [n, c] and labels [n] of the held-out part of each domain.
 
     Without any held-out rows it is 1.
     """
-    known = [
-        (class_probabilities(logits.double()).numpy(), labels.numpy())
-        for logits, labels in held_out.values()
-        if len(labels)
-    ]
+    known = [own for own in held_out.values() if len(own[1])]
     if not known:
         return 1.0
     predicted, classes, weights = [], [], []

@@ -21,8 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError
 
@@ -32,6 +30,8 @@ FAR = 0.01
 MOST_SAMPLES = 1000
 # A mean of fewer would tell a reader of the model file too much of each sample: of one, all.
 FEWEST_IN_A_MEAN = 10
+# Distances that differ by less, relatively, are equal.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,14 @@ class Typicality:
     `distances` [n] of the held-out samples, all float64.
     """
 
-    means: Tensor
-    whitening: Tensor
-    distances: Tensor
+    means: np.ndarray
+    whitening: np.ndarray
+    distances: np.ndarray
 
     @classmethod
-    def fit(cls, trained_on: Mapping[str, Tensor], held_out: Mapping[str, Tensor]) -> Typicality:
+    def fit(
+        cls, trained_on: Mapping[str, np.ndarray], held_out: Mapping[str, np.ndarray]
+    ) -> Typicality:
         """Fit to the representations [n, k] of each domain.
 
         The covariance is shrunk as in Ledoit and Wolf (2004), so that it is invertible even with
@@ -55,20 +57,19 @@ class Typicality:
         """
         from sklearn.covariance import ledoit_wolf  # type: ignore[import-untyped]
 
-        groups = _large_enough([r.double() for r in trained_on.values()])
-        means = torch.stack([r.mean(dim=0) for r in groups])
-        within = [r - r.mean(dim=0) for r in groups]
-        covariance, _ = ledoit_wolf(torch.cat(within).numpy(), assume_centered=True)
-        values, vectors = torch.linalg.eigh(torch.from_numpy(np.asarray(covariance)))
+        groups = _large_enough([r.astype(np.float64) for r in trained_on.values()])
+        means = np.stack([r.mean(axis=0) for r in groups])
+        within = [r - r.mean(axis=0) for r in groups]
+        covariance, _ = ledoit_wolf(np.concatenate(within), assume_centered=True)
+        values, vectors = np.linalg.eigh(np.atleast_2d(covariance))
         # In a direction without variance, any difference counts as a large distance.
-        values = values.clamp(min=float(values.max().clamp(min=1e-300)) * 1e-12)
-        whitening = (vectors / values.sqrt()).float().double()  # as it will be written
-        none = torch.zeros(0, dtype=torch.float64)
-        domains = cls(means, whitening, none)
-        distances = torch.cat([domains.distance(r) for r in held_out.values()])
-        return replace(domains, distances=distances.sort().values)
+        values = np.maximum(values, max(float(values.max()), 1e-300) * 1e-12)
+        white = (vectors / np.sqrt(values)).astype(np.float32)  # as it will be written
+        domains = cls(means, white.astype(np.float64), np.zeros(0))
+        distances = np.concatenate([domains.distance(r) for r in held_out.values()])
+        return replace(domains, distances=np.sort(distances))
 
-    def distance(self, r: Tensor, without: int | None = None) -> Tensor:
+    def distance(self, r: np.ndarray, without: int | None = None) -> np.ndarray:
         """Return the distance of representations [n, k] to the nearest training domain, [n].
 
         ``without`` leaves out a domain, by its place.
@@ -79,33 +80,38 @@ class Typicality:
                 f" features, but the network has {r.shape[1]}; train again"
             )
         kept = [place for place in range(len(self.means)) if place != without]
-        white, centres = r.double() @ self.whitening, self.means[kept] @ self.whitening
-        return torch.cdist(white, centres, compute_mode="donot_use_mm_for_euclid_dist").amin(dim=1)
+        white, centres = r.astype(np.float64) @ self.whitening, self.means @ self.whitening
+        apart = [np.square(white - centres[place]).sum(axis=1) for place in kept]
+        nearest: np.ndarray = np.sqrt(np.min(apart, axis=0))
+        return nearest
 
-    def p_value(self, r: Tensor, without: int | None = None) -> Tensor:
+    def p_value(self, r: np.ndarray, without: int | None = None) -> np.ndarray:
         """Return the share of held-out samples at least as far as each of r [n, k]: [n].
 
         ``without`` leaves out a domain: it is as if the samples were of a new one.
         """
         n = len(self.distances)
-        nearer = torch.searchsorted(self.distances, self.distance(r, without).contiguous())
-        return (1 + n - nearer).double() / (n + 1)
+        # Products of other shapes round otherwise, which must not decide between equal distances.
+        nearer = np.searchsorted(self.distances, self.distance(r, without) * (1 - ROUNDING))
+        found: np.ndarray = (1 + n - nearer) / (n + 1)
+        return found
 
-    def is_far(self, p_value: Tensor) -> Tensor:
+    def is_far(self, p_value: np.ndarray) -> np.ndarray:
         """Return which p-values are low: at most `FAR`, or the lowest if samples are few."""
-        return p_value <= max(FAR, 1 / (len(self.distances) + 1)) + 1e-12
+        low: np.ndarray = p_value <= max(FAR, 1 / (len(self.distances) + 1)) + 1e-12
+        return low
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors by name; whitening, the largest, as float32, without loss."""
-        return {**vars(self), "whitening": self.whitening.float().contiguous()}
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays by name; whitening, the largest, as float32, without loss."""
+        return {**vars(self), "whitening": self.whitening.astype(np.float32)}
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Typicality:
-        """Rebuild what `tensors` returned; other shapes or an other order are a `ValueError`."""
-        found = cls(**{name: tensor.double() for name, tensor in tensors.items()})
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Typicality:
+        """Rebuild what `arrays` returned; other shapes or an other order are a `ValueError`."""
+        found = cls(**{name: array.astype(np.float64) for name, array in arrays.items()})
         if found.means.ndim != 2 or found.distances.ndim != 1 or not len(found.means):
             raise ValueError("the typicality has means or distances of a wrong shape")
-        if (found.distances.diff() < 0).any():
+        if (np.diff(found.distances) < 0).any():
             raise ValueError("the distances of the typicality are not sorted")
         found.require_width(found.means.shape[1])
         return found
@@ -119,7 +125,7 @@ class Typicality:
             )
 
 
-def _large_enough(domains: Sequence[Tensor]) -> list[Tensor]:
+def _large_enough(domains: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Return the samples of each domain, small domains together with each other.
 
     If these are too few even together, they join the smallest of the others.
@@ -128,7 +134,7 @@ def _large_enough(domains: Sequence[Tensor]) -> list[Tensor]:
     small = [r for r in domains if len(r) < FEWEST_IN_A_MEAN]
     if not small:
         return list(domains)
-    together = torch.cat(small)
+    together = np.concatenate(small)
     if len(together) >= FEWEST_IN_A_MEAN or not large:
         return [*large, together]
-    return [torch.cat([large[0], together]), *large[1:]]
+    return [np.concatenate([large[0], together]), *large[1:]]

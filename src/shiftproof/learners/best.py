@@ -9,13 +9,13 @@ import numpy as np
 
 from shiftproof.core.space import hparam
 from shiftproof.learners.algorithms.auto_strength import ALPHA, PERMUTATIONS
-from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.concept_test import (
     HeldOut,
     calibrated,
     permutation_p,
     welch_p,
 )
+from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.boosting import BoostingCandidate
 from shiftproof.learners.calibration import SMALLEST
 from shiftproof.learners.candidate import Candidate, size_of

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Float, Int, hparam
-from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.candidate import Candidate, Size, in_all_classes, side_by_side
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent

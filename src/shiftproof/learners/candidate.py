@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -67,6 +68,10 @@ class Candidate(ABC):
     @abstractmethod
     def fit(self, train: Samples, variant: Any, seed: int) -> Any:
         """Return a fitted scikit-learn model of one variant: a classifier, or a regressor."""
+
+    def limited(self, threads: int) -> AbstractContextManager[None]:
+        """Let what has a number of threads of its own, beside OpenMP and BLAS, use no more."""
+        return nullcontext()
 
     def seconds_to_judge(self, size: Size, folds: int) -> float:
         """Return about how long `held_out` and one `fit` take on a core."""

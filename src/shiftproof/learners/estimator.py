@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import hparam
 from shiftproof.core.text import listed
 from shiftproof.core.types import CLASSIFICATION, Kind
 from shiftproof.data.tables.preprocessing import Column
-from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble, Member, untrusted_types
 from shiftproof.learners.exact import SMALLEST, Exact, Progress, silent
@@ -161,13 +159,13 @@ class EstimatorAlgorithm(Exact):
             (Member(name, "", 1.0, 0.0, 1.0, None, None, made, seconds),), samples.classes
         )
 
-    def loss(self, ensemble: Ensemble, samples: Samples) -> Tensor:
+    def loss(self, ensemble: Ensemble, samples: Samples) -> float:
         """Return the loss on the training samples: no domain is held out to judge it."""
         if not samples.classes:
             losses = criterion_of(samples).losses(ensemble.predict(samples.x), samples)
-            return torch.tensor(float(losses.mean()))
+            return float(np.float32(losses.mean()))
         chances = ensemble.predict_proba(samples.x)[np.arange(len(samples)), samples.y]
-        return torch.tensor(-np.log(np.maximum(chances, SMALLEST)).mean())
+        return float(-np.log(np.maximum(chances, SMALLEST)).mean())
 
 
 NEEDS_ONE = (

@@ -1,4 +1,4 @@
-"""Algorithms that are fitted at once: no steps, no gradients.
+"""Algorithms that are fitted at once: no steps, no gradients, no torch.
 
 They go through the same runs, checkpoints, model files, sweeps and reports as the others.  A run
 of one has a single step, which fits it to all samples of the training domains.
@@ -7,18 +7,15 @@ of one has a single step, which fits it to all samples of the training domains.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.late_buffers import LateBuffers
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.base import Algorithm, Family, Losses
+from shiftproof.core.types import Task
+from shiftproof.learners.base import Family, Learner
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.judging import MOST_FOLDS
 from shiftproof.learners.samples import Samples, held_out_folds
@@ -27,53 +24,47 @@ from shiftproof.learners.samples import Samples, held_out_folds
 Progress = Callable[[str, int, int], None]
 # The smallest probability that becomes a logit: log 0 is not a number that can be averaged.
 SMALLEST = 1e-7
+# The arrays of a fitted learner: all that a prediction needs, and what a checkpoint keeps beside.
+STORED, HELD_OUT = "head.stored", "held_out."
 
 
 def silent(what: str, done: int, total: int) -> None:
     """Report no progress."""
 
 
-class HeldOutPredictions(LateBuffers):
-    """Predictions for the training rows, each by models that were not trained on its domain.
+def held_out_arrays(ensemble: Ensemble, samples: Samples, seed: int) -> dict[str, np.ndarray]:
+    """Return predictions for the training rows, each by models not trained on its domain.
 
     ``predicted`` [n, k], the classes ``y`` [n] or numbers [n] or [n, k], the positions ``domain``
     [n] of the domains, and ``fold`` [n]: the model of a row was trained on the rows of the other
     folds.  None where no domain was held out.  They are in the checkpoint, and never in a model's
     file: they tell of single rows.
     """
-
-    late = ("predicted", "y", "domain", "fold")
-    predicted: Tensor | None
-    y: Tensor | None
-    domain: Tensor | None
-    fold: Tensor | None
-
-    def take(self, ensemble: Ensemble, samples: Samples, seed: int) -> None:
-        """Hold the predictions of an ensemble for its training samples, if there are any."""
-        if ensemble.held_out is not None:
-            self.predicted = torch.from_numpy(ensemble.held_out).float()
-            self.y = torch.from_numpy(samples.y)
-            self.domain = torch.from_numpy(samples.domain).long()
-            self.fold = torch.from_numpy(held_out_folds(samples, MOST_FOLDS, seed)).long()
+    if ensemble.held_out is None:
+        return {}
+    return {
+        "predicted": ensemble.held_out.astype(np.float32),
+        "y": samples.y,
+        "domain": samples.domain.astype(np.int64),
+        "fold": held_out_folds(samples, MOST_FOLDS, seed).astype(np.int64),
+    }
 
 
-class EnsembleHead(nn.Module):
-    """A fitted ensemble as a module: rows [n, d] → log-probabilities [n, c], or numbers [n, k].
-
-    The ensemble's file is a buffer, so it is saved and loaded with the module.
-    """
-
-    stored: Tensor | None
+class EnsembleHead:
+    """A fitted ensemble and its file: rows [n, d] → log-probabilities [n, c], or numbers [n, k]."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("stored", None)
+        self.stored: np.ndarray | None = None
         self._ensemble: Ensemble | None = None
 
     def take(self, ensemble: Ensemble) -> None:
         """Hold a fitted ensemble."""
-        self.stored = torch.frombuffer(bytearray(ensemble.to_bytes()), dtype=torch.uint8)
+        self.stored = np.frombuffer(ensemble.to_bytes(), dtype=np.uint8)
         self._ensemble = ensemble
+
+    def load(self, stored: np.ndarray) -> None:
+        """Hold the ensemble of a file."""
+        self.stored, self._ensemble = stored, None
 
     @property
     def ensemble(self) -> Ensemble:
@@ -81,31 +72,23 @@ class EnsembleHead(nn.Module):
         if self._ensemble is None:
             if self.stored is None:
                 raise InvalidValue("the model has not been fitted yet")
-            self._ensemble = Ensemble.from_bytes(self.stored.cpu().numpy().tobytes())
+            self._ensemble = Ensemble.from_bytes(self.stored.tobytes())
         return self._ensemble
 
-    def forward(self, x: Tensor) -> Tensor:
+    def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return log-probabilities, which are logits: softmax gives the probabilities back.
 
-        Of numbers, return them in standard units.
+        They are float32.  Of numbers, return them in standard units, float64.
         """
-        rows = x.flatten(1).double().cpu().numpy()
+        rows = x.reshape(len(x), -1).astype(np.float64)
         if self.ensemble.classes == 0:
-            return torch.from_numpy(self.ensemble.predict(rows)).to(x.device)
-        predicted = np.log(np.maximum(self.ensemble.predict_proba(rows), SMALLEST))
-        return torch.from_numpy(predicted).float().to(x.device)
-
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
-    ) -> None:
-        # The buffer takes its size from the file, so a new module has none to load into.
-        saved = state_dict.get(prefix + "stored")
-        self.stored = None if saved is None else torch.empty_like(saved)
-        self._ensemble = None
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+            return self.ensemble.predict(rows)
+        chances = np.maximum(self.ensemble.predict_proba(rows), SMALLEST)
+        found: np.ndarray = np.log(chances).astype(np.float32)
+        return found
 
 
-class Exact(Algorithm):
+class Exact(Learner):
     """An algorithm that is fitted at once to the samples of all training domains.
 
     Rows come raw: missing values as NaN, categories as codes.  Randomness comes from the seed
@@ -117,47 +100,77 @@ class Exact(Algorithm):
     exact = True
     full_batches = True
     weighs_samples = True
-    predicts_with = ("head",)
 
     @dataclass(frozen=True)
-    class Hparams:
+    class Hparams(Learner.Hparams):
         """No learning rate, no batches."""
 
-    hparams: Hparams  # type: ignore[assignment]
-    head: EnsembleHead
-
-    def __init__(
-        self,
-        task: Task,
-        featurizer: nn.Module,
-        head: nn.Module,
-        hparams: Hparams,
-        generator: torch.Generator,
-    ) -> None:
-        # The network that a run builds is not used: a fitted ensemble takes its place.
-        super().__init__(task, nn.Flatten(), EnsembleHead(), hparams, generator)  # type: ignore[arg-type]
-        self.held_out = HeldOutPredictions()
+    def __init__(self, task: Task, hparams: Hparams, seed: int) -> None:
+        self.task = task
+        self.hparams = hparams
+        self.updates = 0
+        self.head = EnsembleHead()
+        self.held_out: dict[str, np.ndarray] = {}
+        self._draws = np.random.RandomState(seed)
 
     @abstractmethod
     def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
         """Return a model of all samples, its settings chosen by held-out training domains."""
 
-    def fit(self, samples: Samples, progress: Progress = silent) -> dict[str, Tensor]:
+    def fit(self, samples: Samples, progress: Progress = silent) -> dict[str, float]:
         """Fit to all samples; return the loss."""
-        seed = int(torch.randint(2**31 - 1, (), generator=self.generator))
+        seed = self._draw()
         ensemble = self.fitted(samples, seed, progress)
         self.head.take(ensemble)
-        self.held_out.take(ensemble, samples, seed)
+        self.held_out = held_out_arrays(ensemble, samples, seed)
         self.updates += 1
         return {"loss": self.loss(ensemble, samples)}
 
-    def loss(self, ensemble: Ensemble, samples: Samples) -> Tensor:
+    def loss(self, ensemble: Ensemble, samples: Samples) -> float:
         """Return the loss on held-out training domains, averaged over members by weight."""
-        return torch.tensor(sum(m.weight * m.risk for m in ensemble.members if m.risk is not None))
+        found = sum(m.weight * m.risk for m in ensemble.members if m.risk is not None)
+        return float(np.float32(found))
 
-    def objective(self, batch: Batch) -> Losses:
-        """Refuse: there is no loss of a batch."""
-        raise InvalidValue("this algorithm is fitted at once, not by batches")
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Return the outputs for rows x [n, …]: log-probabilities [n, c], or numbers [n, k]."""
+        return self.head(x)
 
-    def reset_optimizer(self) -> None:
-        """Do nothing: there is no optimiser."""
+    def training_state(self) -> dict[str, Any]:
+        """Return everything that a fit changes."""
+        return {
+            "updates": self.updates,
+            "modules": {
+                **self.weights(),
+                **{HELD_OUT + name: own for name, own in self.held_out.items()},
+            },
+        }
+
+    def load_training_state(self, state: Mapping[str, Any]) -> None:
+        """Restore what `training_state` returned."""
+        self.updates = state["updates"]
+        modules = state["modules"]
+        self.load(modules)
+        self.held_out = {
+            name.removeprefix(HELD_OUT): own
+            for name, own in modules.items()
+            if name.startswith(HELD_OUT)
+        }
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Return all that a prediction depends on, by name."""
+        return {} if self.head.stored is None else {STORED: self.head.stored}
+
+    def load(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Load what `weights` returned; anything else in its place is a `ValueError`."""
+        stored = weights[STORED]
+        if stored.dtype != np.uint8 or stored.ndim != 1:
+            raise ValueError(f"{STORED} does not hold the bytes of a model")
+        self.head.load(stored)
+
+    def _draw(self) -> int:
+        """Return a seed below 2³¹ − 1.
+
+        It is what torch's generator draws from the same seed: the Mersenne twister, two words each.
+        """
+        high, low = (int(self._draws.randint(2**32, dtype=np.uint32)) for _ in range(2))
+        return (high << 32 | low) % (2**31 - 1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from shiftproof.core.space import Choice, Int, hparam
 from shiftproof.data.tables.preprocessing import FEWEST_ROWS
-from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.candidate import Candidate, Size, in_all_classes
 from shiftproof.learners.encoding import fitted_encoder
 from shiftproof.learners.ensemble import Ensemble

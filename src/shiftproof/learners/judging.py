@@ -66,7 +66,7 @@ class Judged:
         started = time.perf_counter()
         model = None
         if weight > 0:
-            with threads_for(self.candidate.seconds(size_of(samples))):
+            with threads_for(self.candidate.seconds(size_of(samples)), self.candidate.limited):
                 model = self.candidate.fit(samples, self.variant, seed)
         seconds = self.seconds + time.perf_counter() - started
         label = f"{self.variant:.3g}" if isinstance(self.variant, float) else str(self.variant)
@@ -96,7 +96,7 @@ def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_L
     criterion = criterion_of(samples)
     best: Judged | None = None
     least = (np.inf, np.inf)
-    with threads_for(candidate.seconds(size_of(samples))):
+    with threads_for(candidate.seconds(size_of(samples)), candidate.limited):
         held_out = candidate.held_out(samples, folds, seed)
     for variant, predicted in zip(candidate.variants, held_out, strict=True):
         temperature = criterion.temperature(predicted, samples)

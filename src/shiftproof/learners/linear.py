@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Float, hparam
-from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.calibration import calibrated_risk
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
 from shiftproof.learners.encoding import fitted_encoder

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,6 +87,16 @@ class NetworkCandidate(Candidate):
         products = 6 * weights / OPERATIONS_A_SECOND
         sorting = (self.width + 1) * (size.outputs + 1) / SORTED_A_SECOND if self.matched else 0.0
         return max(self.variants) * BATCH * self.seeds * (products + sorting)
+
+    @contextmanager
+    def limited(self, threads: int) -> Iterator[None]:
+        """Let torch use no more threads, meanwhile."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(min(threads, before))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
         """Predict all folds by networks that are trained together.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
-import torch
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
 
 from shiftproof.core.cores import free_cores
 
@@ -16,19 +16,19 @@ SHORT = 5.0
 
 
 @contextmanager
-def threads_for(seconds: float) -> Iterator[None]:
+def threads_for(
+    seconds: float, limited: Callable[[int], AbstractContextManager[Any]] = nullcontext
+) -> Iterator[None]:
     """Use one thread for what takes fewer than `SHORT` seconds on a core, else all free cores.
 
-    This is for libraries that split single operations across threads (OpenMP, BLAS).
+    This is for libraries that split single operations across threads (OpenMP, BLAS).  `limited`
+    limits another one that has a number of threads of its own.
     """
-    before = torch.get_num_threads()
     count = 1 if seconds < SHORT else free_cores()
-    if count >= before:
-        yield
-        return
-    with threadpool_limits(limits=count):
-        torch.set_num_threads(count)
-        try:
+    with limited(count):
+        now = max((library["num_threads"] for library in threadpool_info()), default=1)
+        if count >= now:
             yield
-        finally:
-            torch.set_num_threads(before)
+            return
+        with threadpool_limits(limits=count):
+            yield

@@ -7,6 +7,7 @@ held-out domain, without their labels, give its mean and spread, as those of a n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,10 @@ class WithinDomains(Candidate):
     def seconds(self, size: Size) -> float:
         """Return how long the candidate takes."""
         return self.candidate.seconds(size)
+
+    def limited(self, threads: int) -> AbstractContextManager[None]:
+        """Limit the candidate."""
+        return self.candidate.limited(threads)
 
     def seconds_to_judge(self, size: Size, folds: int) -> float:
         """Return how long the candidate takes."""

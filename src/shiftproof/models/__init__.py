@@ -1,6 +1,19 @@
-"""Networks: featurizers and heads."""
+"""Networks: featurizers and heads.  Names are imported when they are first used, and torch then."""
 
-from shiftproof.models.base import Model, Network
-from shiftproof.models.registry import MODELS
+from __future__ import annotations
 
-__all__ = ["MODELS", "Model", "Network"]
+import sys
+from typing import TYPE_CHECKING
+
+from shiftproof import LazyPackage
+
+if TYPE_CHECKING:
+    from shiftproof.models.base import Model as Model, Network as Network
+    from shiftproof.models.registry import MODELS as MODELS
+
+_HOMES = dict.fromkeys(("Model", "Network"), "shiftproof.models.base") | {
+    "MODELS": "shiftproof.models.registry"
+}
+__all__ = sorted(_HOMES)
+
+sys.modules[__name__].__class__ = LazyPackage

@@ -16,7 +16,8 @@ from shiftproof.core.errors import CheckpointError, InvalidValue, ShiftproofErro
 from shiftproof.core.space import hparam
 from shiftproof.core.types import Task
 from shiftproof.models.base import Model, Network
-from shiftproof.models.weights import PRETRAINED, reason
+from shiftproof.models.weights import reason
+from shiftproof.models.weights_name import PRETRAINED
 
 
 class PixelStatistics(NamedTuple):

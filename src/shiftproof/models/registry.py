@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from shiftproof.core.registry import Registry
-from shiftproof.models.base import Model
-from shiftproof.models.timm import full_name, timm_model
+
+if TYPE_CHECKING:
+    from shiftproof.models.base import Model
 
 
-class ModelRegistry(Registry[type[Model]]):
+class ModelRegistry(Registry["type[Model]"]):
     """Our models by name; any other name is looked up in timm, which is imported only then.
 
     Iterating lists only ours: timm has a thousand more.
@@ -17,12 +20,16 @@ class ModelRegistry(Registry[type[Model]]):
         """Return our model of this name, or else timm's; raise with the nearest names of both."""
         if name in self:
             return super().get(name)
+        from shiftproof.models.timm import timm_model
+
         return timm_model(self.full_name(name))
 
     def full_name(self, name: str) -> str:
         """Return the name that identifies a model permanently: for timm, with its tag."""
         if name in self:
             return name
+        from shiftproof.models.timm import full_name
+
         return full_name(name, ours=self)
 
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from shiftproof.models.pretrained import PretrainedModel, downloading
 from shiftproof.models.registry import MODELS
-from shiftproof.models.weights import PRETRAINED, load_weights, names_a_file, read_weights
+from shiftproof.models.weights import load_weights, read_weights
+from shiftproof.models.weights_name import PRETRAINED, names_a_file
 
 
 class ResNet(PretrainedModel):

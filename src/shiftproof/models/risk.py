@@ -24,8 +24,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.core.types import CROSS_ENTROPY, SQUARED
+from shiftproof.models.loss_names import (
+    ABSOLUTE,
+    HUBER,
+    NUMBER_LOSSES as NUMBER_LOSSES,
+    QUANTILE,
+    parsed_loss,
+)
 
 
 def per_sample_risk(logits: Tensor, labels: Tensor) -> Tensor:
@@ -175,16 +181,13 @@ class Quantile(NumberLoss):
         return (error > 0).to(error.dtype) - self.q
 
 
-# By name; of the last two, the range that their parameter must lie in.
 LOSSES: dict[str, type[Loss]] = {
     CROSS_ENTROPY: CrossEntropy,
     SQUARED: Squared,
-    "absolute": Absolute,
-    "huber": Huber,
-    "quantile": Quantile,
+    ABSOLUTE: Absolute,
+    HUBER: Huber,
+    QUANTILE: Quantile,
 }
-_RANGES = {"huber": (0.0, float("inf")), "quantile": (0.0, 1.0)}
-NUMBER_LOSSES = tuple(name for name in LOSSES if name != CROSS_ENTROPY)
 
 
 @cache
@@ -194,20 +197,5 @@ def loss_named(name: str) -> Loss:
     >>> loss_named("squared"), loss_named("huber"), loss_named("quantile:0.9")
     (Squared(), Huber(delta=1.0), Quantile(q=0.9))
     """
-    kind, colon, given = name.partition(":")
-    if kind not in LOSSES:
-        raise UnknownName("loss", name, LOSSES)
-    if not colon:
-        return LOSSES[kind]()
-    if kind not in _RANGES:
-        raise InvalidValue(f"`loss` {kind} has no parameter, so {name!r} is not a loss")
-    low, high = _RANGES[kind]
-    try:
-        value = float(given)
-    except ValueError:
-        value = float("nan")
-    if not low < value < high:
-        raise InvalidValue(
-            f"`loss` {kind}: its parameter must lie in ({low:g}, {high:g}), not {given!r}"
-        )
-    return LOSSES[kind](value)  # type: ignore[call-arg]
+    kind, parameter = parsed_loss(name)
+    return LOSSES[kind]() if parameter is None else LOSSES[kind](parameter)  # type: ignore[call-arg]

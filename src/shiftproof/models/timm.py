@@ -16,13 +16,8 @@ from torch import nn
 
 from shiftproof.core.errors import UnknownName
 from shiftproof.models.pretrained import IMAGENET, PixelStatistics, PretrainedModel, downloading
-from shiftproof.models.weights import (
-    CLASSIFIERS,
-    PRETRAINED,
-    load_weights,
-    names_a_file,
-    read_weights,
-)
+from shiftproof.models.weights import CLASSIFIERS, load_weights, read_weights
+from shiftproof.models.weights_name import PRETRAINED, names_a_file
 
 
 @dataclass(frozen=True)

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from shiftproof.core.errors import CheckpointError, InvalidValue
-from shiftproof.core.files import file_hash
+from shiftproof.core.errors import CheckpointError
+from shiftproof.models.weights_name import CONTENT as CONTENT, existing
 
-# Values of `weights` other than the name of a file.
-PRETRAINED = "pretrained"
-RANDOM = "random"
-# How a run identifies the content of a file.
-CONTENT = "sha256:"
 # Modules in the file that are not loaded: we build our own classifier.
 CLASSIFIERS = ("fc", "classifier", "head")
-
-
-def names_a_file(weights: str) -> bool:
-    """Return whether `weights` is the name of a file."""
-    return weights not in (PRETRAINED, RANDOM)
-
-
-def content_hash(path: str) -> str:
-    """Return a hash of a file's content, the same wherever the file is."""
-    return CONTENT + file_hash(_existing(path))[:16]
 
 
 def read_weights(path: str) -> dict[str, Tensor]:
@@ -37,7 +21,7 @@ def read_weights(path: str) -> dict[str, Tensor]:
 
     A torch file may hold them under `state_dict` or `model`.
     """
-    data = _existing(path).read_bytes()
+    data = existing(path).read_bytes()
     found: object
     # Both libraries raise errors of many kinds on a damaged file, hence Exception.
     if data[8:9] == b"{":  # safetensors: eight bytes of length, then JSON
@@ -102,17 +86,6 @@ def reason(error: Exception) -> str:
     """Return the error of another library as one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:200]}{'…' if len(text) > 200 else ''}"
-
-
-def _existing(path: str) -> Path:
-    if path.startswith(CONTENT):
-        raise InvalidValue(f"`weights` must name a file, and {path} is a hash of its content")
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise InvalidValue(
-            f"`weights` must be {PRETRAINED}, {RANDOM} or a file; there is no file {path!r}"
-        )
-    return file
 
 
 def _form(tensor: Tensor) -> str:

@@ -60,7 +60,8 @@ def built(
     network = resolve(MODELS.get(backbone), task.regime, model or {}).build(cls.network_task(task))
     settings = resolve(cls.Hparams, task.regime, hparams or {})
     generator = torch.Generator().manual_seed(0)
-    return cls(task, network.featurizer, network.head, settings, generator)
+    made: Algorithm = cls(task, network.featurizer, network.head, settings, generator)
+    return made
 
 
 def batch_for(task: Task, size: int, seed: int = 0) -> Batch:

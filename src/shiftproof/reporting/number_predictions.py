@@ -11,8 +11,8 @@ from rich.table import Table
 from shiftproof.core.text import counted, three_digits
 from shiftproof.data.samples import Samples
 from shiftproof.inference.expected import estimate_of, metric_name
-from shiftproof.inference.model import NumberPredictions
 from shiftproof.inference.number_metrics import NumberMetrics
+from shiftproof.inference.predictions import NumberPredictions
 from shiftproof.learners.number_scores import NUMBER_CARD
 from shiftproof.reporting.measures import MEASURE_TITLES, measure_text
 from shiftproof.reporting.predictions import (
@@ -47,7 +47,7 @@ def numbers_frame(
         columns: dict[str, object] = dict(samples.names)
         if samples.domains is not None:
             columns["domain"] = samples.domains
-        values = predictions.values.numpy().reshape(len(samples), -1)
+        values = predictions.value_array.reshape(len(samples), -1)
         for place, end in enumerate(endings(targets)):
             columns[PREDICTED + end] = values[:, place]
             if half_widths:

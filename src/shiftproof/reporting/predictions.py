@@ -15,7 +15,7 @@ from shiftproof.data.samples import Samples
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.metrics import DomainMetrics
-from shiftproof.inference.model import NumberPredictions, Predictions
+from shiftproof.inference.predictions import AnyPredictions, Predictions
 from shiftproof.learners.scores import EXPECTED
 from shiftproof.reporting.renderers.csv_lines import csv_text
 
@@ -47,9 +47,9 @@ def predictions_frame(
         columns: dict[str, object] = dict(samples.names)
         if samples.domains is not None:
             columns["domain"] = samples.domains
-        columns[PREDICTED] = [classes[code] for code in predictions.predicted.tolist()]
+        columns[PREDICTED] = [classes[code] for code in predictions.predicted_array.tolist()]
         for code, name in enumerate(classes):
-            columns[f"p({name})"] = predictions.probabilities[:, code].numpy()
+            columns[f"p({name})"] = predictions.probability_array[:, code]
         if sets is not None:
             columns[SET] = [
                 SEPARATOR.join(name for name, inside in zip(classes, row, strict=True) if inside)
@@ -63,11 +63,11 @@ def predictions_frame(
     return pd.concat(frames, ignore_index=True)
 
 
-def typicality_columns(predictions: Predictions | NumberPredictions) -> dict[str, object]:
+def typicality_columns(predictions: AnyPredictions) -> dict[str, object]:
     """Return the columns that say how typical inputs are; none of a private model."""
-    if predictions.typicality.isnan().any():
+    if np.isnan(predictions.typicality_array).any():
         return {}
-    return {TYPICALITY: predictions.typicality.numpy(), FAR: predictions.far.numpy()}
+    return {TYPICALITY: predictions.typicality_array, FAR: predictions.far_array}
 
 
 def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
-import torch
+import numpy as np
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
@@ -18,7 +18,7 @@ from rich.text import Text
 from shiftproof.core.space import HparamSpec, specs
 from shiftproof.core.standardize import NONE
 from shiftproof.data import DomainDataset
-from shiftproof.learners.algorithms import Algorithm
+from shiftproof.learners.base import Learner
 from shiftproof.models import MODELS
 from shiftproof.reporting.measures import MEASURE_TITLES, measure_text
 from shiftproof.training.config import NO_NETWORK, RunConfig
@@ -250,8 +250,10 @@ def dataset_summary(dataset: DomainDataset) -> str:
         inputs = f"images of {' × '.join(map(str, dataset.input_shape))}"
     labels = f"{len(dataset.classes)} classes ({_some(dataset.classes)})"
     if dataset.target:
-        values = torch.cat([d.y.reshape(len(d), -1) for d in dataset.domains])
-        ends = zip(dataset.targets, values.amin(0).tolist(), values.amax(0).tolist(), strict=True)
+        values = np.concatenate([d.label_array.reshape(len(d), -1) for d in dataset.domains])
+        ends = zip(
+            dataset.targets, values.min(axis=0).tolist(), values.max(axis=0).tolist(), strict=True
+        )
         spans = "; ".join(f"{target}, {low:g} to {high:g}" for target, low, high in ends)
         labels = f"numbers to predict ({spans})"
     return f"{len(dataset.domains)} domains ({domains}), {labels}, {inputs}"
@@ -265,12 +267,14 @@ def _percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:.1f}%"
 
 
-def algorithm_table(algorithms: Mapping[str, type[Algorithm]]) -> Table:
+def algorithm_table(algorithms: Mapping[str, type[Learner]]) -> Table:
     """Return one row an algorithm: its family, paper and hyper-parameters."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("family", no_wrap=True)
     table.add_column("paper, and hyper-parameters of its own")
+    from shiftproof.learners.algorithms import Algorithm
+
     common = set(specs(Algorithm.Hparams))
     for name, algorithm in algorithms.items():
         own = [key for key in specs(algorithm.Hparams) if key not in common]
@@ -281,7 +285,7 @@ def algorithm_table(algorithms: Mapping[str, type[Algorithm]]) -> Table:
     return table
 
 
-def algorithm_description(name: str, algorithm: type[Algorithm]) -> Iterator[RenderableType]:
+def algorithm_description(name: str, algorithm: type[Learner]) -> Iterator[RenderableType]:
     """Yield an algorithm's maths and hyper-parameters, and those of the networks it can train."""
     yield Text(f"{name} ({algorithm.family}), {algorithm.paper}", style="bold")
     yield from paragraphs(algorithm)

@@ -22,7 +22,8 @@ from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
 from shiftproof.shift.localize import stratified
-from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
+from shiftproof.training.evaluate import read_in_order
+from shiftproof.training.evaluation_sets import EvaluationSet, reading_threads
 
 # More numbers to a sample are not measured: their covariances alone would take minutes.
 MOST_FEATURES = 4096
@@ -123,14 +124,14 @@ def collect(
     uneven: tuple[str, ...] = ()
     kind: Literal["table", "embeddings", "images"] = "images" if len(shape) == 3 else "embeddings"
     if dataset.preparation is not None:
-        fitted = dataset.preparation.fit(x)
+        fitted = dataset.preparation.fit(x.numpy())
         notes += fitted.notes
         if isinstance(fitted, FittedColumns):
             features, inputs = fitted.feature_names, f"{len(fitted.parts)} columns"
             kind, codes = "table", _codes(fitted.columns, x.numpy())
             uneven, missing = _unevenly_missing(fitted.columns, x.numpy(), d, names)
             notes += missing
-        x = fitted.apply(x)
+        x = torch.from_numpy(fitted.apply(x.numpy()))
     return Samples(
         x.numpy(), y.numpy(), d, names, dataset.classes, features, inputs, notes, kind, codes,
         uneven,

@@ -17,21 +17,26 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.types import REGRESSION
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
+from shiftproof.data.domain import as_float_rows
 from shiftproof.data.splits import split_domain
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.predictor import Predictor
 from shiftproof.learners.algorithms import Algorithm
+from shiftproof.learners.base import ALGORITHMS
+from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import predicted_class
 from shiftproof.shift.diagnosis import ModelView
 from shiftproof.shift.samples import Positions, batches
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate import reading_threads
+from shiftproof.training.evaluate_rows import row_losses, row_outputs
+from shiftproof.training.evaluation_sets import EvaluationSet, reading_threads
+from shiftproof.training.fitting import fitted_exact
 from shiftproof.training.load_run import (
     fitted_preparation,
-    read_checkpoint,
-    weights_in_place,
+    read_arrays,
     without_starting_weights,
 )
+from shiftproof.training.load_weights import read_checkpoint, weights_in_place
 from shiftproof.training.rows import in_standard_units, ready_for
 from shiftproof.training.trainer import build_algorithm
 
@@ -77,12 +82,16 @@ def view_of_run(
             f" {dataset.name}; use the same data, options and frozen features"
         )
     run = without_starting_weights(run, device)
-    state = read_checkpoint(folder)
+    exact = ALGORITHMS.get(run.algorithm).exact
+    state = read_arrays(folder) if exact else read_checkpoint(folder)
     dataset = ready_for(run.algorithm, dataset, fitted_preparation(run, dataset, state))
     task = run.task(dataset)
-    algorithm = build_algorithm(run, task)
     if task.kind == REGRESSION:
         dataset = in_standard_units(dataset, task)
+    if exact:
+        learner = fitted_exact(run, task, folder, state)
+        return _view_of_exact(folder, run, dataset, positions, learner)
+    algorithm = build_algorithm(run, task)
     with weights_in_place(folder, run, algorithm, state):
         parts = list(_views(run, algorithm, dataset, positions, reading_threads(workers), progress))
     representations, risks, right = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
@@ -91,6 +100,27 @@ def view_of_run(
         representations.astype(np.float64),
         risks,
         None if task.kind == REGRESSION else right,
+    )
+
+
+def _view_of_exact(
+    folder: Path, run: RunConfig, dataset: DomainDataset, positions: Positions, learner: Exact
+) -> ModelView:
+    """Return rows and risks of what was fitted at once: its representations are the rows."""
+    task = learner.task
+    sets = [
+        EvaluationSet(domain.name, domain, positions[domain.name])
+        for domain in dataset.domains
+        if domain.name in positions
+    ]
+    labels = np.concatenate([own.domain.label_array[own.index] for own in sets])
+    outputs = np.concatenate([row_outputs(learner, own) for own in sets])
+    rows = np.concatenate([as_float_rows(own.domain.rows(own.index)) for own in sets])
+    return ModelView(
+        f"{run.algorithm} in {folder}",
+        rows.reshape(len(rows), -1).astype(np.float64),
+        row_losses(task, outputs, labels),
+        None if task.kind == REGRESSION else outputs.argmax(axis=1) == labels,
     )
 
 

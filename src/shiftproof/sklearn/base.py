@@ -21,8 +21,9 @@ from shiftproof.core.types import Kind as TaskKind
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.within_domain import within_domains
-from shiftproof.inference.model import NumberPredictions, Predictions, TrainedModel
+from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import run_in
+from shiftproof.inference.predictions import NumberPredictions, Predictions
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.estimator import ESTIMATOR, title
 from shiftproof.sklearn.inputs import (
@@ -187,7 +188,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         A new sample of the training domains is below α with probability at most α.  A sample below
         0.01 is unlike the training data, and its prediction is a guess.
         """
-        return np.asarray(self._predicted(X, sample_domain).typicality)
+        return self._predicted(X, sample_domain).typicality_array
 
     def _predicted(self, given: Any, sample_domain: Any) -> Predictions | NumberPredictions:
         """Return what the model says of inputs."""

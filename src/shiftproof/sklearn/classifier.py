@@ -18,7 +18,8 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from shiftproof.core.errors import DataError
 from shiftproof.core.json_types import conform
 from shiftproof.core.types import CLASSIFICATION
-from shiftproof.inference.model import Predictions, TrainedModel
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.predictions import Predictions
 from shiftproof.sklearn.base import ShiftproofEstimator, require_none_of
 from shiftproof.sklearn.inputs import as_numpy
 from shiftproof.sklearn.messages import value_errors
@@ -134,7 +135,7 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
         found = self._predicted(X, sample_domain)
         names, _ = Names.of(self.classes_, "y")
         order = [self.model_.classes.index(text) for text in names.texts]
-        return found.probabilities.numpy()[:, order]
+        return found.probability_array[:, order]
 
     def _of_model(self, model: TrainedModel) -> None:
         self.classes_ = np.array(model.classes)

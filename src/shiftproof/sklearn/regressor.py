@@ -15,7 +15,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.types import REGRESSION, SQUARED
-from shiftproof.inference.model import NumberPredictions
+from shiftproof.inference.predictions import NumberPredictions
 from shiftproof.sklearn.base import ShiftproofEstimator, require_none_of
 from shiftproof.sklearn.inputs import as_numpy
 from shiftproof.sklearn.messages import value_errors
@@ -118,7 +118,7 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
 
         `sample_domain` is only for `standardize`: without it, all samples are of one domain.
         """
-        return np.asarray(self._predicted(X, sample_domain).values)
+        return self._predicted(X, sample_domain).value_array
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

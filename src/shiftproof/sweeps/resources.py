@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 from collections.abc import Iterator
 
 from shiftproof.core.cores import cores
@@ -19,6 +20,13 @@ def choose_workers(asked: int | None, memory_of_one: int) -> int:
     free = available_memory()
     by_memory = cores() if free is None else int(0.8 * free / max(memory_of_one, 1))
     return max(1, min(cores(), by_memory))
+
+
+def threads_of_each(workers: int) -> int:
+    """Return the threads of each process: its share of the cores, at most OMP_NUM_THREADS."""
+    share = max(1, cores() // workers)
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return min(share, int(said)) if said.isdecimal() and int(said) else share
 
 
 def available_memory() -> int | None:

@@ -10,7 +10,7 @@ from typing import get_args
 from shiftproof.core.errors import UnknownName
 from shiftproof.core.space import Regime, draw, resolve, specs
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.learners.algorithms.base import Family
+from shiftproof.learners.base import Family
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.models import MODELS
 from shiftproof.testing.check import DEFAULTS, contract

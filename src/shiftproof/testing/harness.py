@@ -17,7 +17,8 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.training.configure import configure
-from shiftproof.training.evaluate import EvaluationSet, evaluate
+from shiftproof.training.evaluate import evaluate
+from shiftproof.training.evaluation_sets import EvaluationSet
 from shiftproof.training.trainer import build_algorithm
 
 STEPS = 6

@@ -107,7 +107,8 @@ def build_algorithm(trace: Trace) -> Algorithm:
     task = Task((inputs,), classes, num_domains=trace.x.shape[1], regime="table")
     featurizer, head = nn.Sequential(layers), nn.Linear(features, classes)
     hparams = resolve(cls.Hparams, task.regime, given)
-    algorithm = cls(task, featurizer, head, hparams, torch.Generator().manual_seed(0)).double()
+    built = cls(task, featurizer, head, hparams, torch.Generator().manual_seed(0))
+    algorithm: Algorithm = built.double()
     with torch.no_grad():
         for name, parameter in _weights(algorithm).items():
             recorded = trace.init.get(name, trace.init.get(name.removesuffix(".weight")))

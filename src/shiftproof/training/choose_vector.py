@@ -23,7 +23,7 @@ from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import vectors_in
 from shiftproof.learners.judging import judge
 from shiftproof.learners.linear import LinearCandidate
-from shiftproof.training.features import FrozenFeatures
+from shiftproof.training.frozen_features import FrozenFeatures
 from shiftproof.training.rows import samples_of
 
 ALL, BEST = "all", "best"
@@ -81,7 +81,7 @@ def _only(dataset: DomainDataset, places: Sequence[int]) -> DomainDataset:
     kept = replace(columns, columns=tuple(columns.columns[place] for place in places))
 
     def cut(domain: Domain) -> Domain:
-        return replace(domain, x=domain.stored(np.arange(len(domain)))[:, list(places)])
+        return domain.having(x=domain.rows()[:, list(places)])
 
     return replace(dataset.with_domains(cut), preparation=kept, identity="")
 

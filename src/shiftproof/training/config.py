@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
@@ -16,13 +16,18 @@ from shiftproof.core.standardize import NONE, adaptation_title
 from shiftproof.core.types import CROSS_ENTROPY, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split, split_domain
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.models import MODELS, Model
-from shiftproof.models.weights import content_hash
+from shiftproof.learners.base import ALGORITHMS
+from shiftproof.models.registry import MODELS
+from shiftproof.models.weights_name import content_hash
 from shiftproof.training.sample_weights import training_weights, without_weightless
 from shiftproof.training.standard_units import standard_units
 
+if TYPE_CHECKING:
+    from shiftproof.models.base import Model
+
 PRECISIONS = ("fp32", "bf16")
+# Averages of weights (`training.averaging`), and whether they are judged by the risk on train-out.
+AVERAGES = {"none": False, "ema": False, "swad": True, "best": True}
 # Which samples to evaluate on: the two parts of the training and of the test domains, and the
 # dataset's extra sets.
 EVALUATION_SETS = ("train-in", "train-out", "test-in", "test-out", "extra")
@@ -134,7 +139,7 @@ class RunConfig:
     def _units(self, dataset: DomainDataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return the standard units of the labels that are trained on."""
         splits = self.training_splits(dataset)
-        labels = [d.labels(splits[d.name].in_) for d in dataset.domains if d.name in splits]
+        labels = [d.label_array[splits[d.name].in_] for d in dataset.domains if d.name in splits]
         return standard_units(labels, training_weights(dataset, splits, self.class_weight))
 
     def splits(self, dataset: DomainDataset) -> list[Split]:
@@ -153,7 +158,7 @@ class RunConfig:
         splits = {name: split for name, split in pairs if name not in self.test_domains}
         return without_weightless(dataset, splits)
 
-    def algorithm_hparams(self, regime: Regime) -> Algorithm.Hparams:
+    def algorithm_hparams(self, regime: Regime) -> Any:
         """Return the hyper-parameters of the algorithm."""
         declared = ALGORITHMS.get(self.algorithm).Hparams
         return resolve(declared, regime, declared_hparams(declared, self.hparams))

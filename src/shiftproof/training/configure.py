@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from shiftproof.core.class_weight import BALANCED, UNWEIGHTED, checked_class_weight
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Scalar, resolve, specs
@@ -16,13 +14,13 @@ from shiftproof.core.standardize import AUTO
 from shiftproof.core.text import counted
 from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, REGRESSION, SQUARED, Kind
 from shiftproof.data import DomainDataset
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.base import ALGORITHMS, Learner
 from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identified
-from shiftproof.models import MODELS
-from shiftproof.models.risk import NUMBER_LOSSES, loss_named
-from shiftproof.models.weights import RANDOM, content_hash, names_a_file
-from shiftproof.training.averaging import AVERAGES
+from shiftproof.models.loss_names import NUMBER_LOSSES, parsed_loss
+from shiftproof.models.registry import MODELS
+from shiftproof.models.weights_name import RANDOM, content_hash, names_a_file
 from shiftproof.training.config import (
+    AVERAGES,
     DEFAULT_EVALUATION,
     EVALUATIONS,
     INVARIANCE,
@@ -43,7 +41,7 @@ def default_algorithm(*, images: bool, kind: Kind = CLASSIFICATION) -> str:
     return "idm-auto" if kind == CLASSIFICATION else "erm"
 
 
-def default_holdout(learner: type[Algorithm]) -> float:
+def default_holdout(learner: type[Learner]) -> float:
     """Return the share of each domain to hold out; what is fitted at once holds out domains."""
     return 0.0 if learner.exact else 0.2
 
@@ -168,7 +166,7 @@ def configure(
     eval_every = dataset.eval_every if eval_every is None else eval_every
     if eval_every < 0:
         raise InvalidValue(f"`eval_every` must be at least 0, not {eval_every}")
-    if AVERAGES[average].judges and ("train-out" not in evaluate or eval_every == 0):
+    if AVERAGES[average] and ("train-out" not in evaluate or eval_every == 0):
         raise InvalidValue(
             f"`average={average!r}` needs the risk on train-out: `evaluate` must include it (now:"
             f" {','.join(evaluate)}) and `eval_every` must be above 0 (now: {eval_every})"
@@ -186,7 +184,7 @@ def configure(
         holdout=holdout,
         data_seed=seed if data_seed is None else data_seed,
         seed=seed,
-        device=choose_device(device),
+        device=_device(device, dataset, learner),
         precision=precision,
         average=average,
         frozen=dict(dataset.frozen),
@@ -216,7 +214,7 @@ def _loss(dataset: DomainDataset, asked: str | None) -> str:
             f"`loss={name!r}` is for classes, and {dataset.target!r} is a number; choose one of"
             f" {', '.join(NUMBER_LOSSES)}"
         )
-    loss_named(name)
+    parsed_loss(name)
     return name
 
 
@@ -232,8 +230,18 @@ def _test_domains(dataset: DomainDataset, asked: Sequence[str], fewest: int) -> 
     return tuple(dataset.domain_names[index] for index in sorted(chosen))
 
 
+def _device(asked: str, dataset: DomainDataset, learner: type[Learner]) -> str:
+    """Return the device of a run; what is fitted at once computes on the CPU."""
+    alone = learner.exact and not dataset.frozen  # no network computes its features
+    return "cpu" if alone and asked == "auto" else choose_device(asked)
+
+
 def choose_device(asked: str) -> str:
     """Return `asked`, or for `auto` the fastest device; raise if the machine lacks it."""
+    if asked == "cpu":
+        return asked
+    import torch
+
     available = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),

@@ -1,93 +1,29 @@
-"""Evaluation: accuracy or errors, and risk, on the requested sets, and on no others."""
+"""Evaluation of a network: accuracy or errors, and risk, on the requested sets, and on no others.
+
+`training.evaluate_rows` does the same for what is fitted at once.
+"""
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from statistics import fmean
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.types import CLASSIFICATION, Task
-from shiftproof.data import Domain, DomainDataset
+from shiftproof.core.types import CLASSIFICATION, REGRESSION, Task
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
-from shiftproof.data.splits import Split
 from shiftproof.learners.algorithms import Algorithm
-from shiftproof.models.risk import predicted_class
-from shiftproof.training import processes
-from shiftproof.training.config import RunConfig
-
-# The largest batch; bytes are counted as float32.
-MOST_SAMPLES = 1024
-MOST_BYTES = 40 * 1024**2
-
-
-@dataclass(frozen=True)
-class EvaluationSet:
-    """Some samples of a domain, with the name of their accuracy in the records.
-
-    `kind` is one of `EVALUATION_SETS`; an `augmented` set is evaluated on random views of its
-    images.
-    """
-
-    name: str
-    domain: Domain
-    index: np.ndarray
-    kind: str = "extra"
-    augmented: bool = False
-
-
-@dataclass(frozen=True)
-class Score:
-    """What was measured on samples, by name, and their mean risk.
-
-    Of classes it is the `accuracy`, the share classified correctly; of numbers `r2`, `mae` and
-    `rmse`, in the units of the labels, without R² where all labels are equal.  Several targets have
-    no common unit: there all three are means over targets, in standard units (`core.types.Task`).
-    `outputs` are the logits [n, classes] or numbers [n, targets], and the labels, on the CPU, if
-    they were requested.
-    """
-
-    measured: Mapping[str, float]
-    risk: float
-    outputs: tuple[Tensor, Tensor] | None = field(default=None, compare=False, repr=False)
-
-
-def plan_evaluation(
-    config: RunConfig, dataset: DomainDataset, splits: list[Split]
-) -> list[EvaluationSet]:
-    """Return the sets in `config.evaluate`, named `domain/in` or `domain/out`.
-
-    An extra set has its own name.  A requested part of a training domain without samples is an
-    error.
-    """
-    sets = []
-    for domain, split in zip(dataset.domains, splits, strict=True):
-        role = "test" if domain.name in config.test_domains else "train"
-        for part, index in (("in", split.in_), ("out", split.out)):
-            kind = f"{role}-{part}"
-            if kind not in config.evaluate:
-                continue
-            if len(index) == 0 and role == "test":
-                continue  # all of the domain is in the other part
-            if len(index) == 0:
-                raise DataError(
-                    f"domain {domain.name!r} ({len(domain)} samples) has none in its {part!r} part"
-                    f" at `holdout={config.holdout:g}`; change it, leave {kind} out of `evaluate`,"
-                    " or remove the domain"
-                )
-            augmented = config.augment_validation and role == "train"
-            name = f"{domain.name}/{part}"
-            sets.append(EvaluationSet(name, domain, index, kind, augmented))
-    if "extra" in config.evaluate:
-        sets += [EvaluationSet(d.name, d, np.arange(len(d))) for d in dataset.extras]
-    return sets
+from shiftproof.models.risk import class_probabilities, predicted_class
+from shiftproof.training import processes, shared_batches
+from shiftproof.training.evaluation_sets import (
+    EvaluationSet,
+    Score,
+    batch_size,
+    error_measures,
+)
+from shiftproof.training.outputs import AnyOutputs, in_row_order
 
 
 @torch.no_grad()
@@ -146,16 +82,7 @@ class _Errors:
         self.sums += torch.stack([y, y.square(), error.abs(), error.square()]).sum(dim=1)
 
     def measured(self, n: int) -> dict[str, float]:
-        r2, found = [], {"mae": 0.0, "rmse": 0.0}
-        targets = self.sums.shape[1]
-        for y, squared_y, absolute, squared in (self.sums.T / n).tolist():
-            variance = squared_y - y * y
-            found["mae"] += self.scale * absolute / targets
-            found["rmse"] += self.scale * math.sqrt(squared) / targets
-            # What is left of the variance of equal labels is a rounding error.
-            if variance > 1e-12 * squared_y:
-                r2.append(1 - squared / variance)
-        return {"r2": fmean(r2), **found} if r2 else found
+        return error_measures((self.sums.T / n).tolist(), self.scale)
 
 
 def _precise(device: torch.device) -> torch.dtype:
@@ -177,9 +104,15 @@ def predictions(
     divided = processes.count() > 1 and subset.domain.is_lazy
     for stored, labels in read_in_order(subset, workers, view_seed, divided=divided):
         x = stored.to(device)
-        x = processes.exchanged(x, len(labels)) if divided else x
+        x = shared_batches.exchanged(x, len(labels)) if divided else x
         yield algorithm.predict(as_numbers(x)).float(), labels
     algorithm.train(was_training)
+
+
+def outputs_of(task: Task, logits: Tensor, labels: Tensor, rows: np.ndarray) -> AnyOutputs:
+    """Return outputs in the order of the rows; labels are as a batch has them."""
+    answers = logits if task.kind == REGRESSION else class_probabilities(logits.double())
+    return in_row_order(task, answers.numpy(), labels.numpy(), rows)
 
 
 def read_in_order(
@@ -198,23 +131,8 @@ def read_in_order(
 
     def read(start: int) -> tuple[Tensor, Tensor]:
         part = np.arange(start, min(start + size, len(subset.index)))
-        own = part[processes.own_share(len(part)).numpy()] if divided else part
+        own = part[shared_batches.own_share(len(part)).numpy()] if divided else part
         x = domain.stored(subset.index[own], None if seeds is None else seeds[own])
         return x, domain.labels(subset.index[part])
 
     return prefetch(read, starts, workers if domain.is_lazy else 0)
-
-
-def batch_size(domain: Domain) -> int:
-    """Return the largest batch size within a limit on bytes."""
-    per_sample = 4 * math.prod(domain.x.shape[1:])
-    return max(1, min(MOST_SAMPLES, MOST_BYTES // per_sample))
-
-
-def reading_threads(asked: int | None) -> int:
-    """Return how many threads read image files: by default one a core, at most eight."""
-    if asked is None:
-        return min(os.cpu_count() or 1, 8)
-    if asked < 0:
-        raise InvalidValue(f"`workers` must be at least 0, not {asked}")
-    return asked

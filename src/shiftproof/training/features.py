@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -32,17 +32,18 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.cache_dir import cache_dir
 from shiftproof.data.domain import as_numbers
-from shiftproof.data.input_forms import InputForm, form_of
+from shiftproof.data.input_forms import form_of
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import component_names
 from shiftproof.models import MODELS, Model
 from shiftproof.models.pretrained import PretrainedModel
 from shiftproof.models.side_by_side import SideBySide
-from shiftproof.models.weights import PRETRAINED, RANDOM, content_hash, names_a_file
+from shiftproof.models.weights_name import PRETRAINED, RANDOM, content_hash, names_a_file
 from shiftproof.training.config import PRECISIONS
 from shiftproof.training.configure import choose_device
-from shiftproof.training.evaluate import batch_size, reading_threads
+from shiftproof.training.evaluation_sets import batch_size, reading_threads
+from shiftproof.training.frozen_features import FrozenFeatures as FrozenFeatures
 
 # Samples in a file: an interrupted extraction repeats at most this many.
 SHARD = 2048
@@ -115,7 +116,7 @@ def freeze(
             ) from error
         # A second process waits, then reads the features of the first.
         with FileLock(folder / "lock"):
-            return replace(domain, x=torch.cat(list(shards(domain, folder))))
+            return domain.having(x=torch.cat(list(shards(domain, folder))))
 
     def shards(domain: Domain, folder: Path) -> Iterator[Tensor]:
         starts = range(0, len(domain), SHARD)
@@ -152,18 +153,6 @@ def freeze(
     )
 
 
-@dataclass(frozen=True)
-class FrozenFeatures(DomainDataset):
-    """Features as a dataset, with the input form and the network that computed them.
-
-    `parts` are those of each network, if they are several.
-    """
-
-    source: InputForm = field(kw_only=True)
-    network: Callable[[], nn.Module] = field(kw_only=True, compare=False, repr=False)
-    parts: tuple[FrozenFeatures, ...] = field(default=(), kw_only=True, repr=False)
-
-
 def several_backbones(backbone: str, weights: str) -> list[tuple[str, str]]:
     """Return backbones that are separated by commas, each with its weights.
 
@@ -195,7 +184,7 @@ def joined_features(parts: Sequence[FrozenFeatures]) -> FrozenFeatures:
 
     def joined(domain: Domain) -> Domain:
         own = [(*part.domains, *part.extras)[place[domain.name]] for part in parts]
-        return replace(domain, x=torch.cat([each.stored(np.arange(len(each))) for each in own], 1))
+        return domain.having(x=np.concatenate([each.rows() for each in own], axis=1))
 
     described = json.dumps([part.identity for part in parts])
     return replace(

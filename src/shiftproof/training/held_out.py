@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
+
 from shiftproof.data import DomainDataset
 from shiftproof.training.config import RunConfig
 from shiftproof.training.outputs import NumberOutputs
@@ -74,7 +76,7 @@ def held_out_numbers(
 ) -> list[HeldOutNumbers]:
     """Return the errors on each target of a run with one test domain, from its outputs there."""
     (domain,) = config.test_domains
-    labels = dataset.domains[dataset.index_of(domain)].y.reshape(-1, len(dataset.targets))
+    labels = dataset.domains[dataset.index_of(domain)].label_array.reshape(-1, len(dataset.targets))
     centers = config.task(dataset).center
     within = [
         value
@@ -96,7 +98,7 @@ def held_out_numbers(
                 r2,
                 mae,
                 rmse,
-                float((labels[:, place] - center).abs().mean()),
+                float(np.abs(labels[:, place] - center).mean()),
                 fmean(within) if within else math.nan,
                 target,
             )
@@ -109,7 +111,7 @@ def held_out_score(config: RunConfig, record: Record, dataset: DomainDataset) ->
     (domain,) = config.test_domains
     accuracy: Mapping[str, float] = record.get("accuracy", {})
     position = dataset.index_of(domain)
-    labels, split = dataset.domains[position].y, config.splits(dataset)[position]
+    labels, split = dataset.domains[position].label_array, config.splits(dataset)[position]
     sizes = {f"{domain}/in": len(split.in_), f"{domain}/out": len(split.out)}
     evaluated = {name: size for name, size in sizes.items() if name in accuracy}
     samples = sum(evaluated.values())
@@ -123,6 +125,6 @@ def held_out_score(config: RunConfig, record: Record, dataset: DomainDataset) ->
         domain,
         samples,
         right / samples if samples else math.nan,
-        labels.bincount().max().item() / len(labels),
+        int(np.bincount(labels).max()) / len(labels),
         fmean(within) if within else math.nan,
     )

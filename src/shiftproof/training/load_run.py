@@ -1,9 +1,10 @@
-"""Load a run from its folder: its configuration, its checkpoint, its weights."""
+"""Load a run from its folder: its configuration and its checkpoint.
+
+`training.load_weights` loads the weights of a network.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +13,8 @@ from shiftproof.core.files import read_json
 from shiftproof.core.text import reason_of
 from shiftproof.data import DomainDataset
 from shiftproof.data.preparation import FittedPreparation
-from shiftproof.learners.algorithms import Algorithm
-from shiftproof.models.weights import RANDOM
-from shiftproof.training.averaging import AVERAGES
-from shiftproof.training.checkpoint import State, load_state
+from shiftproof.models.weights_name import RANDOM
+from shiftproof.training.array_state import State, load_arrays
 from shiftproof.training.config import RunConfig
 from shiftproof.training.configure import choose_device
 from shiftproof.training.run_folder import START_OVER, RunFolder
@@ -34,9 +33,13 @@ def read_run(folder: Path) -> RunConfig:
         ) from error
 
 
-def read_checkpoint(folder: Path) -> State:
-    """Return the state of the run in a folder."""
-    state = load_state(RunFolder(folder).checkpoint)
+def read_arrays(folder: Path) -> State:
+    """Return the state of the run in a folder, with arrays."""
+    return existing_state(load_arrays(RunFolder(folder).checkpoint), folder)
+
+
+def existing_state(state: State | None, folder: Path) -> State:
+    """Return the state of a run, or raise if it has none yet."""
     if state is None:
         raise DataError(f"the run in {folder} has no checkpoint yet; train it first")
     return state
@@ -65,25 +68,6 @@ def without_starting_weights(run: RunConfig, device: str = "auto") -> RunConfig:
     """Return a run whose network starts from random weights, into which trained ones are loaded."""
     started = {**run.hparams, **({"weights": RANDOM} if "weights" in run.hparams else {})}
     return replace(run, hparams=started, device=choose_device(device), weights_file="")
-
-
-@contextmanager
-def weights_in_place(
-    folder: Path, run: RunConfig, algorithm: Algorithm, state: State
-) -> Iterator[None]:
-    """Load the weights of a checkpoint; inside the context, averaged ones if the run averages."""
-    average = AVERAGES[run.average](algorithm)
-    try:
-        modules = state["algorithm"]["modules"]
-        for part in algorithm.predicts_with:  # what else is state may be of an older version
-            names = [name for name in modules if name.startswith(f"{part}.")]
-            own = {name.removeprefix(f"{part}."): modules[name] for name in names}
-            getattr(algorithm, part).load_state_dict(own)
-        average.load(state)
-    except (KeyError, RuntimeError, ValueError) as error:
-        raise unfit_checkpoint(folder, error) from error
-    with average.in_place():
-        yield
 
 
 def unfit_checkpoint(folder: Path, error: Exception) -> CheckpointError:

@@ -11,7 +11,7 @@ from shiftproof.core.seeding import seed_hash
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate import EvaluationSet
+from shiftproof.training.evaluation_sets import EvaluationSet
 
 # All looks together pass at most this share of the samples that training passes.  They pass them
 # forward alone, a third of the work of a step: with a fifth, a run takes at most 7% longer.

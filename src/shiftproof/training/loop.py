@@ -11,17 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import shiftproof
+from shiftproof.core.cores import checked_threads
 from shiftproof.core.errors import DataError, InvalidValue, RunConflict
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress
-from shiftproof.learners.exact import Exact
 from shiftproof.training import processes
-from shiftproof.training.checkpoint import State, load_state, save_state
+from shiftproof.training.array_state import State
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate import reading_threads
+from shiftproof.training.evaluation_sets import reading_threads
 from shiftproof.training.interrupt import Stop, stop_on_signal
 from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.observers import Observer
@@ -29,8 +27,7 @@ from shiftproof.training.outputs import save_outputs
 from shiftproof.training.preflight import preflight_notes
 from shiftproof.training.records import Record
 from shiftproof.training.run_folder import START_OVER, RunFolder
-from shiftproof.training.threads import ThreadChoice, checked_threads
-from shiftproof.training.trainer import Trainer
+from shiftproof.training.session import Session, session_for
 
 # Steps between checks that the losses are finite; the other steps do not wait for the device.
 CHECK_EVERY = 100
@@ -97,19 +94,21 @@ def train(
         processes.wait()  # until the folder is this run's
         ended = run.done()
         if ended is None:
-            # Dropout draws from torch's global generators: restore the caller's state afterwards.
-            with torch.random.fork_rng(), stop_on_signal() as stop:
-                state = load_state(run.checkpoint)
-                trainer = Trainer(config, dataset, workers, keeps_outputs, compiled, saved=state)
+            kind: Any = session_for(config)
+            with kind.surroundings(), stop_on_signal() as stop:
+                state = kind.read(run.checkpoint)
+                trainer: Session = kind(
+                    config, dataset, workers, keeps_outputs, compiled, saved=state
+                )
                 _restore(trainer, state, run)
-                trainer.threads = _threads(trainer, state, threads, run)
+                trainer.choose_threads(_known_threads(state, threads, run))
                 processes.wait()  # until all have read the checkpoint
                 observer.begin(config, trainer.step)
                 for note in preflight_notes(
                     config, trainer.dataset, trainer.splits, trainer.algorithm
                 ):
                     observer.note(note)
-                with contextlib.closing(trainer), trainer.threads.restored():
+                with contextlib.closing(trainer), trainer.working():
                     ended = _run(trainer, run, observer, stop, checkpoint_seconds)
                     stop.heeded = ended["status"] == "stopped"
         processes.wait()  # until the records are written
@@ -120,7 +119,7 @@ def train(
         return RunResult(ended["status"], ended["step"], ended["seconds"], records, folder, timings)
 
 
-def _restore(trainer: Trainer, state: State | None, run: RunFolder) -> None:
+def _restore(trainer: Session, state: State | None, run: RunFolder) -> None:
     if state is not None:
         try:
             trainer.load(state)
@@ -134,27 +133,17 @@ def _restore(trainer: Trainer, state: State | None, run: RunFolder) -> None:
         raise RunConflict(f"the run in {run.path} has lost records; {START_OVER}")
 
 
-def _threads(
-    trainer: Trainer, state: State | None, asked: int | None, run: RunFolder
-) -> ThreadChoice:
-    """Return the choice of threads: as asked, as before an interruption, or by the first steps.
-
-    Fits at once choose for each candidate (`learners.threads`), and other devices need none.
-    """
+def _known_threads(state: State | None, asked: int | None, run: RunFolder) -> int | None:
+    """Return the number of threads as asked, or as before an interruption; None if neither."""
     try:
         before = checked_threads((state or {}).get("threads"))
     except InvalidValue as error:
         raise unfit_checkpoint(run.path, error) from error
-    known = checked_threads(asked) or before
-    if known is None and (
-        isinstance(trainer.algorithm, Exact) or torch.device(trainer.config.device).type != "cpu"
-    ):
-        return trainer.threads
-    return ThreadChoice(known)
+    return checked_threads(asked) or before
 
 
 def _run(
-    trainer: Trainer,
+    trainer: Session,
     run: RunFolder,
     observer: Observer,
     stop: Stop,
@@ -176,7 +165,7 @@ def _run(
         if evaluation_due or trainer.step % CHECK_EVERY == 0:
             diverged_at = trainer.divergence()
         if evaluation_due and diverged_at is None:
-            processes.same_weights(trainer.algorithm)
+            trainer.agree()
             record = trainer.measure()
             judged = record.get("validation_risk", 0.0)
             if all(math.isfinite(risk) for risk in (judged, *record["risk"].values())):
@@ -192,7 +181,7 @@ def _run(
         if writes and diverged_at is None and (clock.checkpoint_due() or stopping or finished):
             clock.read()
             with clock.checkpointing():
-                save_state(run.checkpoint, trainer.state())
+                trainer.save(run.checkpoint)
         if stopping and not finished and diverged_at is None:
             return {"status": "stopped", "step": trainer.step, "seconds": clock.read()}
     status = "finished"
@@ -208,12 +197,12 @@ def _run(
         "run_id": config.run_id,
         "environment": {
             "shiftproof": shiftproof.__version__,
-            "torch": torch.__version__,
+            **trainer.versions(),
             "python": platform.python_version(),
             "machine": platform.machine(),
-            "threads": trainer.threads.chosen or torch.get_num_threads(),
+            "threads": trainer.threads_used,
         },
-        **(trainer.average.described() if diverged_at is None else {}),
+        **(trainer.scored() if diverged_at is None else {}),
     }
     if timings := trainer.timings():
         ended["timings"] = timings
@@ -245,7 +234,7 @@ class _Clock:
     `checkpoint_seconds`: so a run advances even if its processes are killed soon, again and again.
     """
 
-    def __init__(self, trainer: Trainer, checkpoint_seconds: float) -> None:
+    def __init__(self, trainer: Session, checkpoint_seconds: float) -> None:
         self._trainer = trainer
         self._last = self._last_checkpoint = time.perf_counter()
         self._shortest = checkpoint_seconds

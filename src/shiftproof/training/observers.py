@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-from torch import Tensor
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from shiftproof.data import DomainDataset
 from shiftproof.training.config import RunConfig
 from shiftproof.training.records import Record
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Observer:
@@ -24,7 +25,7 @@ class Observer:
     def begin(self, config: RunConfig, step: int) -> None:
         """The run starts, or resumes after `step` updates."""
 
-    def step(self, step: int, measured: dict[str, Tensor]) -> None:
+    def step(self, step: int, measured: Mapping[str, Tensor | float]) -> None:
         """An update was made; reading `measured` waits for the device, so do it rarely."""
 
     def record(self, record: Record) -> None:

@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.core.errors import CheckpointError, DataError, UnknownName
 from shiftproof.core.text import listed
 from shiftproof.core.types import REGRESSION, Task
 from shiftproof.learners.number_scores import mean_r2, number_scores
 from shiftproof.learners.scores import scores
-from shiftproof.models.risk import class_probabilities
-from shiftproof.training.checkpoint import load_state, save_state
+from shiftproof.training.array_state import load_arrays, save_arrays
 
 HELD_OUT = "held_out.safetensors"
 
@@ -100,28 +97,30 @@ def one_target(
     return {d: own.of_target(place) for d, own in of_numbers(outputs, "`target`").items()}
 
 
-def outputs_of(task: Task, logits: Tensor, labels: Tensor, rows: np.ndarray) -> AnyOutputs:
-    """Return outputs in the order of the rows; labels are as a batch has them."""
+def in_row_order(
+    task: Task, predicted: np.ndarray, labels: np.ndarray, rows: np.ndarray
+) -> AnyOutputs:
+    """Return outputs in the order of the rows.
+
+    `predicted` are probabilities [n, c], or numbers [n, k] in standard units, as the labels are.
+    """
     order = np.argsort(rows, kind="stable")
     if task.kind == REGRESSION:
-        predicted, true = (
-            task.in_units(part.double().reshape(len(part), -1)).numpy()[order]
-            for part in (logits, labels)
+        predicted, labels = (
+            task.in_units(part.astype(np.float64).reshape(len(part), -1))[order]
+            for part in (predicted, labels)
         )
-        return NumberOutputs(predicted, true, rows[order])
-    probabilities = class_probabilities(logits.double()).numpy()
-    return Outputs(probabilities[order], labels.numpy()[order], rows[order])
+        return NumberOutputs(predicted, labels, rows[order])
+    return Outputs(predicted[order], labels[order], rows[order])
 
 
 def save_outputs(folder: Path, outputs: Mapping[str, AnyOutputs]) -> None:
     """Write the outputs of each domain; probabilities in single precision."""
-    save_state(
+    save_arrays(
         folder / HELD_OUT,
         {
             domain: {
-                name: torch.from_numpy(value).float()
-                if name == "probabilities"
-                else torch.from_numpy(value)
+                name: value.astype(np.float32) if name == "probabilities" else value
                 for name, value in own._asdict().items()
             }
             for domain, own in outputs.items()
@@ -131,7 +130,7 @@ def save_outputs(folder: Path, outputs: Mapping[str, AnyOutputs]) -> None:
 
 def load_outputs(folder: Path) -> dict[str, AnyOutputs]:
     """Return the outputs of each domain; none if the run kept none."""
-    stored = load_state(folder / HELD_OUT) or {}
+    stored = load_arrays(folder / HELD_OUT) or {}
     try:
         return {domain: _outputs(own) for domain, own in stored.items()}
     except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -140,26 +139,26 @@ def load_outputs(folder: Path) -> dict[str, AnyOutputs]:
         ) from error
 
 
-def _outputs(stored: Mapping[str, Tensor]) -> AnyOutputs:
+def _outputs(stored: Mapping[str, np.ndarray]) -> AnyOutputs:
     """Return outputs as `save_outputs` wrote them; any others are a `ValueError`."""
     if "predicted" in stored:
         return _numbers(*(stored[name] for name in NumberOutputs._fields))
     probabilities, labels, rows = (stored[name] for name in Outputs._fields)
     if probabilities.ndim != 2 or not labels.shape == rows.shape == probabilities.shape[:1]:
         raise ValueError("probabilities, labels and rows do not fit each other")
-    if labels.dtype != torch.int64 or rows.dtype != torch.int64:
+    if labels.dtype != np.int64 or rows.dtype != np.int64:
         raise ValueError("labels and rows must be whole numbers")
     if len(labels) and not (labels.min() >= 0 and labels.max() < probabilities.shape[1]):
         raise ValueError("a label is not one of the classes")
-    if not (probabilities.isfinite().all() and (probabilities >= 0).all()):
+    if not (np.isfinite(probabilities).all() and (probabilities >= 0).all()):
         raise ValueError("a probability is not a number in [0, 1]")
-    return Outputs(probabilities.double().numpy(), labels.numpy(), rows.numpy())
+    return Outputs(probabilities.astype(np.float64), labels, rows)
 
 
-def _numbers(predicted: Tensor, labels: Tensor, rows: Tensor) -> NumberOutputs:
+def _numbers(predicted: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> NumberOutputs:
     fits = predicted.shape == labels.shape and rows.shape == predicted.shape[:1]
     if predicted.ndim not in (1, 2) or not fits:
         raise ValueError("predicted numbers, labels and rows do not fit each other")
-    if rows.dtype != torch.int64 or not (predicted.isfinite().all() and labels.isfinite().all()):
+    if rows.dtype != np.int64 or not (np.isfinite(predicted).all() and np.isfinite(labels).all()):
         raise ValueError("rows must be whole numbers, predictions and labels finite")
-    return NumberOutputs(predicted.double().numpy(), labels.double().numpy(), rows.numpy())
+    return NumberOutputs(predicted.astype(np.float64), labels.astype(np.float64), rows)

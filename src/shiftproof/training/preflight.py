@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-import torch
+import numpy as np
 
 from shiftproof.core.space import specs
 from shiftproof.core.text import counted, listed
 from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split
-from shiftproof.learners.algorithms import Algorithm
 from shiftproof.training.config import RunConfig
 
 
 def preflight_notes(
-    config: RunConfig, dataset: DomainDataset, splits: Sequence[Split], algorithm: Algorithm
+    config: RunConfig, dataset: DomainDataset, splits: Sequence[Split], algorithm: Any
 ) -> Iterator[str]:
     """Yield notes on the data and the settings."""
     yield from dataset.notes
-    yield from _late_parts(config, algorithm)
-    batch_size = 0 if algorithm.exact else algorithm.hparams.batch_size
+    batch_size = 0
+    if not algorithm.exact:
+        yield from _late_parts(config, algorithm)
+        batch_size = algorithm.hparams.batch_size
     yield from _thin_domains(config, dataset, splits, batch_size)
     if dataset.kind == CLASSIFICATION:
         yield from _unseen_labels(config, dataset, splits)
 
 
-def _late_parts(config: RunConfig, algorithm: Algorithm) -> Iterator[str]:
+def _late_parts(config: RunConfig, algorithm: Any) -> Iterator[str]:
     for start in sorted(algorithm.optimizer_restarts | algorithm.late_starts):
         if start >= config.steps:
             waits = [
@@ -54,7 +56,7 @@ def _thin_domains(
                 f" than the batch size of {batch_size}, so they repeat within a batch; lower"
                 " `batch_size` or `holdout`"
             )
-        present = torch.unique(domain.labels(split.in_), dim=0)
+        present = np.unique(domain.label_array[split.in_], axis=0)
         if len(present) == 1 and dataset.target:
             yield (
                 f"domain {domain.name!r} has training samples of one value only"
@@ -74,12 +76,13 @@ def _unseen_labels(
     config: RunConfig, dataset: DomainDataset, splits: Sequence[Split]
 ) -> Iterator[str]:
     pairs = list(zip(dataset.domains, splits, strict=True))
-    seen = torch.cat([d.labels(s.in_) for d, s in pairs if d.name not in config.test_domains])
+    trained_on = [d.label_array[s.in_] for d, s in pairs if d.name not in config.test_domains]
+    seen = np.concatenate(trained_on)
     for domain, _ in pairs:
-        unseen = domain.y[~torch.isin(domain.y, seen)]
+        unseen = domain.label_array[~np.isin(domain.label_array, seen)]
         if len(unseen) == 0:
             continue
-        names = [dataset.classes[label] for label in torch.unique(unseen).tolist()]
+        names = [dataset.classes[label] for label in np.unique(unseen).tolist()]
         yield (
             f"domain {domain.name!r} has {counted(len(unseen), 'sample')} with labels never seen in"
             f" training ({listed(names, most=3)}), which count as wrong; add such samples to a"

@@ -10,11 +10,11 @@ import numpy as np
 from shiftproof.core.standardize import AUTO
 from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, Task
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.domain import as_numbers
+from shiftproof.data.domain import as_float_rows
 from shiftproof.data.preparation import FittedPreparation
 from shiftproof.data.tables.preprocessing import Column, Columns, FittedColumns
 from shiftproof.data.within_domain import with_both_views
-from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.samples import Samples
 
 
@@ -38,7 +38,7 @@ def ready_for(
 
 def _pooled(dataset: DomainDataset, fitted: FittedColumns) -> DomainDataset:
     def pool(domain: Domain) -> Domain:
-        return replace(domain, x=fitted.pooled(domain.stored(np.arange(len(domain)))))
+        return domain.having(x=fitted.pooled(domain.rows()))
 
     return replace(
         dataset.with_domains(pool),
@@ -54,7 +54,7 @@ def in_standard_units(dataset: DomainDataset, task: Task) -> DomainDataset:
         return dataset
 
     def standardize(domain: Domain) -> Domain:
-        return replace(domain, y=task.in_standard_units(domain.y))
+        return domain.having(y=task.in_standard_units(domain.label_array))
 
     return replace(dataset.with_domains(standardize), identity=dataset.fingerprint)
 
@@ -73,7 +73,7 @@ def samples_of(
     are when the model predicts.
     """
     pairs = list(zip(domains, trained_on, strict=True))
-    rows = [as_numbers(domain.stored(index)).flatten(1).cpu().numpy() for domain, index in pairs]
+    rows = [as_float_rows(domain.rows(index)).reshape(len(index), -1) for domain, index in pairs]
     x, within = np.concatenate(rows).astype(np.float64), None
     if dataset.standardize == AUTO:
         x, within = np.split(x, 2, axis=1)
@@ -85,7 +85,7 @@ def samples_of(
     named = columns != tuple(Column(str(place), "number") for place in range(len(columns)))
     return Samples(
         x,
-        np.concatenate([domain.labels(index).cpu().numpy() for domain, index in pairs]),
+        np.concatenate([domain.label_array[index] for domain, index in pairs]),
         np.repeat(np.arange(len(pairs)), [len(index) for _, index in pairs]),
         len(dataset.classes),
         categorical,

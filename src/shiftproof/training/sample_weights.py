@@ -44,9 +44,9 @@ def training_weights(
     for domain in dataset.domains:
         if domain.name in splits:
             rows = splits[domain.name].in_
-            given = np.ones(len(domain)) if domain.weight is None else domain.weight.numpy()
+            given = np.ones(len(domain)) if domain.weight_array is None else domain.weight_array
             own.append(given[rows])
-            labels.append(domain.labels(rows).cpu().numpy())
+            labels.append(domain.label_array[rows])
     weights = np.concatenate(own)
     if class_weight == BALANCED:
         weights = balanced_weights(np.concatenate(labels), weights)
@@ -57,10 +57,10 @@ def without_weightless(dataset: DomainDataset, splits: dict[str, Split]) -> dict
     """Return the splits with samples of weight 0 left out of what is trained on."""
     found = dict(splits)
     for domain in dataset.domains:
-        if domain.weight is None or domain.name not in splits:
+        if domain.weight_array is None or domain.name not in splits:
             continue
         split = splits[domain.name]
-        kept = split.in_[domain.weight.numpy()[split.in_] > 0]
+        kept = split.in_[domain.weight_array[split.in_] > 0]
         if len(kept) == 0:
             raise DataError(
                 f"every training sample of domain {domain.name!r} has the weight 0; leave the"

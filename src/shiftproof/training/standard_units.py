@@ -7,32 +7,36 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import numpy as np
-from torch import Tensor
 
 
 def standard_units(
-    labels: Sequence[Tensor], weights: Sequence[np.ndarray] | None = None
+    labels: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None = None
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return mean and standard deviation of each target, every domain counted alike.
 
     Within a domain, samples count by their weights, if there are any.
 
-    >>> standard_units([Tensor([0.0, 2.0]), Tensor([5.0, 5.0, 5.0])])
+    >>> standard_units([np.array([0.0, 2.0]), np.array([5.0, 5.0, 5.0])])
     ((3.0,), (2.1213203435596424,))
-    >>> standard_units([Tensor([0.0, 2.0])], [np.array([3.0, 1.0])])[0]
+    >>> standard_units([np.array([0.0, 2.0])], [np.array([3.0, 1.0])])[0]
     (0.5,)
     """
     centers, scales = [], []
-    for own in zip(*(part.double().reshape(len(part), -1).T for part in labels), strict=True):
+    for own in zip(*(_columns(part) for part in labels), strict=True):
         center = _mean_of_means(own, weights)
-        variance = _mean_of_means([(part - center).square() for part in own], weights)
+        variance = _mean_of_means([np.square(part - center) for part in own], weights)
         centers.append(center)
         scales.append(math.sqrt(variance) or 1.0)
     return tuple(centers), tuple(scales)
 
 
-def _mean_of_means(parts: Sequence[Tensor], weights: Sequence[np.ndarray] | None) -> float:
+def _mean_of_means(parts: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None) -> float:
     if weights is None:
         return fmean(float(part.mean()) for part in parts)
     pairs = zip(parts, weights, strict=True)
-    return fmean(float(np.average(part.cpu().numpy(), weights=weight)) for part, weight in pairs)
+    return fmean(float(np.average(part, weights=weight)) for part, weight in pairs)
+
+
+def _columns(labels: np.ndarray) -> np.ndarray:
+    """Return the labels of each target in a row of its own, [targets, n]."""
+    return np.ascontiguousarray(labels.reshape(len(labels), -1).T)

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 import torch
 
 from shiftproof.core.cores import free_cores
-from shiftproof.core.errors import InvalidValue
 
 # Seconds of a step on one thread: below, threads do not pay; above, they always do.
 SHORT, LONG = 0.002, 0.1
@@ -28,17 +27,6 @@ GAIN = 0.9
 # The steps of the trial: the first two on one thread, the next two on all; the second of each pair
 # counts, since the first prepares memory.
 PAIR = 2
-
-
-# More than any machine has cores: starting so many would end the process.
-MOST = 1024
-
-
-def checked_threads(threads: int | None) -> int | None:
-    """Return a number of threads, if it is one."""
-    if threads is not None and (type(threads) is not int or not 1 <= threads <= MOST):
-        raise InvalidValue(f"`threads` must be a number from 1 to {MOST:,}, not {threads!r}")
-    return threads
 
 
 class ThreadChoice:

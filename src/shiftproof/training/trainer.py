@@ -1,16 +1,17 @@
-"""An algorithm under training: one step, one evaluation, and all the state of both."""
+"""A network under training: one step, one evaluation, and all the state of both."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterator
 from dataclasses import InitVar, dataclass, field
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
@@ -23,30 +24,27 @@ from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.learners.algorithms.concept_test import HeldOut
-from shiftproof.learners.estimator import EstimatorAlgorithm
-from shiftproof.learners.exact import Exact
-from shiftproof.models.base import Network
-from shiftproof.training import processes
+from shiftproof.training import processes, shared_batches
 from shiftproof.training.averaging import AVERAGES
-from shiftproof.training.checkpoint import State
+from shiftproof.training.checkpoint import State, load_state, save_state
 from shiftproof.training.config import INVARIANCE, RunConfig
 from shiftproof.training.device_series import DeviceSeries
-from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_evaluation
+from shiftproof.training.evaluate import evaluate, outputs_of
+from shiftproof.training.evaluation_sets import EvaluationSet, Score, plan_evaluation
 from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.load_run import fitted_preparation
 from shiftproof.training.looks import held_out_sets
-from shiftproof.training.outputs import AnyOutputs, outputs_of
-from shiftproof.training.records import MEASURES, Record
-from shiftproof.training.rows import in_standard_units, ready_for, samples_of
+from shiftproof.training.outputs import AnyOutputs
+from shiftproof.training.records import Record
+from shiftproof.training.rows import in_standard_units, ready_for
 from shiftproof.training.sample_weights import training_weights
+from shiftproof.training.session import TEST_PARTS, Session
 from shiftproof.training.threads import ThreadChoice
-
-TEST_PARTS = ("test-in", "test-out")
 
 
 @dataclass
-class Trainer:
-    """An algorithm under training, with all the state that the next step depends on.
+class Trainer(Session):
+    """A network under training, with all the state that the next step depends on.
 
     Of the checkpoint `saved`, the preparation of the inputs is used; `load` restores the rest.
     With `keeps_outputs`, `outputs` are those on the test domains after the last step.  If it is
@@ -78,24 +76,18 @@ class Trainer:
         domains = [domain for domain in dataset.domains if domain.name in splits]
         trained_on = [split.in_ for split in splits.values()]
         weights = training_weights(self.dataset, splits, config.class_weight)
-        if isinstance(self.algorithm, Exact):
-            samples = samples_of(
-                self.dataset, domains, trained_on, private=config.private, loss=config.loss
-            )
-            self.samples = samples if weights is None else samples.weighted(weights)
-        else:
-            size = self.algorithm.hparams.batch_size
-            seed = stream_seed(config.seed, "sampler")
-            # Images are read by the process that passes them on; everything else is at hand.
-            self.divided = processes.count() > 1 and any(domain.is_lazy for domain in domains)
-            only = processes.own_share(size).numpy() if self.divided else None
-            self.sampler = BatchSampler(domains, trained_on, size, seed, weights, only)
-            if processes.count() > 1 and self.algorithm.divides_batches:
-                featurizer = self.algorithm.train().featurizer
-                if not processes.learns_statistics(featurizer):
-                    processes.share(featurizer)
-            if self.compiled:
-                self.algorithm.featurizer.compile()
+        size = self.algorithm.hparams.batch_size
+        seed = stream_seed(config.seed, "sampler")
+        # Images are read by the process that passes them on; everything else is at hand.
+        self.divided = processes.count() > 1 and any(domain.is_lazy for domain in domains)
+        only = shared_batches.own_share(size).numpy() if self.divided else None
+        self.sampler = BatchSampler(domains, trained_on, size, seed, weights, only)
+        if processes.count() > 1 and self.algorithm.divides_batches:
+            featurizer = self.algorithm.train().featurizer
+            if not shared_batches.learns_statistics(featurizer):
+                shared_batches.share(featurizer)
+        if self.compiled:
+            self.algorithm.featurizer.compile()
         self.evaluation = plan_evaluation(config, dataset, self.splits)
         self.looks = self.algorithm.looks(config.steps)
         self.looked_at: list[EvaluationSet] = []
@@ -108,12 +100,9 @@ class Trainer:
 
     def advance(self, progress: Progress = silent) -> dict[str, Tensor]:
         """Take one step; return the losses, still on the device."""
-        if isinstance(self.algorithm, Exact):
-            measured = self.algorithm.fit(self.samples, progress)
-        else:
-            batch = self._next_batch()
-            with self.threads.step(), self._autocast(), _compiling():
-                measured = self.algorithm.update(batch)
+        batch = self._next_batch()
+        with self.threads.step(), self._autocast(), _compiling():
+            measured: dict[str, Tensor] = self.algorithm.update(batch)
         self.step += 1
         if self.step in self.looks:
             self.algorithm.look(self._held_out, last=self.step == self.config.steps)
@@ -139,7 +128,7 @@ class Trainer:
         batch = next(self._batches).to(torch.device(self.config.device))
         if self.divided:
             shares = batch.x.transpose(0, 1)
-            x = processes.exchanged(shares, batch.y.shape[1]).transpose(0, 1)
+            x = shared_batches.exchanged(shares, batch.y.shape[1]).transpose(0, 1)
             batch = batch._replace(x=x)
         return batch._replace(x=as_numbers(batch.x))
 
@@ -149,9 +138,45 @@ class Trainer:
             self._batches.close()
             self._batches = None
 
-    def evaluation_due(self) -> bool:
-        """Whether the run is evaluated after this many updates."""
-        return self.config.evaluates_after(self.step)
+    @classmethod
+    def surroundings(cls) -> contextlib.AbstractContextManager[Any]:
+        """Dropout draws from torch's global generators: give the caller's state back."""
+        return torch.random.fork_rng()
+
+    @classmethod
+    def read(cls, checkpoint: Path) -> State | None:
+        """Return the state in a file; None if there is no file."""
+        return load_state(checkpoint)
+
+    def save(self, checkpoint: Path) -> None:
+        """Write the state to a file."""
+        save_state(checkpoint, self.state())
+
+    def choose_threads(self, known: int | None) -> None:
+        """Use so many threads, or let the first steps choose; other devices need none."""
+        if known is not None or torch.device(self.config.device).type == "cpu":
+            self.threads = ThreadChoice(known)
+
+    @property
+    def threads_used(self) -> int:
+        """How many threads torch computes with."""
+        return self.threads.chosen or torch.get_num_threads()
+
+    def working(self) -> contextlib.AbstractContextManager[Any]:
+        """Return a context that gives torch its number of threads back."""
+        return self.threads.restored()
+
+    def agree(self) -> None:
+        """Make several processes of a run hold the same weights."""
+        shared_batches.same_weights(self.algorithm)
+
+    def scored(self) -> dict[str, Any]:
+        """Describe which weights are scored; nothing if they are the last."""
+        return self.average.described()
+
+    def versions(self) -> dict[str, str]:
+        """Return the version of torch."""
+        return {"torch": torch.__version__}
 
     def divergence(self) -> int | None:
         """Return the first pending step whose loss was not finite, or None."""
@@ -178,29 +203,14 @@ class Trainer:
             scores = self._scores(self.evaluation)
         if self.step == self.config.steps:
             self.outputs = self._outputs_on_test_domains(scores)
-        for measure in MEASURES[self.algorithm.task.kind]:
-            record[measure] = {
-                name: score.measured[measure]
-                for name, score in scores.items()
-                if measure in score.measured
-            }
-        record["risk"] = {name: score.risk for name, score in scores.items()}
+        record |= self._scored_record(scores)
         if INVARIANCE in self.config.evaluate:
             outputs = {name: score.outputs for name, score in scores.items() if score.outputs}
             # The same samples and resamples at every step and in every run on this data.
             record["shift"] = shift_of_outputs(
                 outputs, seed_hash(INVARIANCE, self.config.data_seed)
             )
-        if isinstance(self.algorithm, Exact):
-            ensemble = self.algorithm.head.ensemble
-            record["members"] = ensemble.described()
-            if ensemble.left_out:
-                record["left_out"] = dict(ensemble.left_out)
-        return record | self.average.described()
-
-    def timings(self) -> dict[str, float]:
-        """Return how long the members of an ensemble took, in seconds."""
-        return self.algorithm.head.ensemble.timings() if isinstance(self.algorithm, Exact) else {}
+        return record | self.scored()
 
     def state(self) -> State:
         """Return everything the next step depends on."""
@@ -254,8 +264,7 @@ class Trainer:
 
     def _score(self, subset: EvaluationSet) -> Score:
         view_seed = seed_hash("views", self.config.seed, self.step, subset.name)
-        keep = INVARIANCE in self.config.evaluate and subset.kind == "train-out"
-        keep |= self.keeps_outputs and self.step == self.config.steps and subset.kind in TEST_PARTS
+        keep = self._keeps(subset)
         return evaluate(self.algorithm, subset, self.workers, view_seed, keep_outputs=keep)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
@@ -284,17 +293,12 @@ def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
         start = config.seed if config.init_seed is None else config.init_seed
         torch.manual_seed(stream_seed(start, "init"))
         cls = ALGORITHMS.get(config.algorithm)
-        if cls.exact:
-            network = Network(nn.Identity(), nn.Identity())
-        else:
-            network = config.model(task.regime).build(cls.network_task(task))
-        algorithm = cls(
+        network = config.model(task.regime).build(cls.network_task(task))
+        algorithm: Algorithm = cls(
             task,
             network.featurizer,
             network.head,
             config.algorithm_hparams(task.regime),
             torch_generator(config.seed, "noise"),
         )
-    if isinstance(algorithm, EstimatorAlgorithm):
-        algorithm.unfitted, algorithm.test_domains = config.estimator, config.test_domains
     return algorithm.to(config.device)

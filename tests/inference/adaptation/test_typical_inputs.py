@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from shiftproof.inference.adaptation.typical_inputs import (
     TypicalInputs,
@@ -28,10 +27,10 @@ def sites(rng, shares, rows, spread=0.0, drift=0.0):
 
 def described(training):
     """Return the typicality of training sites, and how typical each is compared with the others."""
-    tensors = {str(place): torch.from_numpy(x) for place, (x, _) in enumerate(training)}
+    tensors = {str(place): x for place, (x, _) in enumerate(training)}
     typicality = Typicality.fit(tensors, tensors)
     found = [
-        TypicalRows(typicality.p_value(torch.from_numpy(x), without=place).numpy(), y)
+        TypicalRows(typicality.p_value(x, without=place), y)
         for place, (x, y) in enumerate(training)
     ]
     return typicality, typical_inputs(found, 2)
@@ -51,7 +50,7 @@ def test_other_shares_are_accepted_and_drift_is_told(spread):
         shares = np.array([1 - share, share])
         for drift in (0.0, 1.5):
             ((x, _),) = sites(rng, [share], 300, spread, drift)
-            p = typicality.p_value(torch.from_numpy(x)).numpy()
+            p = typicality.p_value(x)
             if drift:
                 drifted += record.p_value(p, shares) < LEVEL
             else:

@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from PIL import Image
-from torch import Tensor
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.space import hparam
@@ -21,8 +19,11 @@ from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.domain import Domain, LazyInputs
 from shiftproof.data.images.decode import decode
 from shiftproof.data.images.index import ImageRecord, scan
-from shiftproof.data.images.transforms import evaluation_view, to_pixels, training_view
+from shiftproof.data.images.transforms import evaluation_view, stacked, training_view
 from shiftproof.data.prefetch import prefetch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Threads that decode images while they are loaded into memory.
 LOADERS = 4
@@ -68,18 +69,17 @@ class ImageFiles(LazyInputs):
     def read(self, index: np.ndarray) -> Tensor:
         """Return the whole images, resized."""
         size = self.view.image_size
-        return torch.stack([to_pixels(evaluation_view(self.picture(i), size)) for i in index])
+        return stacked(evaluation_view(self.picture(i), size) for i in index)
 
     def draw(self, index: np.ndarray, seeds: np.ndarray) -> Tensor:
         """Return random views, each drawn with its seed; whole images without `augment`."""
         if not self.view.augment:
             return self.read(index)
         size = self.view.image_size
-        views = (
+        return stacked(
             training_view(self.picture(i), size, np.random.default_rng(seed))
             for i, seed in zip(index, seeds, strict=True)
         )
-        return torch.stack([to_pixels(view) for view in views])
 
     def digest(self) -> bytes:
         """Return a hash of the files' content and of the view."""
@@ -183,12 +183,12 @@ def image_dataset(
     )
 
 
-def _labels(samples: Sequence[LabelledPath], classes: Sequence[str]) -> Tensor:
+def _labels(samples: Sequence[LabelledPath], classes: Sequence[str]) -> np.ndarray:
     """Return the positions of classes, or numbers: [n] of one target, else [n, targets]."""
     if classes:
         position = {label: index for index, label in enumerate(classes)}
-        return torch.tensor([position[sample.label] for sample in samples])
-    numbers = torch.tensor([sample.numbers for sample in samples], dtype=torch.float64)
+        return np.array([position[sample.label] for sample in samples], dtype=np.int64)
+    numbers = np.array([sample.numbers for sample in samples], dtype=np.float64)
     return numbers[:, 0] if numbers.shape[1] == 1 else numbers
 
 
@@ -208,7 +208,7 @@ def _unreadable(broken: Sequence[tuple[LabelledPath, ImageRecord]]) -> list[str]
 def _missing_classes(domains: Sequence[Domain], classes: Sequence[str]) -> list[str]:
     notes: list[str] = []
     for domain in domains if classes else ():
-        present = set(domain.y.tolist())
+        present = set(domain.label_array.tolist())
         missing = [label for index, label in enumerate(classes) if index not in present]
         if missing:
             notes.append(

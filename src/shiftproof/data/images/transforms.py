@@ -4,17 +4,20 @@ Both views give uint8 pixels; the network normalises them, because the normalisa
 weights.  The kernels are those of torchvision's v2 transforms.  The random numbers are ours,
 because torchvision's come from one generator per process, and here any thread may make any image.
 
-torchvision takes seconds to import, so the first image imports it.
+torch and torchvision take seconds to import, so the first image imports them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from PIL import Image
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # The protocol's settings (see training_view).
 AREA = (0.7, 1.0)
@@ -79,6 +82,15 @@ def random_crop(height: int, width: int, rng: np.random.Generator) -> tuple[int,
     return (height - h) // 2, (width - w) // 2, h, w
 
 
+def stacked(images: Iterable[Image.Image]) -> Tensor:
+    """Return the pixels of images of one size: [n, channels, height, width] of uint8."""
+    import torch
+
+    return torch.stack([to_pixels(image) for image in images])
+
+
 def to_pixels(image: Image.Image) -> Tensor:
     """Return an RGB image as uint8 [3, height, width]."""
+    import torch
+
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)

@@ -125,7 +125,7 @@ def frame_dataset(
     preparation = Columns(columns, missing_indicators)
     x = preparation.encode(features, name)
     vectors = of_vectors([column.name for column in columns])
-    notes += copies_of_label_or_domain(columns, x.numpy(), groups, vectors)
+    notes += copies_of_label_or_domain(columns, x, groups, vectors)
     dataset = groups.table(name, x, preparation, notes)
     return replace(dataset, regime="features") if vectors else dataset
 

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import listed, printable, quoted, reason_of
 from shiftproof.data.base import DomainDataset
-from shiftproof.data.domain import Domain
+from shiftproof.data.domain import Domain, as_float_rows
 from shiftproof.data.tables.cell_types import texts, values
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import component_names, list_block
@@ -40,7 +39,7 @@ def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
     if len(first.targets) > 1:
         raise DataError(f"a file of features has one label, and {first.name} has {first.target}")
     parts = (*first.domains, *first.extras)
-    label: Any = np.concatenate([domain.y.numpy() for domain in parts])
+    label: Any = np.concatenate([domain.label_array for domain in parts])
     if not first.target:
         label = pa.array(np.array(first.classes, dtype=object)[label].tolist(), pa.string())
     names = [name for domain in parts for name in [domain.name] * len(domain)]
@@ -49,7 +48,7 @@ def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
         sizes = [len(domain) for domain in parts]
         columns[EXTRA] = np.repeat([False] * len(first.domains) + [True] * len(first.extras), sizes)
     for name, dataset in networks.items():
-        rows = [d.inputs(np.arange(len(d))).numpy() for d in (*dataset.domains, *dataset.extras)]
+        rows = [as_float_rows(d.rows()) for d in (*dataset.domains, *dataset.extras)]
         block = np.concatenate(rows)
         columns[name] = pa.FixedSizeListArray.from_arrays(block.reshape(-1), block.shape[1])
     header = {
@@ -115,15 +114,12 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
         else:
             label, classes = _codes(frame[LABEL], header["classes"], path)
         extra = np.zeros(len(frame), dtype=bool) if EXTRA not in frame else frame[EXTRA].to_numpy()
-        x = torch.from_numpy(np.concatenate(blocks, axis=1))
+        x = np.concatenate(blocks, axis=1)
         made: dict[bool, list[Domain]] = {False: [], True: []}
         for code, name in enumerate(domains):
             rows = np.flatnonzero(domain == code)
             if len(rows):
-                own = torch.from_numpy(rows)
-                made[bool(extra[rows[0]])].append(
-                    Domain(name, x[own], torch.from_numpy(label[rows]))
-                )
+                made[bool(extra[rows[0]])].append(Domain(name, x[rows], label[rows]))
         used = {name: _described(header["networks"][name]) for name in kept}
         dataset = DomainDataset(
             path.name,

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, quoted
@@ -62,18 +60,17 @@ class Groups(NamedTuple):
             return self
         return self._replace(weight=checked_weights(weight, self.domain >= 0, where))
 
-    def domains_of(self, x: Tensor) -> tuple[Domain, ...]:
+    def domains_of(self, x: np.ndarray) -> tuple[Domain, ...]:
         """Split the inputs [rows, …] into domains; within a domain they keep their order."""
         domains = []
         for code, name in enumerate(self.names):
             rows = np.flatnonzero(self.domain == code)
-            labels = torch.from_numpy(self.label[rows])
-            weight = None if self.weight is None else torch.from_numpy(self.weight[rows])
-            domains.append(Domain(name, x[torch.from_numpy(rows)], labels, weight))
+            weight = None if self.weight is None else self.weight[rows]
+            domains.append(Domain(name, x[rows], self.label[rows], weight))
         return tuple(domains)
 
     def table(
-        self, name: str, x: Tensor, preparation: Columns, notes: Sequence[str] = ()
+        self, name: str, x: np.ndarray, preparation: Columns, notes: Sequence[str] = ()
     ) -> DomainDataset:
         """Return the dataset of a table with the cells `x` [rows, columns]."""
         return DomainDataset(

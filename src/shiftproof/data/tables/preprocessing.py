@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed, quoted
@@ -128,7 +126,7 @@ class Columns(Preparation):
     columns: tuple[Column, ...]
     missing_indicators: bool = False
 
-    def encode(self, frame: pd.DataFrame, table: str = "the table") -> Tensor:
+    def encode(self, frame: pd.DataFrame, table: str = "the table") -> np.ndarray:
         """Return a table's cells as numbers, [rows, columns] of float64.
 
         The table may have more columns.  A category that is not among the column's values is
@@ -151,9 +149,9 @@ class Columns(Preparation):
                 known = {value: float(code) for code, value in enumerate(column.values)}
                 codes, names = texts(series)
                 x[:, position] = np.array([*(known.get(n, _UNKNOWN) for n in names), np.nan])[codes]
-        return torch.from_numpy(x)
+        return x
 
-    def fit(self, x: Tensor) -> FittedColumns:
+    def fit(self, x: np.ndarray) -> FittedColumns:
         """Fit to the training samples `x` [n, columns], as `encode` returns them.
 
         A column of numbers gets the median, mean and standard deviation of its values that are not
@@ -238,14 +236,13 @@ class Columns(Preparation):
         """Return a hash of the columns and how they are treated."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).digest()
 
-    def _cells(self, x: Tensor) -> np.ndarray:
-        cells: np.ndarray = x.cpu().numpy()
-        if cells.ndim != 2 or cells.shape[1] != len(self.columns):
+    def _cells(self, x: np.ndarray) -> np.ndarray:
+        if x.ndim != 2 or x.shape[1] != len(self.columns):
             raise DataError(
-                f"samples of shape {tuple(cells.shape)} do not fit a table of"
+                f"samples of shape {tuple(x.shape)} do not fit a table of"
                 f" {counted(len(self.columns), 'column')}"
             )
-        return cells
+        return x
 
 
 @dataclass(frozen=True)
@@ -270,7 +267,7 @@ class FittedColumns(FittedPreparation):
         made = [part.names(self.columns.columns[part.column]) for part in self.parts]
         return tuple(name for names in made for name in names)
 
-    def apply(self, x: Tensor) -> Tensor:
+    def apply(self, x: np.ndarray) -> np.ndarray:
         """Return cells [n, columns] as features [n, features] of float32, all finite."""
         cells = self.columns._cells(x)
         ready = np.empty((len(cells), len(self.feature_names)), dtype=np.float32)
@@ -279,9 +276,9 @@ class FittedColumns(FittedPreparation):
             made = part.apply(cells[:, part.column].astype(np.float64))
             ready[:, start : start + made.shape[1]] = made
             start += made.shape[1]
-        return torch.from_numpy(ready)
+        return ready
 
-    def pooled(self, x: Tensor) -> Tensor:
+    def pooled(self, x: np.ndarray) -> np.ndarray:
         """Return cells [n, columns] for a model that takes them raw, of the same type.
 
         Category values that no feature is made of become the unknown one, and columns of numbers
@@ -297,7 +294,7 @@ class FittedColumns(FittedPreparation):
             else:
                 codes = part.codes if isinstance(part, OneHot) else ()
                 own[~np.isnan(own) & ~np.isin(own, codes)] = _UNKNOWN
-        return torch.from_numpy(cells)
+        return cells
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` rebuilds the fitted columns."""

@@ -13,21 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.stats import t as student  # type: ignore[import-untyped]
-from torch import Tensor
 
 from shiftproof.core.errors import DataError
-from shiftproof.data import Domain
 from shiftproof.data.input_forms import Inputs, TableForm
 from shiftproof.data.tables.preprocessing import OneHot, Scaled
-from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.adapt import Adapted, adapted
 from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.predictor import Predictor
-from shiftproof.inference.representation import seen_by
-from shiftproof.training.evaluate import EvaluationSet, read_in_order, reading_threads
 
 # A number further from the training mean is unusual: of normal ones, 3 in 1,000 are.
 UNUSUAL = 3.0
@@ -73,42 +66,32 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
         raise DataError("a private model holds nothing of its training domains to compare with")
     predictions = model.predict(inputs)
     network, ready = model.ready(inputs)
-    seen = _representations(model, network, ready).double()
-    mean = seen.mean(dim=0)
+    answers = network.answers(ready, model.form, model.device, None)
+    seen = np.concatenate([own for own, _ in answers]).astype(np.float64)
+    mean = seen.mean(axis=0)
     means = model.typicality.means
-    apart = ((mean - means) @ model.typicality.whitening).norm(dim=1)
+    apart = np.linalg.norm((mean - means) @ model.typicality.whitening, axis=1)
     names = list(model.domains)
     if len(means) != len(names):  # small domains share a mean
         names = [f"group {place + 1} of training domains" for place in range(len(means))]
-    order = apart.argsort().tolist()
+    order = np.argsort(apart, kind="stable").tolist()
     shifts, new_values = {}, {}
     if isinstance(model.form, TableForm):
         features = model.form.columns.feature_names
-        moved = (mean - means[order[0]]).numpy()
+        moved = mean - means[order[0]]
         largest = np.argsort(-np.abs(moved), kind="stable")[:MOST_COLUMNS]
         shifts = {features[place]: float(moved[place]) for place in largest}
         new_values = _new_values(model.form, ready)
-    probabilities = predictions.probabilities.double().numpy()
+    probabilities = predictions.probability_array.astype(np.float64)
     return Comparison(
         len(seen),
-        float(predictions.far.double().mean()),
+        predictions.far_share,
         {names[place]: float(apart[place]) for place in order},
         shifts,
         new_values,
         None if model.adaptation is None else expected_accuracy(model.adaptation, probabilities),
-        adapted(model.adaptation, probabilities, "auto", typicality=predictions.typicality.numpy()),
+        adapted(model.adaptation, probabilities, "auto", typicality=predictions.typicality_array),
     )
-
-
-def _representations(model: TrainedModel, network: Predictor, inputs: Inputs) -> Tensor:
-    """Return what the typicality of inputs is computed from, [n, k]."""
-    domain = Domain(NEW_SITE, inputs, torch.zeros(len(inputs), dtype=torch.int64))
-    subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
-    seen = [
-        seen_by(network, x.to(model.device), model.form)[0]
-        for x, _ in read_in_order(subset, reading_threads(None))
-    ]
-    return torch.cat(seen)
 
 
 def expected_accuracy(record: Record, probabilities: np.ndarray) -> tuple[float, float, float]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from torch import Tensor
 
+from shiftproof.data.domain import as_array
 from shiftproof.inference.adaptation.label_shift import fit_calibration, log_ratio
 
 _STORED = ("predicted", "y", "domain", "fold")
@@ -28,11 +29,11 @@ class HeldOut:
     fold: np.ndarray
 
     @classmethod
-    def from_state(cls, modules: Mapping[str, Tensor]) -> HeldOut | None:
-        """Return those in a checkpoint (`learners.exact.HeldOutPredictions`), if it has any."""
+    def from_state(cls, modules: Mapping[str, Any]) -> HeldOut | None:
+        """Return those in a checkpoint (`learners.exact.held_out_arrays`), if it has any."""
         if "held_out.predicted" not in modules:
             return None
-        own = {name: modules[f"held_out.{name}"].cpu().numpy() for name in _STORED}
+        own = {name: as_array(modules[f"held_out.{name}"]) for name in _STORED}
         return cls(own["predicted"].astype(float), own["y"], own["domain"], own["fold"])
 
     @property

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
 from shiftproof.inference.adaptation.held_out import HeldOut, class_shares
 from shiftproof.inference.adaptation.label_shift import weighted
@@ -147,6 +146,8 @@ def score_bins(held_out: HeldOut, log_likelihood: np.ndarray, rows: np.ndarray) 
 
 def p_value(bins: ScoreBins, log_likelihood: np.ndarray) -> float:
     """Return the p-value of label shift for new rows with log ℓ [n, c]; see the module."""
+    from scipy.stats import f as fisher  # type: ignore[import-untyped]
+
     n = len(log_likelihood)
     total = len(bins.shares)
     found = class_shares(bins_of(log_likelihood, bins.edges), total)

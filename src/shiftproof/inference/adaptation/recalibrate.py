@@ -33,7 +33,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 from scipy.special import log_softmax, softmax  # type: ignore[import-untyped]
-from scipy.stats import chi2  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError
 
@@ -212,6 +211,8 @@ def closed_test(
         y: the classes [n].
         level: of the procedure.
     """
+    from scipy.stats import chi2  # type: ignore[import-untyped]
+
     log_p = np.log(np.maximum(probabilities, SMALLEST))
     columns, center, scale = _usable(features, len(y))
     counts = np.bincount(y, minlength=probabilities.shape[1])

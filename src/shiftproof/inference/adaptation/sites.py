@@ -32,7 +32,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2, f as fisher  # type: ignore[import-untyped]
 
 from shiftproof.inference.adaptation.held_out import HeldOut, class_shares
 from shiftproof.inference.adaptation.label_shift import SMALLEST, em_shares, weighted
@@ -77,6 +76,8 @@ def moved_to_em(
     >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.6, 0.4]), 0.01, 0.0, 5).tolist()
     [0.5, 0.5]
     """
+    from scipy.stats import f as fisher  # type: ignore[import-untyped]
+
     tau2, distance = noise + variance, float(((em - usual) ** 2).sum())
     if noise > 0:
         freedom = domains * (tau2 / noise) ** 2
@@ -172,6 +173,8 @@ def site_of(held_out: HeldOut, domain: int, seed: int) -> Site:
 
 def label_shift_p(sites: Sequence[Site]) -> float:
     """Return the p-value of errors of π̂ that resampled rows explain; see the module."""
+    from scipy.stats import chi2
+
     shares = [float((site.covariance**2).sum()) / site.variance**2 for site in sites]
     freedom = len(sites) ** 2 / sum(shares)
     mean = np.mean([site.squared_error / site.variance for site in sites])

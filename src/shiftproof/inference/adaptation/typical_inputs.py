@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import t as student  # type: ignore[import-untyped]
 
 from shiftproof.inference.adaptation.held_out import class_shares
 from shiftproof.inference.adaptation.label_shift_test import FEWEST
@@ -53,6 +52,8 @@ class TypicalInputs:
         >>> round(found.p_value(np.full(400, 0.1), np.array([0.3, 0.7])), 3)
         0.011
         """
+        from scipy.stats import t as student  # type: ignore[import-untyped]
+
         sampling = float(np.var(typicality)) / len(typicality)
         error = np.sqrt(self.spread**2 * (1 + 1 / self.domains) + sampling)
         below = float(shares @ self.means - typicality.mean())

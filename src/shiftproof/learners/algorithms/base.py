@@ -6,25 +6,20 @@ is more than a gradient step on an objective overrides `update`.
 
 from __future__ import annotations
 
-import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.registry import Registry
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.concept_test import HeldOut
+from shiftproof.learners.base import ALGORITHMS as ALGORITHMS, Learner
 from shiftproof.models.risk import Loss, loss_named
-
-Family = Literal[
-    "baseline", "gradient", "representation", "predictor", "augmentation", "meta", "robust", "exact"
-]
 
 
 class Losses(NamedTuple):
@@ -38,7 +33,7 @@ class Losses(NamedTuple):
         return {"loss": self.total.detach(), **{k: v.detach() for k, v in self.parts.items()}}
 
 
-class Algorithm(nn.Module, ABC):
+class Algorithm(nn.Module, Learner):
     """A featurizer and a head, and the rule that trains them.
 
     `generator` is the only source of randomness that an algorithm may use, apart from dropout.
@@ -50,24 +45,14 @@ class Algorithm(nn.Module, ABC):
     loss takes effect without a restart.
     """
 
-    family: ClassVar[Family]
-    paper: ClassVar[str]
     # The modules that `predict` uses; a trained model keeps only these.
     predicts_with: ClassVar[tuple[str, ...]] = ("featurizer", "head")
-    # Whether it is meant for batches of whole domains; a sweep of all algorithms leaves it out.
-    full_batches: ClassVar[bool] = False
-    # Whether it is fitted to all samples at once, by `Exact.fit`, and not by steps.
-    exact: ClassVar[bool] = False
-    # Why it cannot predict numbers, as the end of a sentence; empty if it can.
-    classes_only: ClassVar[str] = ""
     # Whether the weights of samples count in its mean loss (`Batch.weighted`).  A class that
     # overrides how the loss is computed says so itself: weights are never ignored in silence.
     weighs_samples: ClassVar[bool] = False
     # Whether several processes may pass a batch through the featurizer in shares: it looks at no
     # layer inside.  Otherwise each of them passes the whole batch.
     divides_batches: ClassVar[bool] = True
-    # Whether a prediction depends on its batch, which is treated as one unknown domain.
-    predicts_by_batch: ClassVar[bool] = False
 
     @dataclass(frozen=True)
     class Hparams:
@@ -208,13 +193,3 @@ class Algorithm(nn.Module, ABC):
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
         self.generator.set_state(state["generator"])
-
-    @classmethod
-    def summary(cls) -> str:
-        """Return the first line of the docstring."""
-        return inspect.getdoc(cls).splitlines()[0]  # type: ignore[union-attr]
-
-
-ALGORITHMS: Registry[type[Algorithm]] = Registry(
-    "algorithm", package="shiftproof.learners", plugins="shiftproof.algorithms"
-)

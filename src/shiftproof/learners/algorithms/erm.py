@@ -7,7 +7,8 @@ from typing import ClassVar, NamedTuple
 from torch import Tensor
 
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Algorithm, Family, Losses
+from shiftproof.learners.algorithms.base import ALGORITHMS, Algorithm, Losses
+from shiftproof.learners.base import Family
 
 
 class Outputs(NamedTuple):

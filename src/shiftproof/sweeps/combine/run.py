@@ -28,7 +28,7 @@ from shiftproof.sweeps.jobs import DatasetCache, Job
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.training.checkpoint import save_state
 from shiftproof.training.config import RunConfig
-from shiftproof.training.load_run import read_checkpoint
+from shiftproof.training.load_weights import read_checkpoint
 from shiftproof.training.run_folder import RunFolder
 
 MOST_NAMED = 3

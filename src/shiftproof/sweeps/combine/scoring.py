@@ -23,18 +23,10 @@ from shiftproof.learners.algorithms import Algorithm
 from shiftproof.models.risk import class_probabilities
 from shiftproof.sweeps.combine.soup import Soup, Weights, refresh_statistics
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate import (
-    EvaluationSet,
-    plan_evaluation,
-    predictions,
-    reading_threads,
-)
-from shiftproof.training.load_run import (
-    fitted_preparation,
-    read_checkpoint,
-    weights_in_place,
-    without_starting_weights,
-)
+from shiftproof.training.evaluate import predictions
+from shiftproof.training.evaluation_sets import EvaluationSet, plan_evaluation, reading_threads
+from shiftproof.training.load_run import fitted_preparation, without_starting_weights
+from shiftproof.training.load_weights import read_checkpoint, weights_in_place
 from shiftproof.training.rows import ready_for
 from shiftproof.training.trainer import build_algorithm
 

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import torch
 
-from shiftproof.core.cores import cores
 from shiftproof.sweeps.executors.base import Event, Executor, Listener, WorkerPool, run_jobs
 from shiftproof.sweeps.executors.work import (
     POLL_SECONDS,
@@ -30,7 +29,7 @@ from shiftproof.sweeps.executors.work import (
     without_signals,
 )
 from shiftproof.sweeps.jobs import DatasetCache, Job
-from shiftproof.sweeps.resources import choose_workers
+from shiftproof.sweeps.resources import choose_workers, threads_of_each
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.training.loop import RunResult, train
 
@@ -66,13 +65,6 @@ class LocalExecutor(Executor):
         often = self._checkpoint_seconds
         pool = _Processes(folder, workers, threads, often, self._stall_seconds)
         run_jobs(pool, jobs, listener)
-
-
-def threads_of_each(workers: int) -> int:
-    """Return the threads of each process: its share of the cores, at most OMP_NUM_THREADS."""
-    share = max(1, cores() // workers)
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return min(share, int(said)) if said.isdecimal() and int(said) else share
 
 
 @dataclass

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from torch import Tensor
 
@@ -72,7 +72,7 @@ class StepReporter(Observer):
         """Report the first step."""
         self._report(step)
 
-    def step(self, step: int, measured: dict[str, Tensor]) -> None:
+    def step(self, step: int, measured: Mapping[str, Tensor | float]) -> None:
         """Report about once a second."""
         now = time.monotonic()
         if now - self._reported >= POLL_SECONDS:

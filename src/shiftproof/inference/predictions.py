@@ -1,0 +1,108 @@
+"""What a model says of inputs.
+
+Arrays are there at once; the tensors of the same numbers are made when they are first used, since
+torch takes seconds to import.  Unpacked, predictions are their tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shiftproof.inference.adaptation.adapt import Adapted
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    import torch
+
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+
+
+class AnyPredictions:
+    """Typicality of each input [n], and whether it is far; `…_array` are the same as arrays."""
+
+    def __init__(self, typicality: np.ndarray, far: np.ndarray) -> None:
+        self.typicality_array, self.far_array = typicality, far
+
+    @cached_property
+    def typicality(self) -> Tensor:
+        """How typical each input is of the training domains, [n]."""
+        return _tensor(self.typicality_array)
+
+    @cached_property
+    def far(self) -> Tensor:
+        """Which inputs are unlike the training domains, [n]."""
+        return _tensor(self.far_array)
+
+    @property
+    def far_share(self) -> float:
+        """The share of inputs that are far."""
+        return float(self.far_array.astype(np.float64).mean())
+
+
+class Predictions(AnyPredictions):
+    """Probabilities of the classes [n, c], typicality of each input [n], and whether it is far.
+
+    `adapted` says for each site how the probabilities were adapted to it; empty if not asked for.
+    """
+
+    def __init__(
+        self,
+        probabilities: np.ndarray,
+        typicality: np.ndarray,
+        far: np.ndarray,
+        adapted: Mapping[str, Adapted] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(typicality, far)
+        self.probability_array, self.adapted = probabilities, adapted
+
+    @cached_property
+    def probabilities(self) -> Tensor:
+        """The probability of each class, [n, c]."""
+        return _tensor(self.probability_array)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.probabilities, self.typicality, self.far, self.adapted))
+
+    def __getitem__(self, place: int) -> Any:
+        return tuple(self)[place]
+
+    @property
+    def predicted(self) -> Tensor:
+        """The position of the most probable class, [n]."""
+        return _tensor(self.predicted_array)
+
+    @property
+    def predicted_array(self) -> np.ndarray:
+        """The same as an array."""
+        found: np.ndarray = self.probability_array.argmax(axis=1)
+        return found
+
+
+class NumberPredictions(AnyPredictions):
+    """Predicted numbers in the units of the labels, typicality [n], and who is far [n].
+
+    `values` are [n], or [n, targets] of several targets.
+    """
+
+    def __init__(self, values: np.ndarray, typicality: np.ndarray, far: np.ndarray) -> None:
+        super().__init__(typicality, far)
+        self.value_array = values
+
+    @cached_property
+    def values(self) -> Tensor:
+        """The predicted numbers."""
+        return _tensor(self.value_array)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.values, self.typicality, self.far))
+
+    def __getitem__(self, place: int) -> Any:
+        return tuple(self)[place]

@@ -1,0 +1,65 @@
+"""The predictor of a learner that was fitted at once to rows: no network, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from shiftproof.core.types import CLASSIFICATION
+from shiftproof.data import Domain
+from shiftproof.data.domain import as_float_rows
+from shiftproof.data.input_forms import InputForm, Inputs, TableForm
+from shiftproof.learners.exact import Exact
+from shiftproof.training.evaluate_rows import log_softmax
+from shiftproof.training.evaluation_sets import EvaluationSet, batches_of
+
+
+class RowPredictor:
+    """From rows [n, …] to what typicality is computed from, and probabilities or numbers."""
+
+    # No network computes features, and the learner is calibrated by itself.
+    stem = None
+    temperature = 1.0
+
+    def __init__(self, algorithm: Exact) -> None:
+        self.algorithm = algorithm
+
+    def answers(
+        self, inputs: Inputs, form: InputForm, device: str, workers: int | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield representations, and probabilities or numbers in their units, batch by batch."""
+        domain = Domain("inputs", inputs, np.zeros(len(inputs), dtype=np.int64))
+        for rows in batches_of(EvaluationSet(domain.name, domain, np.arange(len(domain)))):
+            x = np.asarray(domain.rows(rows))
+            yield represented_rows(x, form), self.answer(as_float_rows(x))
+
+    def described(
+        self, subset: EvaluationSet, form: InputForm, device: str, *, answered: bool
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the representations of training samples, and no probabilities: none are needed."""
+        for rows in batches_of(subset):
+            yield represented_rows(subset.domain.rows(rows), form), np.empty((len(rows), 0))
+
+    def answer(self, x: np.ndarray) -> np.ndarray:
+        """Return probabilities [n, c] of float32, or numbers in their units."""
+        outputs, task = self.algorithm.predict(x).astype(np.float32), self.algorithm.task
+        if task.kind == CLASSIFICATION:
+            chances: np.ndarray = np.exp(log_softmax(outputs)).astype(np.float32)
+            return chances
+        return task.in_units(outputs.astype(np.float64))
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Return all that a prediction depends on, by name."""
+        return self.algorithm.weights()
+
+    def load(self, weights: Mapping[str, Any]) -> None:
+        """Load the weights that `weights` returned."""
+        self.algorithm.load(weights)
+
+
+def represented_rows(x: np.ndarray, form: InputForm) -> np.ndarray:
+    """Return what the typicality of stored inputs is computed from, [n, k] of float32."""
+    seen = form.features(x) if isinstance(form, TableForm) else x.reshape(len(x), -1)
+    return as_float_rows(seen)

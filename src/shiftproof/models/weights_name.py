@@ -1,0 +1,36 @@
+"""What `weights` may be called: a file, or one of two words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.files import file_hash
+
+# Values of `weights` other than the name of a file.
+PRETRAINED = "pretrained"
+RANDOM = "random"
+# How a run identifies the content of a file.
+CONTENT = "sha256:"
+
+
+def names_a_file(weights: str) -> bool:
+    """Return whether `weights` is the name of a file."""
+    return weights not in (PRETRAINED, RANDOM)
+
+
+def content_hash(path: str) -> str:
+    """Return a hash of a file's content, the same wherever the file is."""
+    return CONTENT + file_hash(existing(path))[:16]
+
+
+def existing(path: str) -> Path:
+    """Return the path of a file with weights, or raise if there is none."""
+    if path.startswith(CONTENT):
+        raise InvalidValue(f"`weights` must name a file, and {path} is a hash of its content")
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise InvalidValue(
+            f"`weights` must be {PRETRAINED}, {RANDOM} or a file; there is no file {path!r}"
+        )
+    return file

@@ -1,0 +1,122 @@
+"""Which samples a run is evaluated on, in which batches, and what is measured of them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.data import Domain, DomainDataset
+from shiftproof.data.splits import Split
+from shiftproof.training.config import RunConfig
+
+# The largest batch; bytes are counted as float32.
+MOST_SAMPLES = 1024
+MOST_BYTES = 40 * 1024**2
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Some samples of a domain, with the name of their accuracy in the records.
+
+    `kind` is one of `EVALUATION_SETS`; an `augmented` set is evaluated on random views of its
+    images.
+    """
+
+    name: str
+    domain: Domain
+    index: np.ndarray
+    kind: str = "extra"
+    augmented: bool = False
+
+
+@dataclass(frozen=True)
+class Score:
+    """What was measured on samples, by name, and their mean risk.
+
+    Of classes it is the `accuracy`, the share classified correctly; of numbers `r2`, `mae` and
+    `rmse`, in the units of the labels, without R² where all labels are equal.  Several targets have
+    no common unit: there all three are means over targets, in standard units (`core.types.Task`).
+    `outputs` are the logits [n, classes] or numbers [n, targets], and the labels, tensors on
+    the CPU or arrays, if they were requested.
+    """
+
+    measured: Mapping[str, float]
+    risk: float
+    outputs: tuple[Any, Any] | None = field(default=None, compare=False, repr=False)
+
+
+def plan_evaluation(
+    config: RunConfig, dataset: DomainDataset, splits: list[Split]
+) -> list[EvaluationSet]:
+    """Return the sets in `config.evaluate`, named `domain/in` or `domain/out`.
+
+    An extra set has its own name.  A requested part of a training domain without samples is an
+    error.
+    """
+    sets = []
+    for domain, split in zip(dataset.domains, splits, strict=True):
+        role = "test" if domain.name in config.test_domains else "train"
+        for part, index in (("in", split.in_), ("out", split.out)):
+            kind = f"{role}-{part}"
+            if kind not in config.evaluate:
+                continue
+            if len(index) == 0 and role == "test":
+                continue  # all of the domain is in the other part
+            if len(index) == 0:
+                raise DataError(
+                    f"domain {domain.name!r} ({len(domain)} samples) has none in its {part!r} part"
+                    f" at `holdout={config.holdout:g}`; change it, leave {kind} out of `evaluate`,"
+                    " or remove the domain"
+                )
+            augmented = config.augment_validation and role == "train"
+            name = f"{domain.name}/{part}"
+            sets.append(EvaluationSet(name, domain, index, kind, augmented))
+    if "extra" in config.evaluate:
+        sets += [EvaluationSet(d.name, d, np.arange(len(d))) for d in dataset.extras]
+    return sets
+
+
+def error_measures(sums: Sequence[Sequence[float]], scale: float) -> dict[str, float]:
+    """Return R², MAE and RMSE from the means of y, y², |e| and e² of each target.
+
+    They are means over targets, times `scale` where they have a unit; R² is left out where all
+    labels are equal.
+    """
+    r2, found = [], {"mae": 0.0, "rmse": 0.0}
+    for y, squared_y, absolute, squared in sums:
+        variance = squared_y - y * y
+        found["mae"] += scale * absolute / len(sums)
+        found["rmse"] += scale * math.sqrt(squared) / len(sums)
+        # What is left of the variance of equal labels is a rounding error.
+        if variance > 1e-12 * squared_y:
+            r2.append(1 - squared / variance)
+    return {"r2": fmean(r2), **found} if r2 else found
+
+
+def batches_of(subset: EvaluationSet) -> Iterator[np.ndarray]:
+    """Yield the positions of the samples of a set in its domain, batch by batch."""
+    size = batch_size(subset.domain)
+    for start in range(0, len(subset.index), size):
+        yield subset.index[start : start + size]
+
+
+def batch_size(domain: Domain) -> int:
+    """Return the largest batch size within a limit on bytes."""
+    per_sample = 4 * math.prod(domain.shape[1:])
+    return max(1, min(MOST_SAMPLES, MOST_BYTES // per_sample))
+
+
+def reading_threads(asked: int | None) -> int:
+    """Return how many threads read image files: by default one a core, at most eight."""
+    if asked is None:
+        return min(os.cpu_count() or 1, 8)
+    if asked < 0:
+        raise InvalidValue(f"`workers` must be at least 0, not {asked}")
+    return asked

@@ -1,0 +1,207 @@
+"""A run of what is fitted at once, without torch: its single step, its evaluation, its state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import InitVar, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shiftproof.core.cores import allowed_threads
+from shiftproof.core.seeding import seed_hash, stream_seed
+from shiftproof.core.types import CLASSIFICATION, Task
+from shiftproof.data import DomainDataset
+from shiftproof.data.base import Progress, silent
+from shiftproof.learners.base import ALGORITHMS
+from shiftproof.learners.estimator import EstimatorAlgorithm
+from shiftproof.learners.exact import Exact
+from shiftproof.training.array_state import State, load_arrays, save_arrays
+from shiftproof.training.config import INVARIANCE, RunConfig
+from shiftproof.training.evaluate_rows import evaluate_rows, log_softmax
+from shiftproof.training.evaluation_sets import Score, plan_evaluation
+from shiftproof.training.load_run import fitted_preparation, unfit_checkpoint
+from shiftproof.training.outputs import AnyOutputs, in_row_order
+from shiftproof.training.records import Record
+from shiftproof.training.rows import in_standard_units, ready_for, samples_of
+from shiftproof.training.sample_weights import training_weights
+from shiftproof.training.session import TEST_PARTS, Session
+
+
+@dataclass
+class Fitting(Session):
+    """A learner that is fitted at once, and the samples that it is fitted to.
+
+    Of the checkpoint `saved`, the preparation of the inputs is used; `load` restores the rest.
+    `workers` and `compiled` are for networks.
+    """
+
+    config: RunConfig
+    dataset: DomainDataset
+    workers: int = 0
+    keeps_outputs: bool = False
+    compiled: bool = False
+    step: int = 0
+    seconds: float = 0.0
+    pending: dict[str, float] = field(default_factory=dict)
+    outputs: dict[str, AnyOutputs] = field(default_factory=dict)
+    threads: int | None = None
+    saved: InitVar[State | None] = None
+
+    def __post_init__(self, saved: State | None) -> None:
+        config = self.config
+        self.splits = config.splits(self.dataset)
+        splits = config.training_splits(self.dataset)
+        self.preparation = fitted_preparation(config, self.dataset, saved)
+        self.dataset = ready_for(config.algorithm, self.dataset, self.preparation).in_memory()
+        self.algorithm = build_exact(config, config.task(self.dataset))
+        self.dataset = in_standard_units(self.dataset, self.algorithm.task)
+        domains = [domain for domain in self.dataset.domains if domain.name in splits]
+        trained_on = [split.in_ for split in splits.values()]
+        weights = training_weights(self.dataset, splits, config.class_weight)
+        samples = samples_of(
+            self.dataset, domains, trained_on, private=config.private, loss=config.loss
+        )
+        self.samples = samples if weights is None else samples.weighted(weights)
+        self.evaluation = plan_evaluation(config, self.dataset, self.splits)
+
+    @classmethod
+    def surroundings(cls) -> AbstractContextManager[Any]:
+        """Nothing around it changes: all randomness comes from seeds of its own."""
+        return nullcontext()
+
+    @classmethod
+    def read(cls, checkpoint: Path) -> State | None:
+        """Return the state in a file; None if there is no file."""
+        return load_arrays(checkpoint)
+
+    def save(self, checkpoint: Path) -> None:
+        """Write the state to a file."""
+        save_arrays(checkpoint, self.state())
+
+    def choose_threads(self, known: int | None) -> None:
+        """Take down a number that was asked for: candidates choose theirs (`learners.threads`)."""
+        self.threads = known
+
+    @property
+    def threads_used(self) -> int:
+        """How many threads it may compute with."""
+        return self.threads or allowed_threads()
+
+    def working(self) -> AbstractContextManager[Any]:
+        """Return a context that changes nothing."""
+        return nullcontext()
+
+    def advance(self, progress: Progress = silent) -> Mapping[str, float]:
+        """Fit to all samples; return the loss."""
+        self.pending = self.algorithm.fit(self.samples, progress)
+        self.step += 1
+        return self.pending
+
+    def divergence(self) -> int | None:
+        """Return the step, if its loss was not finite."""
+        return None if math.isfinite(self.pending.get("loss", 0.0)) else self.step
+
+    def agree(self) -> None:
+        """Do nothing: the first of several processes writes what it has fitted."""
+
+    def measure(self) -> Record:
+        """Evaluate, and describe the members.
+
+        `shift` is that of the outputs (see `invariance`), if it was requested.
+        """
+        record: Record = {"step": self.step, **self.pending}
+        self.pending = {}
+        scores = {
+            subset.name: evaluate_rows(self.algorithm, subset, keep_outputs=self._keeps(subset))
+            for subset in self.evaluation
+        }
+        self.outputs = self._outputs_on_test_domains(scores)
+        record |= self._scored_record(scores)
+        if INVARIANCE in self.config.evaluate:
+            record["shift"] = self._shift(scores)
+        ensemble = self.algorithm.head.ensemble
+        record["members"] = ensemble.described()
+        if ensemble.left_out:
+            record["left_out"] = dict(ensemble.left_out)
+        return record | self.scored()
+
+    def scored(self) -> dict[str, Any]:
+        """Describe which weights are scored: an average over one step is that step."""
+        if self.config.average == "none":
+            return {}
+        return {"scored": {"weights": self.config.average, "steps": [self.step, self.step]}}
+
+    def timings(self) -> dict[str, float]:
+        """Return how long the members took, in seconds."""
+        timings: dict[str, float] = self.algorithm.head.ensemble.timings()
+        return timings
+
+    def state(self) -> State:
+        """Return all that was fitted."""
+        return {
+            "step": self.step,
+            "seconds": self.seconds,
+            "threads": self.threads,
+            "pending": dict(self.pending),
+            "algorithm": self.algorithm.training_state(),
+            **({"preparation": self.preparation.to_json()} if self.preparation else {}),
+        }
+
+    def load(self, state: State) -> None:
+        """Restore a state; what is pending has been recorded, since the step is the last."""
+        self.step, self.seconds = state["step"], state["seconds"]
+        self.algorithm.load_training_state(state["algorithm"])
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the libraries that compute."""
+        return {name: version(name) for name in ("scikit-learn", "numpy")}
+
+    def _outputs_on_test_domains(self, scores: Mapping[str, Score]) -> dict[str, AnyOutputs]:
+        """Return the outputs on all samples of each test domain that were evaluated."""
+        task, found = self.algorithm.task, {}
+        for domain in self.config.test_domains:
+            parts = [s for s in self.evaluation if s.kind in TEST_PARTS and s.domain.name == domain]
+            kept = [(scores[part.name].outputs, part.index) for part in parts]
+            pairs = [(*outputs, index) for outputs, index in kept if outputs is not None]
+            if pairs:
+                predicted, labels, rows = map(np.concatenate, zip(*pairs, strict=True))
+                if task.kind == CLASSIFICATION:
+                    predicted = np.exp(log_softmax(predicted))
+                found[domain] = in_row_order(task, predicted, labels, rows)
+        return found
+
+    def _shift(self, scores: Mapping[str, Score]) -> dict[str, Any]:
+        import torch
+
+        from shiftproof.training.invariance import shift_of_outputs
+
+        outputs = {
+            name: (torch.from_numpy(score.outputs[0]), torch.from_numpy(score.outputs[1]))
+            for name, score in scores.items()
+            if score.outputs
+        }
+        return shift_of_outputs(outputs, seed_hash(INVARIANCE, self.config.data_seed))
+
+
+def build_exact(config: RunConfig, task: Task) -> Exact:
+    """Return the unfitted learner of a run; stream `noise` draws its seed."""
+    cls: type[Exact] = ALGORITHMS.get(config.algorithm)
+    learner = cls(task, config.algorithm_hparams(task.regime), stream_seed(config.seed, "noise"))
+    if isinstance(learner, EstimatorAlgorithm):
+        learner.unfitted, learner.test_domains = config.estimator, config.test_domains
+    return learner
+
+
+def fitted_exact(config: RunConfig, task: Task, folder: Path, state: State) -> Exact:
+    """Return the learner of a finished run, from the checkpoint in its folder."""
+    learner = build_exact(config, task)
+    try:
+        learner.load(state["algorithm"]["modules"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise unfit_checkpoint(folder, error) from error
+    return learner

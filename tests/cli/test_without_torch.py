@@ -1,0 +1,93 @@
+"""What is fitted at once to a table is trained, used and judged by a process without torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+# Makes torch, torchvision and timm unimportable, and runs the commands, one a line, in turn.
+WITHOUT_TORCH = """
+import json, sys
+
+class Refusal:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "torchvision", "timm"):
+            raise ImportError(f"{name} is not to be imported here")
+
+sys.meta_path.insert(0, Refusal())
+from shiftproof.cli import main
+
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["shiftproof", *arguments]
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+"""
+
+
+def without_torch(*commands: list[str]) -> str:
+    given = [sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)]
+    done = subprocess.run(given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 3))
+    frame = pd.DataFrame(x, columns=list("abc"))
+    frame["ward"] = np.array(["north", "south"])[rng.integers(0, 2, 120)]
+    frame.loc[::9, "b"] = np.nan
+    frame["site"] = np.repeat(["p", "q", "r"], 40)
+    frame["ill"] = np.where(x[:, 0] + 0.5 * rng.normal(size=120) > 0, "yes", "no")
+    frame["days"] = 3 * x[:, 0] + rng.normal(size=120)
+    path = tmp_path_factory.mktemp("table") / "patients.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(("label", "other"), [("ill", "days"), ("days", "ill")])
+def test_train_predict_and_evaluate_import_no_torch(label, other, table, tmp_path):
+    """One process for all three learners: what it costs is to start."""
+    rows = ["--label", label, "--domain", "site", "--drop", other]
+    few = {"linear": "penalty=1", "boosting": "trees=5", "forest": "trees=5"}
+    commands = []
+    for name, setting in few.items():
+        asked = ["--algorithm", name, "--hparam", setting, "--out", str(tmp_path / name), "--quiet"]
+        commands.append(["train", str(table), *rows, *asked, "--test-domain", "r"])
+        found = str(tmp_path / f"{name}.csv")
+        commands.append(["predict", str(tmp_path / name), str(table), "--out", found, "--quiet"])
+        commands.append(["evaluate", str(tmp_path / name), str(table), "--label", label, "--quiet"])
+    said = without_torch(*commands)
+    assert said.count("the run is in") == len(few)
+    for name in few:
+        assert (tmp_path / name / "done.json").is_file()
+        assert (tmp_path / name / "model.safetensors").is_file()
+        predicted = pd.read_csv(tmp_path / f"{name}.csv")["predicted"]
+        truth = pd.read_csv(table)[label]
+        # It has learnt something: better than chance, or than the mean.
+        if label == "ill":
+            assert (predicted == truth).mean() > 0.7
+        else:
+            assert (predicted - truth).abs().mean() < (truth - truth.mean()).abs().mean()
+
+
+def test_every_domain_is_held_out_without_torch(table, tmp_path):
+    said = without_torch(
+        [
+            *("train", str(table), "--label", "ill", "--domain", "site", "--drop", "days"),
+            *("--algorithm", "linear", "--hparam", "penalty=1", "--test-domain", "each"),
+            *("--out", str(tmp_path / "each"), "--quiet"),
+        ]
+    )
+    assert "3 runs; they are in" in said
+    assert len(list((tmp_path / "each").glob("*/model.safetensors"))) == 3
