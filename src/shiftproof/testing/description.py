@@ -10,8 +10,8 @@ from typing import get_args
 from shiftproof.core.errors import UnknownName
 from shiftproof.core.space import Regime, draw, resolve, specs
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.learners.base import Family
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.base import Family
 from shiftproof.models import MODELS
 from shiftproof.testing.check import DEFAULTS, contract
 from shiftproof.testing.harness import Hparams, build, problem, require, take_steps
