@@ -215,7 +215,7 @@ def test_what_is_no_model_is_said_in_one_line(tmp_path: Path) -> None:
     dataset = table_dataset(patients(), "p", "ill", "hospital")
     config, model = run(dataset, tmp_path / "runs" / "a", steps=1)
     file = model.save(tmp_path / "runs" / "a")
-    with pytest.raises(DataError, match="holds 1 runs; choose one of them: a"):
+    with pytest.raises(DataError, match="holds 1 run; choose one of them: a"):
         TrainedModel.load(tmp_path / "runs")
     with pytest.raises(DataError, match="no such run or model"):
         TrainedModel.load(tmp_path / "nowhere")
