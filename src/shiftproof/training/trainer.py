@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import InitVar, dataclass, field
 from statistics import fmean
 from typing import Any
@@ -12,9 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
-from shiftproof.core.text import reason_of
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
@@ -29,6 +27,7 @@ from shiftproof.models.base import Network
 from shiftproof.training import processes
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State
+from shiftproof.training.compiling import compile_network, compiling
 from shiftproof.training.config import INVARIANCE, RunConfig
 from shiftproof.training.device_series import DeviceSeries
 from shiftproof.training.evaluate import EvaluationSet, Score, evaluate, plan_evaluation
@@ -95,7 +94,7 @@ class Trainer:
                 if not processes.learns_statistics(featurizer):
                     processes.share(featurizer)
             if self.compiled:
-                self.algorithm.featurizer.compile()
+                compile_network(self.algorithm.featurizer)
         self.evaluation = plan_evaluation(config, dataset, self.splits)
         self.looks = self.algorithm.looks(config.steps)
         self.looked_at: list[EvaluationSet] = []
@@ -112,7 +111,7 @@ class Trainer:
             measured = self.algorithm.fit(self.samples, progress)
         else:
             batch = self._next_batch()
-            with self.threads.step(), self._autocast(), _compiling():
+            with self.threads.step(), self._autocast(), compiling():
                 measured = self.algorithm.update(batch)
         self.step += 1
         if self.step in self.looks:
@@ -262,20 +261,6 @@ class Trainer:
         if self.config.precision == "fp32":
             return contextlib.nullcontext()
         return torch.autocast(torch.device(self.config.device).type, dtype=torch.bfloat16)
-
-
-@contextlib.contextmanager
-def _compiling() -> Iterator[None]:
-    """Say in one line why torch cannot compile a network."""
-    try:
-        yield
-    except Exception as error:
-        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise
-        raise InvalidValue(
-            f"torch cannot compile the network ({reason_of(error, 120)}); install a C++ compiler,"
-            " or leave out `compile`"
-        ) from error
 
 
 def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
