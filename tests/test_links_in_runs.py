@@ -75,8 +75,14 @@ def test_a_log_of_domainbed_is_read_from_no_link(tmp_path):
     assert SECRET not in str(refused.value)
 
 
-def test_a_regular_file_is_read(tmp_path):
+def test_a_regular_file_is_read(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(b"content")
     assert read_regular(tmp_path / "file") == b"content"
+    told = os.stat(tmp_path / "file")
+    for size in (0, 2, 6, 9):  # it changes while it is read
+        monkeypatch.setattr(
+            os, "fstat", lambda _, size=size: os.stat_result((*told[:6], size, *told[7:]))
+        )
+        assert read_regular(tmp_path / "file") == b"content"
     with pytest.raises(FileNotFoundError):
         read_regular(tmp_path / "none")

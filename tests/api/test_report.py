@@ -163,3 +163,20 @@ def test_standalone_runs_are_reported_at_the_last_step(standalone):
     assert [results.selector.name for results in found.results] == ["last-step", "training-domain"]
     assert "+/-" not in found.to_text()
     assert "runs of seed 0; one run each, hence no error bars" in found.to_text()
+
+
+def test_the_selection_that_sees_the_test_domain_is_the_last_resort(sweep):
+    """Runs that evaluated the in parts alone allow no other; beside others it is not shown."""
+    for records in sweep.rglob("records.jsonl"):
+        lines = [json.loads(line) for line in records.read_text().splitlines()]
+        for line in lines:
+            line["accuracy"] |= {f"{domain}/in": 0.5 for domain in DOMAINS}
+        records.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    names = [found.selector.name for found in report(sweep).results]
+    assert names == ["training-domain", "oracle"]
+    for records in sweep.rglob("records.jsonl"):
+        lines = [json.loads(line) for line in records.read_text().splitlines()]
+        for line in lines:
+            line["accuracy"] = {k: v for k, v in line["accuracy"].items() if k.endswith("/in")}
+        records.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [found.selector.name for found in report(sweep).results] == ["best-minimum"]

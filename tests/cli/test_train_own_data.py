@@ -157,7 +157,7 @@ def test_what_is_left_out_is_said_once_and_training_goes_on(shiftproof, pets):
         (["nowhere.csv"], "no such file or folder: nowhere.csv"),
         (["no/where"], "no such file or folder: no/where"),
         (["petz"], "unknown dataset, file or folder 'petz'"),
-        (["empty"], "holds no images; the layout must be DIR/domain/class/"),
+        (["empty"], "empty is an empty folder; give DIR/domain/class/*.jpg, or a table"),
         ([".", "--backbone", "mlp"], "one level too deep"),
         (["pets/north"], "images outside of a class folder"),
         (["pets", "--image-size", "2"], "--image-size must lie in [8, 4096], not 2"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
+import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +38,33 @@ def test_free_cores_are_those_that_nobody_uses(monkeypatch, load, running, limit
 def test_the_system_says_how_many_are_running():
     assert module._running() >= 0
     assert module.cores() >= 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the system does not say")
+@pytest.mark.parametrize("of_python", [True, False])
+def test_threads_of_libraries_leave_their_cores_free(monkeypatch, of_python):
+    """As those of BLAS, which wait for more work by running on; a thread of Python works."""
+    started, stop = threading.Event(), threading.Event()
+
+    def work():
+        started.set()
+        while not stop.is_set():
+            zlib.crc32(bytes(1 << 22))  # runs without Python's lock
+
+    if of_python:
+        threading.Thread(target=work, daemon=True).start()
+    else:
+        _thread.start_new_thread(work, ())  # not known to `threading`, like one of a library
+    started.wait()
+    before = set(threading.enumerate())
+    try:
+        seen = {module._waiting_workers()}
+        while not of_python and 1 not in seen:  # it waits for Python's lock now and then
+            seen.add(module._waiting_workers())
+    finally:
+        stop.set()
+    assert set(threading.enumerate()) == before
+    assert max(seen) == (0 if of_python else 1)
 
 
 @pytest.mark.parametrize("count", [1, 3])

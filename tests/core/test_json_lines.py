@@ -27,7 +27,7 @@ ODD = (
     b'{"a": {"b": 1}, "c": 1}\n{"a": {"b": 1}, }\n', b'{"a": {"b": 1}, "c": 2, "a": 3}\n' * 2,
     b'{"a": {"b": 1}}\n{"a": {"b": 1}}\n', b'{"a": 1, "c": 2}\n{"a": 1, "c": 2} x\n',
     b'{"a": 1, "c": 2}\n{"a": 1, "c": 2', b'{"a": 1, "c": 2}\n{"a": 1, 5: 2}\n',
-    b"[" * 100_000 + b"\n",
+    b"[" * 100_000 + b"\n", b"[1,\n2]\n", b"{}\n[\n]\n{}\n", b"{}\n" * 3,
     b'{"a": 1, "c": [\n2]}\n', b'{"a": 1}\n\n{"a": 1}\n', b'{"a": "\\ud800"}\n', b"null\n1\n",
 )  # fmt: skip
 
@@ -46,7 +46,8 @@ def test_damaged_files_are_read_as_line_by_line():
         data = bytearray(whole.encode())
         for _ in range(rng.randrange(1, 4)):
             data[rng.randrange(len(data))] = rng.choice(b'\n\r"{},:]0 \xff')
-        assert list(json_lines(bytes(data), "a")) == one_by_one(bytes(data))
+        for shared in ("", "a"):
+            assert list(json_lines(bytes(data), shared)) == one_by_one(bytes(data))
 
 
 def test_equal_values_are_one_object():

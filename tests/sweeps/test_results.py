@@ -141,3 +141,19 @@ def test_many_runs_are_read_in_parallel_and_come_out_alike(tmp_path, monkeypatch
     (folders[-1] / "records.jsonl").write_text("{}\n")
     with pytest.raises(ShiftproofError, match=r"records\.jsonl is damaged in line 1"):
         read_each(read_outcome, folders, processes=3)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"step": "1"}, {"step": True}, {"accuracy": [0.5]}, {"accuracy": {"dark/out": "0.5"}},
+        {"risk": {"dark/out": None}}, {"r2": {"dark/out": True}}, {"shift": {"classes": "2"}},
+    ],
+)  # fmt: skip
+def test_a_record_with_values_of_other_types_is_one_line(tmp_path, odd):
+    write_run(tmp_path / "run")
+    good = {"step": 1, "accuracy": {"dark/out": 0.5}, "risk": {"dark/out": 1}}
+    lines = [good, good | {"step": 2} | odd]
+    (tmp_path / "run/records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
+    with pytest.raises(DataError, match="holds a damaged run"):
+        read_run_folder(tmp_path / "run")

@@ -18,6 +18,7 @@ import pytest
 
 from shiftproof.core.errors import InvalidValue, RunConflict
 from shiftproof.data.load import DataRequest
+from shiftproof.sweeps import resources
 from shiftproof.sweeps.estimate import Cost
 from shiftproof.sweeps.executors import local, open_executor
 from shiftproof.sweeps.jobs import SweepData, Variant
@@ -162,11 +163,11 @@ def test_long_runs_go_first_dataset_by_dataset(table):
     ("said", "threads"), [(None, 4), ("", 4), ("1", 1), ("3", 3), ("16", 4), ("0", 4), ("all", 4)]
 )
 def test_processes_share_the_cores_and_take_fewer_threads_if_told(said, threads, monkeypatch):
-    monkeypatch.setattr(local, "cores", lambda: 8)
+    monkeypatch.setattr(resources, "cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if said is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert local.threads_of_each(2) == threads
+    assert resources.threads_of_each(2) == threads
 
 
 def test_a_process_that_hangs_is_ended_and_its_job_named(table, tmp_path):

@@ -17,7 +17,7 @@ from shiftproof.core.space import Float, hparam, specs
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.testing import contract, harness
+from shiftproof.testing import contract, description, harness
 from shiftproof.testing.contract import CHECKS, STEPS, check_algorithm
 
 # What is fitted at once has a contract of its own: tests/learners/test_exact.py.
@@ -75,7 +75,8 @@ def test_no_setting_is_left_behind() -> None:
 
 def test_every_check_of_the_module_is_run() -> None:
     written = [name for name in vars(contract) if name.startswith("check_")]
-    assert [check.__name__ for check in CHECKS] == [n for n in written if n != "check_algorithm"]
+    assert {check.__name__ for check in CHECKS} == {n for n in written if n != "check_algorithm"}
+    assert len(CHECKS) == len(written) - 1
 
 
 # --- wrong algorithms -------------------------------------------------------------------------
@@ -400,14 +401,14 @@ def test_every_check_finds_something() -> None:
 
 
 def test_an_accepted_or_unexplained_misspelling_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contract, "configure", lambda *args, **kwargs: None)
+    monkeypatch.setattr(description, "configure", lambda *args, **kwargs: None)
     with pytest.raises(AssertionError, match="'lr_' was accepted"):
         contract.check_unknown_hparams("erm")
 
     def vague(*args: Any, **kwargs: Any) -> None:
         raise UnknownName("hyper-parameter", "lr_", [])
 
-    monkeypatch.setattr(contract, "configure", vague)
+    monkeypatch.setattr(description, "configure", vague)
     with pytest.raises(AssertionError, match="does not suggest 'lr' for 'lr_'"):
         contract.check_unknown_hparams("erm")
 

@@ -271,12 +271,12 @@ def _selected(
     results: list[SelectionResults] = []
     if every:
         can = [selector for selector in selectors if selector.can_score(runs)]
-        results = [aggregate(runs, selector, expected) for selector in can]
-        results = [found for found in results if found.has_numbers]
-    results = results or [aggregate(runs, selector, expected) for selector in selectors]
-    if every:
-        results = [f for f in results if f.selector.name != LAST_RESORT] or results
-    return results
+        last = [selector for selector in can if selector.name == LAST_RESORT]
+        for tried in ([selector for selector in can if selector not in last], last):
+            results = results or [
+                found for each in tried if (found := aggregate(runs, each, expected)).has_numbers
+            ]
+    return results or [aggregate(runs, selector, expected) for selector in selectors]
 
 
 def _held_out_of_study(folder: Path) -> Path:

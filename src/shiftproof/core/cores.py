@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -75,8 +76,24 @@ def _load() -> float:
 def _running() -> float:
     """Return how many other threads are running or waiting to run now, if the system says."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc/loadavg").read_text("ascii").split()[3].split("/")[0]) - 1
+        running = int(Path("/proc/loadavg").read_text("ascii").split()[3].split("/")[0])
+        return max(0, running - 1 - _waiting_workers())
     return float("inf")
+
+
+def _waiting_workers() -> int:
+    """Return how many threads of libraries in this process are running now.
+
+    Those of BLAS keep running for a while after their work is done, in the hope of more: they are
+    no reason to leave a core idle.  Python's own threads are.
+    """
+    known = {str(thread.native_id) for thread in threading.enumerate()}
+    count = 0
+    for task in Path("/proc/self/task").iterdir():
+        if task.name not in known:
+            with contextlib.suppress(OSError):  # it may have ended
+                count += (task / "stat").read_text("utf-8").rpartition(")")[2].split()[0] == "R"
+    return count
 
 
 @contextlib.contextmanager

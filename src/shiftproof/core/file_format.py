@@ -25,8 +25,9 @@ def with_format(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def without_format(value: Mapping[str, Any], where: object) -> dict[str, Any]:
     """Return an object that was read, without the version, or raise `DataError` if it is newer."""
-    check_format(value.get(KEY, _BEFORE), where)
-    return {name: item for name, item in value.items() if name != KEY}
+    found = dict(value)
+    check_format(found.pop(KEY, _BEFORE), where)
+    return found
 
 
 def check_format(version: Any, where: object) -> None:
@@ -34,6 +35,8 @@ def check_format(version: Any, where: object) -> None:
 
     The header of a safetensors file has it as text; None stands for a file without one.
     """
+    if type(version) is int and _BEFORE <= version <= FORMAT:
+        return  # nearly always
     text = str(_BEFORE if version is None else version)
     # Not more digits than a version can have: `int` of very many is refused by Python.
     if not (text.isascii() and text.isdigit() and len(text) < 10):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 # Parses one value of a text from a position on, and says where it ends.
@@ -23,6 +24,9 @@ def json_lines(data: bytes, shared: str = "") -> Iterator[tuple[Any, bool]]:
     if text is None:
         for line in data.splitlines(keepends=True):
             yield _value(line), line[-1:] == b"\n"
+        return
+    if not shared and (values := _of_whole_lines(text)) is not None:
+        yield from zip(values, repeat(True), strict=False)
         return
     first, common, same = f'{{"{shared}": ', "", None
     start, length = 0, len(text)
@@ -46,6 +50,22 @@ def json_lines(data: bytes, shared: str = "") -> Iterator[tuple[Any, bool]]:
         # Spaces around a value, and a value on several lines, are for the slower parser to judge.
         yield (value if end == stop else _value(text[start:stop].encode())), whole
         start = stop + 1
+
+
+def _of_whole_lines(text: str) -> list[Any] | None:
+    """Return the values of a text in which each line holds one and ends, or None."""
+    found, start, length = [], 0, len(text)
+    try:
+        while start < length:
+            value, stop = scan_value(text, start)
+            if text[stop] != "\n":
+                return None
+            found.append(value)
+            start = stop + 1
+    except (StopIteration, ValueError, RecursionError, IndexError):
+        return None
+    # As many values as lines: none is on several.
+    return found if len(found) == text.count("\n") else None
 
 
 def _value(line: bytes) -> Any:

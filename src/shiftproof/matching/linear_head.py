@@ -62,7 +62,7 @@ class _LinearHeadMatch(torch.autograd.Function):
             domains, _, levels = how.memory.sums.shape
         count = domains * x.dims * (levels - 2 * how.trim if how.widths is None else 1)
         by_features, by_residual = (
-            _row_by_row([part.transpose(1, 2).flatten(0, 1) for part in parts])
+            _row_by_row([_transposed(part).flatten(0, 1) for part in parts])
             for parts in (slopes[::2], slopes[1::2])
         )
         ctx.save_for_backward(by_features, by_residual)
@@ -97,7 +97,7 @@ def _bundles(x: LinearGradients, rules: Sequence[Tensor | None]) -> list[_Bundle
     parts = zip(torch.split(x.features, lengths), torch.split(x.residual, lengths), strict=True)
     bundles = []
     for size, rule, pair in zip(x.sizes, rules, parts, strict=False):
-        r, e = (part.view(-1, size, part.shape[1]).transpose(1, 2).contiguous() for part in pair)
+        r, e = (_transposed(part.view(-1, size, part.shape[1])) for part in pair)
         bundles.append(_Bundle(r, e, rule))
     return bundles
 
@@ -144,6 +144,15 @@ def _add_slopes(
     by_point = by_point.view(len(e), e.shape[1], r.shape[2], -1)
     own[0][:, features] += (by_point * e).sum(dim=1)
     own[1][:, outputs] += (by_point * r).sum(dim=2)
+
+
+def _transposed(x: Tensor) -> Tensor:
+    """Return x [domains, n, k] as [domains, k, n], in one piece."""
+    new = x.new_empty(x.shape[0], x.shape[2], x.shape[1])
+    # One matrix at a time: only these does torch transpose block by block, three times as fast.
+    for matrix, old in zip(new, x, strict=True):
+        matrix.copy_(old.T)
+    return new
 
 
 def _row_by_row(parts: list[Tensor]) -> Tensor:

@@ -59,7 +59,8 @@ def _sort_sparse_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     for row, ranked, places in zip(
         *(part.reshape(-1, n).numpy() for part in (x, values, order)), strict=True
     ):
-        there = np.flatnonzero(row)
+        is_zero = row == 0  # NumPy finds those of a mask ten times as fast as those of numbers
+        there = np.flatnonzero(~is_zero)
         keys = row[there].astype(np.float64)
         bits = keys.view(np.int64)
         bits |= there
@@ -69,7 +70,7 @@ def _sort_sparse_rows(x: Tensor) -> tuple[Tensor, Tensor]:
         ranked[:below], ranked[above:] = keys[:below], keys[below:]
         bits &= (1 << _FREE_BITS) - 1
         places[:below], places[above:] = bits[:below], bits[below:]
-        places[below:above] = np.flatnonzero(row == 0)
+        places[below:above] = np.flatnonzero(is_zero)
     return values, order
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr  # type: ignore[import-untyped]
+from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
 from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
@@ -165,9 +166,13 @@ def _shares(task: Task, train: Ints, where: Ints) -> Floats:
     return np.broadcast_to(np.log(shares), (len(where), task.groups, task.classes))
 
 
+def _few_levels() -> HistGradientBoostingClassifier:
+    return small_trees(LEVELS)
+
+
 def _trees(x: Floats) -> Predictor:
     def predict(task: Task, train: Ints, where: Ints) -> Floats:
-        return _fitted(small_trees, x[train], task, train, x[where])
+        return _fitted(_few_levels, x[train], task, train, x[where])
 
     return predict
 
@@ -185,7 +190,7 @@ def _trees_by_group(x: Floats) -> Predictor:
             ],
             axis=1,
         )
-        found = _fitted(small_trees, seen, task, train, asked)
+        found = _fitted(_few_levels, seen, task, train, asked)
         return found.reshape(len(where), task.groups, task.classes)
 
     return predict

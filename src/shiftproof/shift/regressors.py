@@ -22,7 +22,7 @@ from sklearn.linear_model import RidgeCV  # type: ignore[import-untyped]
 from sklearn.preprocessing import SplineTransformer  # type: ignore[import-untyped]
 
 from shiftproof.information.sample import Floats, Ints
-from shiftproof.shift.panel import GROWN, Views
+from shiftproof.shift.panel import GROWN, LEVELS, Views
 
 PENALTIES = np.geomspace(1e-2, 1e4, 7)
 # Knots of a cubic spline.
@@ -117,6 +117,7 @@ def _trees_by_domain(x: Floats) -> ByDomain:
 def small_trees() -> HistGradientBoostingRegressor:
     """Return small boosted trees: less than a second, and weighted by what they are worth."""
     return HistGradientBoostingRegressor(
+        max_bins=LEVELS,
         max_iter=100,
         learning_rate=0.15,
         max_leaf_nodes=8,

@@ -10,7 +10,6 @@ from typing import Any, overload
 
 from shiftproof.sweeps.results import Evaluation, OutputShift
 
-Accuracies = tuple[float | None, ...]
 # Of fields that most runs do not measure, nothing is stored.
 _DEFAULTS = Evaluation(0, (), ())
 _SHIFT = Evaluation._fields.index("shift")
@@ -34,26 +33,25 @@ class PackedEvaluations(Sequence[Evaluation]):
     __slots__ = ("_count", "_data", "has_shift")
 
     def __init__(self, evaluations: Iterable[Evaluation]) -> None:
-        fields: list[Any] = list(zip(*evaluations, strict=True))
-        self._count = len(fields[0]) if fields else 0
-        for position, (values, default) in enumerate(zip(fields, _DEFAULTS, strict=False)):
-            if position == _SHIFT:  # a named tuple would not be marshalled
-                values = tuple(None if shift is None else tuple(shift) for shift in values)
-            absent = values.count(default) == len(values)
-            fields[position] = None if absent else values
-        self.has_shift = bool(fields) and fields[_SHIFT] is not None
-        self._data = _dumps(fields)
+        self._pack(list(zip(*evaluations, strict=True)))
 
     @classmethod
-    def of_accuracies(
-        cls, steps: Sequence[int], inside: Sequence[Accuracies], outside: Sequence[Accuracies]
-    ) -> PackedEvaluations:
-        """Return evaluations that have nothing but accuracies, one of each argument at a step."""
-        packed = cls(())
-        packed._count = len(steps)
-        rest = [None] * (len(_DEFAULTS) - 3)
-        packed._data = _dumps([tuple(steps), tuple(inside), tuple(outside), *rest])
+    def of_fields(cls, *columns: Sequence[Any]) -> PackedEvaluations:
+        """Return evaluations by their fields, in order: one value a step; others are not stored."""
+        packed = cls.__new__(cls)
+        packed._pack(list(columns))
         return packed
+
+    def _pack(self, columns: list[Sequence[Any]]) -> None:
+        fields: list[Any] = [None] * len(_DEFAULTS)
+        self._count = len(columns[0]) if columns else 0
+        for position, values in enumerate(columns):
+            if position == _SHIFT:  # a named tuple would not be marshalled
+                values = [None if shift is None else tuple(shift) for shift in values]
+            if values.count(_DEFAULTS[position]) != len(values):
+                fields[position] = values
+        self.has_shift = fields[_SHIFT] is not None
+        self._data = _dumps(fields)
 
     def _fields(self) -> list[Any]:
         fields: list[Any] = marshal.loads(self._data)

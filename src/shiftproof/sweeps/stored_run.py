@@ -5,7 +5,8 @@ A run of a sweep has its place in the protocol in ``job.json``.  A run of `train
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from shiftproof.core.files import read_json_if_any
 from shiftproof.sweeps.packed import PackedEvaluations
 from shiftproof.sweeps.results import (
     STATUSES,
-    Evaluation,
     Origin,
     OutputShift,
     RunOutcome,
@@ -69,7 +69,7 @@ class StoredRun:
             hparams_seed=int(self.job["hparams_seed"]),
             trial_seed=int(self.job["trial_seed"]),
             status=self.status,
-            evaluations=PackedEvaluations(evaluations_of(self.records, domains)),
+            evaluations=evaluations_of(self.records, domains),
             folder=self.path,
             origin=Origin(self.config, self.seconds, self.environment, self.failure),
             standalone=standalone,
@@ -78,12 +78,13 @@ class StoredRun:
 
 def read_run_folder(folder: Path) -> StoredRun:
     """Read the files of a run; without ``done.json`` it is running, or failed."""
-    job = read_json_if_any(folder / "job.json", JOB_NAMES) or {}
+    where = f"{folder}{os.sep}"  # joining paths takes as long as reading the files
+    job = read_json_if_any(f"{where}job.json", JOB_NAMES) or {}
     required = ("dataset", "algorithm", "test_domains", *(() if job else ("seed",)))
-    config = read_json_if_any(folder / "config.json", required) or {}
+    config = read_json_if_any(f"{where}config.json", required) or {}
     run = RunFolder(folder)
     ended = run.done() or {}
-    failed = read_json_if_any(folder / "failed.json")
+    failed = read_json_if_any(f"{where}failed.json")
     status = "running" if failed is None else "failed"
     records = run.records.read() if config else []
     check_run(folder, job, config, ended, records)
@@ -112,22 +113,24 @@ def row_of(job: Mapping[str, Any]) -> str:
     return str(job.get(VARIANT, job["algorithm"]))
 
 
-def evaluations_of(records: Iterable[Record], domains: Sequence[str]) -> Iterator[Evaluation]:
-    """Yield what records of ours say of the domains."""
+def evaluations_of(records: Sequence[Record], domains: Sequence[str]) -> PackedEvaluations:
+    """Return what records of ours say of the domains."""
     inside, outside = ([f"{name}/{part}" for name in domains] for part in ("in", "out"))
     parts = {*inside, *outside}
-    for record in records:
-        accuracy, risk, shift = shown_measure(record)[1], record.get("risk"), record.get("shift")
-        yield Evaluation(
-            record["step"],
-            tuple(map(accuracy.get, inside)),
-            tuple(map(accuracy.get, outside)),
-            None if risk is None else tuple(map(risk.get, outside)),
-            _shift(shift, outside) if shift and "untested" not in shift else None,
-            shift.get("untested", "") if shift else "",
-            () if accuracy.keys() <= parts else _extras(accuracy),
-            tuple([item for item in record.items() if type(item[1]) is float]),
-        )
+    shown = [shown_measure(record)[1] for record in records]
+    risks = [record.get("risk") for record in records]
+    shifts: list[Mapping[str, Any]] = [record.get("shift") or {} for record in records]
+    # Field by field takes three quarters of the time of one record after the other.
+    return PackedEvaluations.of_fields(
+        [record["step"] for record in records],
+        [tuple(map(accuracy.get, inside)) for accuracy in shown],
+        [tuple(map(accuracy.get, outside)) for accuracy in shown],
+        [None if risk is None else tuple(map(risk.get, outside)) for risk in risks],
+        [_shift(s, outside) if s and "untested" not in s else None for s in shifts],
+        [shift.get("untested", "") for shift in shifts],
+        [() if accuracy.keys() <= parts else _extras(accuracy) for accuracy in shown],
+        [tuple([i for i in record.items() if type(i[1]) is float]) for record in records],
+    )
 
 
 def _extras(accuracy: Mapping[str, float]) -> tuple[tuple[str, float], ...]:

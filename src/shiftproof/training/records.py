@@ -25,12 +25,15 @@ MEASURES: dict[Kind, tuple[str, ...]] = {
     CLASSIFICATION: ("accuracy",),
     REGRESSION: ("r2", "mae", "rmse"),
 }
+_FIRST = tuple(names[0] for names in MEASURES.values())
 
 
 def shown_measure(record: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
     """Return the first of what a record measures, with its values by set; more is better."""
-    name = next((m[0] for m in MEASURES.values() if m[0] in record), MEASURES[CLASSIFICATION][0])
-    return name, record.get(name, {})
+    for name in _FIRST:
+        if name in record:
+            return name, record[name]
+    return _FIRST[0], {}
 
 
 class Records:

@@ -31,9 +31,13 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.checkpoint = path / "checkpoint.safetensors"
         self.records = Records(path / "records.jsonl")
         self._done = path / "done.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file of all state that the next step depends on."""
+        return self.path / "checkpoint.safetensors"
 
     @contextmanager
     def claim(self, config: RunConfig) -> Iterator[None]:

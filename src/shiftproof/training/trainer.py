@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -13,9 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
-from shiftproof.core.text import reason_of
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
@@ -27,6 +25,7 @@ from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.training import processes, shared_batches
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State, load_state, save_state
+from shiftproof.training.compiling import compile_network, compiling
 from shiftproof.training.config import INVARIANCE, RunConfig
 from shiftproof.training.device_series import DeviceSeries
 from shiftproof.training.evaluate import evaluate, outputs_of
@@ -87,7 +86,7 @@ class Trainer(Session):
             if not shared_batches.learns_statistics(featurizer):
                 shared_batches.share(featurizer)
         if self.compiled:
-            self.algorithm.featurizer.compile()
+            compile_network(self.algorithm.featurizer)
         self.evaluation = plan_evaluation(config, dataset, self.splits)
         self.looks = self.algorithm.looks(config.steps)
         self.looked_at: list[EvaluationSet] = []
@@ -101,7 +100,7 @@ class Trainer(Session):
     def advance(self, progress: Progress = silent) -> dict[str, Tensor]:
         """Take one step; return the losses, still on the device."""
         batch = self._next_batch()
-        with self.threads.step(), self._autocast(), _compiling():
+        with self.threads.step(), self._autocast(), compiling():
             measured: dict[str, Tensor] = self.algorithm.update(batch)
         self.step += 1
         if self.step in self.looks:
@@ -271,20 +270,6 @@ class Trainer(Session):
         if self.config.precision == "fp32":
             return contextlib.nullcontext()
         return torch.autocast(torch.device(self.config.device).type, dtype=torch.bfloat16)
-
-
-@contextlib.contextmanager
-def _compiling() -> Iterator[None]:
-    """Say in one line why torch cannot compile a network."""
-    try:
-        yield
-    except Exception as error:
-        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise
-        raise InvalidValue(
-            f"torch cannot compile the network ({reason_of(error, 120)}); install a C++ compiler,"
-            " or leave out `compile`"
-        ) from error
 
 
 def build_algorithm(config: RunConfig, task: Task) -> Algorithm:

@@ -187,7 +187,7 @@ def test_our_runs_go_to_their_form_and_back(tmp_path):
     # Where they were read is not of their making.
     back = [replace(run, folder=None) for run in read_sweep(tmp_path / "out")]
     assert {run.key: run for run in back} == {run.key: run for run in finished}
-    for format_ in set(FORMATS) - {"html"}:
+    for format_ in set(FORMATS) - {"html", "ranks"}:  # ranks need three algorithms
         assert tables(back, format_) == tables(finished, format_)
     assert "one trial each, hence no error bars" in tables(back)
     assert "+/-" not in tables(back)  # of one trial

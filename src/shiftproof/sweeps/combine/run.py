@@ -20,6 +20,7 @@ from shiftproof.data.base import Progress, silent
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.inference.predictor import Predictor
 from shiftproof.learners.algorithms import Algorithm
+from shiftproof.learners.exact import Exact
 from shiftproof.sweeps.combine.methods import ENSEMBLE, GREEDY
 from shiftproof.sweeps.combine.scoring import CHOOSING, REPORTING, Scorer
 from shiftproof.sweeps.combine.soup import Soup, Weights, greedy_soup, uniform_soup
@@ -142,11 +143,13 @@ class Cell:
         ]
 
 
-def _validation(scorer: Scorer, model: Algorithm) -> float:
+def _validation(scorer: Scorer, model: Algorithm | Exact) -> float:
     return scorer.accuracy(scorer.probabilities(model, CHOOSING), CHOOSING)
 
 
-def mean_probabilities(scorer: Scorer, models: Iterable[Algorithm]) -> dict[str, list[Tensor]]:
+def mean_probabilities(
+    scorer: Scorer, models: Iterable[Algorithm | Exact]
+) -> dict[str, list[Tensor]]:
     """Return p(y|x) = (1/m) Σ_i p_i(y|x) on each set, by the kind of set."""
     total: dict[str, list[Tensor]] = {}
     count = 0

@@ -19,13 +19,20 @@ from shiftproof.core.types import Batch
 from shiftproof.data import DomainDataset
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.inference.predictor import Predictor
-from shiftproof.learners.algorithms import Algorithm
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import class_probabilities
 from shiftproof.sweeps.combine.soup import Soup, Weights, refresh_statistics
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import predictions
+from shiftproof.training.evaluate_rows import row_outputs
 from shiftproof.training.evaluation_sets import EvaluationSet, plan_evaluation, reading_threads
-from shiftproof.training.load_run import fitted_preparation, without_starting_weights
+from shiftproof.training.fitting import fitted_exact
+from shiftproof.training.load_run import (
+    fitted_preparation,
+    read_arrays,
+    without_starting_weights,
+)
 from shiftproof.training.load_weights import read_checkpoint, weights_in_place
 from shiftproof.training.rows import ready_for
 from shiftproof.training.trainer import build_algorithm
@@ -60,8 +67,13 @@ class Scorer:
         sets = plan_evaluation(plain, self._dataset, config.splits(dataset))
         self._sets = {kind: [each for each in sets if each.kind == kind] for kind in kinds}
 
-    def trained(self, config: RunConfig, folder: Path) -> Algorithm:
+    def trained(self, config: RunConfig, folder: Path) -> Algorithm | Exact:
         """Return the model that a run ends with: its average, if it averages its weights."""
+        if ALGORITHMS.get(config.algorithm).exact:
+            return fitted_exact(config, self._task, folder, read_arrays(folder))
+        return self._network(config, folder)
+
+    def _network(self, config: RunConfig, folder: Path) -> Algorithm:
         algorithm = self._built(config)
         with weights_in_place(folder, config, algorithm, read_checkpoint(folder)):
             weights = Predictor(algorithm).weights()
@@ -78,9 +90,9 @@ class Scorer:
 
     def weights(self, config: RunConfig, folder: Path) -> Weights:
         """Return the weights of the model that a run ends with."""
-        return Predictor(self.trained(config, folder)).weights()
+        return Predictor(self._network(config, folder)).weights()
 
-    def probabilities(self, algorithm: Algorithm, kind: str) -> list[Tensor]:
+    def probabilities(self, algorithm: Algorithm | Exact, kind: str) -> list[Tensor]:
         """Return the class probabilities [n, c] on each set of a kind, in float64."""
         return [_probabilities(algorithm, each) for each in self._sets.get(kind, ())]
 
@@ -120,6 +132,10 @@ class Scorer:
             yield sampler.batch(step).to(device)
 
 
-def _probabilities(algorithm: Algorithm, subset: EvaluationSet) -> Tensor:
-    found = predictions(algorithm, subset, reading_threads(None))
-    return class_probabilities(torch.cat([logits.cpu() for logits, _ in found]).double())
+def _probabilities(algorithm: Algorithm | Exact, subset: EvaluationSet) -> Tensor:
+    if isinstance(algorithm, Exact):
+        logits = torch.from_numpy(row_outputs(algorithm, subset))
+    else:
+        found = predictions(algorithm, subset, reading_threads(None))
+        logits = torch.cat([logits.cpu() for logits, _ in found])
+    return class_probabilities(logits.double())

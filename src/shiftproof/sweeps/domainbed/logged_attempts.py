@@ -162,7 +162,7 @@ def _evaluations(
         outside = sum(map(_outside, records))
     steps = [record["step"] + 1 for record in records]
     inside, out = [row[:domains] for row in rows], [row[domains:] for row in rows]
-    return PackedEvaluations.of_accuracies(steps, inside, out), outside
+    return PackedEvaluations.of_fields(steps, inside, out), outside
 
 
 def _marks(file: LogFile, outside: int, records: Sequence[Record]) -> Iterator[Mark]:

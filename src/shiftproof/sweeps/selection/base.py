@@ -117,15 +117,15 @@ def best_step(
     run: RunOutcome, test_domain: int, scored: Iterable[tuple[Evaluation, float | None]]
 ) -> Selection | None:
     """Return the highest score, and of equal ones the earliest; a step must have an accuracy."""
-    best: tuple[float, int] | None = None
-    reported = 0.0
+    best: float | None = None
+    step, reported = 0, 0.0
     for evaluation, score in scored:
         accuracy = evaluation.inside[test_domain]
         if score is None or accuracy is None:
             continue
-        if best is None or (score, -evaluation.step) > best:
-            best, reported = (score, -evaluation.step), accuracy
-    return None if best is None else Selection(run, -best[1], best[0], reported)
+        if best is None or score > best or (score == best and evaluation.step < step):
+            best, step, reported = score, evaluation.step, accuracy
+    return None if best is None else Selection(run, step, best, reported)
 
 
 def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
@@ -137,7 +137,7 @@ def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
 
 def mean_if_all(values: Iterable[float | None]) -> float | None:
     """Return the mean, or None if a value is missing or there is none."""
-    found: list[Any] = list(values)
+    found: Sequence[Any] = values if isinstance(values, tuple) else list(values)
     if not found or None in found:
         return None
     # NumPy's sum, not a more exact one: a tie in DomainBed must be a tie here.  It adds fewer than
