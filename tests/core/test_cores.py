@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import threading
+import time
 import zlib
 from pathlib import Path
 
@@ -59,7 +60,9 @@ def test_threads_of_libraries_leave_their_cores_free(monkeypatch, of_python):
     before = set(threading.enumerate())
     try:
         seen = {module._waiting_workers()}
-        while not of_python and 1 not in seen:  # it waits for Python's lock now and then
+        end = time.monotonic() + 20
+        # It waits for Python's lock now and then.
+        while not of_python and 1 not in seen and time.monotonic() < end:
             seen.add(module._waiting_workers())
     finally:
         stop.set()

@@ -30,8 +30,9 @@ class LinearGradients(NamedTuple):
     """The gradients of a linear head as their two factors: they are never held as a whole.
 
     Sample j has the gradient e_j r_jᵀ, with r_j a row of `features` [n, k] and e_j a row of
-    `residual` [n, c].  Where there is a `bias`, it is the weight of the last feature, which is
-    always 1.  The samples stand domain by domain; `sizes` says how many each domain has.
+    `residual` [n, c].  Where there is a `bias`, it is the weight of one more feature, which is
+    always 1 and not held.  The samples stand domain by domain; `sizes` says how many each domain
+    has.
     """
 
     features: Tensor
@@ -44,23 +45,30 @@ class LinearGradients(NamedTuple):
         cls, features: Tensor, residual: Tensor, sizes: Sequence[int], *, bias: bool = True
     ) -> LinearGradients:
         """Return those of features [n, k] and residuals [n, c], in float32 or better."""
-        features, residual = widened(features), widened(residual)
-        if bias:
-            features = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
-        return cls(features, residual, tuple(sizes), bias)
+        return cls(widened(features), widened(residual), tuple(sizes), bias)
+
+    @property
+    def inputs(self) -> int:
+        """How many features there are, with that of the bias."""
+        return self.features.shape[1] + self.bias
 
     @property
     def dims(self) -> int:
         """How many numbers one gradient has."""
-        return self.features.shape[1] * self.residual.shape[1]
+        return self.inputs * self.residual.shape[1]
+
+    def with_ones(self) -> Tensor:
+        """Return the features with that of the bias, [n, k + 1], or [n, k] without a bias."""
+        if not self.bias:
+            return self.features
+        return torch.cat([self.features, torch.ones_like(self.features[:, :1])], dim=1)
 
     def blocks(self) -> list[tuple[slice, slice]]:
         """Cut outputs × features into blocks whose dimensions are neighbours.
 
         A block has all features of several outputs, or some features of one.
         """
-        n, k = self.features.shape
-        c = self.residual.shape[1]
+        k, (n, c) = self.inputs, self.residual.shape
         features, outputs = min(k, max(1, BLOCK // n)), max(1, BLOCK // (k * n))
         return [
             (slice(o, min(o + outputs, c)), slice(f, min(f + features, k)))
@@ -73,11 +81,11 @@ class LinearGradients(NamedTuple):
 
         `dims` are positions among the head's parameters: the weights, and then the biases.
         """
-        k = self.features.shape[1] - self.bias
+        k = self.features.shape[1]
         weights = self.residual.shape[1] * k
         is_weight = dims < weights
         output = torch.where(is_weight, dims // k, dims - weights)
-        return self.residual[:, output] * self.features[:, torch.where(is_weight, dims % k, k)]
+        return self.residual[:, output] * self.with_ones()[:, torch.where(is_weight, dims % k, k)]
 
 
 def gradients_of(

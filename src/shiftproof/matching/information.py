@@ -26,7 +26,7 @@ def matching_information(x: Tensor | LinearGradients) -> Tensor:
     """
     if isinstance(x, Tensor):
         return _information(x).mean()
-    r, e = (part.view(len(x.sizes), -1, part.shape[1]) for part in (x.features, x.residual))
+    r, e = (part.view(len(x.sizes), -1, part.shape[1]) for part in (x.with_ones(), x.residual))
     blocks = (
         _information(linear_head_gradients(r[..., features], e[..., outputs], bias=False))
         for outputs, features in x.blocks()

@@ -61,21 +61,24 @@ class _LinearHeadMatch(torch.autograd.Function):
         if how.memory is not None:
             domains, _, levels = how.memory.sums.shape
         count = domains * x.dims * (levels - 2 * how.trim if how.widths is None else 1)
-        by_features, by_residual = (
-            _row_by_row([_transposed(part).flatten(0, 1) for part in parts])
-            for parts in (slopes[::2], slopes[1::2])
-        )
-        ctx.save_for_backward(by_features, by_residual)
-        ctx.count = count
+        ctx.save_for_backward(*slopes)
+        ctx.count, ctx.features = count, features.shape[1]
         return (total / count).to(features.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Scale the derivative that is already there."""
-        by_features, by_residual = ctx.saved_tensors
         factor = gradients[0] / ctx.count
-        return factor * by_features, factor * by_residual, None, None, None
+        slopes = ctx.saved_tensors
+        of_features = [each[:, : ctx.features] for each in slopes[::2]]  # a bias has no derivative
+        return (
+            _row_by_row(of_features).mul_(factor),
+            _row_by_row(slopes[1::2]).mul_(factor),
+            None,
+            None,
+            None,
+        )
 
 
 class _Bundle(NamedTuple):
@@ -97,7 +100,8 @@ def _bundles(x: LinearGradients, rules: Sequence[Tensor | None]) -> list[_Bundle
     parts = zip(torch.split(x.features, lengths), torch.split(x.residual, lengths), strict=True)
     bundles = []
     for size, rule, pair in zip(x.sizes, rules, parts, strict=False):
-        r, e = (_transposed(part.view(-1, size, part.shape[1])) for part in pair)
+        r, e = (part.view(-1, size, part.shape[1]) for part in pair)
+        r, e = _transposed(r, x.inputs), _transposed(e, e.shape[2])
         bundles.append(_Bundle(r, e, rule))
     return bundles
 
@@ -146,18 +150,20 @@ def _add_slopes(
     own[1][:, outputs] += (by_point * r).sum(dim=2)
 
 
-def _transposed(x: Tensor) -> Tensor:
-    """Return x [domains, n, k] as [domains, k, n], in one piece."""
-    new = x.new_empty(x.shape[0], x.shape[2], x.shape[1])
-    # One matrix at a time: only these does torch transpose block by block, three times as fast.
+def _transposed(x: Tensor, rows: int) -> Tensor:
+    """Return x [domains, n, k] as [domains, rows, n], in one piece; rows after the k-th are 1."""
+    new = x.new_empty(x.shape[0], rows, x.shape[1])
+    new[:, x.shape[2] :] = 1
+    # One matrix at a time: only these does torch transpose block by block, which is faster.
     for matrix, old in zip(new, x, strict=True):
-        matrix.copy_(old.T)
+        matrix[: old.shape[1]].copy_(old.T)
     return new
 
 
-def _row_by_row(parts: list[Tensor]) -> Tensor:
-    """Return parts [nᵢ, k] as one tensor; a single part is not copied."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+def _row_by_row(parts: Sequence[Tensor]) -> Tensor:
+    """Return parts [domains, k, n] as one tensor [samples, k]."""
+    rows = [_transposed(part, part.shape[2]).flatten(0, 1) for part in parts]
+    return rows[0] if len(rows) == 1 else torch.cat(rows)
 
 
 def _split(blocks: list[Block], like: Tensor) -> list[list[Block]]:
