@@ -405,7 +405,7 @@ def interrupt_once(asked):
 def test_ctrl_c_stops_with_a_checkpoint_that_comes_home(cluster, table, tmp_path):
     plan, executor, asked = one_long_run(table), Overheard(checkpoint_seconds=1e6), []
     run = SweepFolder(tmp_path / "sweep").run(plan.jobs[0])
-    before = signal.getsignal(signal.SIGINT)  # a shell starts what is in the background without one
+    before = signal.getsignal(signal.SIGINT)  # ignored, if the tests run in the background
 
     def look(standing):
         if executor.last_step() > 1:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
 # Parses one value of a text from a position on, and says where it ends.
 scan_value: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+_BETWEEN = secrets.randbits(62)
 
 
 def json_lines(data: bytes, shared: str = "") -> Iterator[tuple[Any, bool]]:
@@ -53,19 +55,22 @@ def json_lines(data: bytes, shared: str = "") -> Iterator[tuple[Any, bool]]:
 
 
 def _of_whole_lines(text: str) -> list[Any] | None:
-    """Return the values of a text in which each line holds one and ends, or None."""
-    found, start, length = [], 0, len(text)
-    try:
-        while start < length:
-            value, stop = scan_value(text, start)
-            if text[stop] != "\n":
-                return None
-            found.append(value)
-            start = stop + 1
-    except (StopIteration, ValueError, RecursionError, IndexError):
+    """Return the values of a text in which each line holds one and ends, or None.
+
+    It is scanned as one list, which makes each key once.  Between two lines stands a number that
+    no file can know: if it is not every second value, a line held another number of values.
+    """
+    if not text.endswith("\n"):
         return None
-    # As many values as lines: none is on several.
-    return found if len(found) == text.count("\n") else None
+    joined = f"[{text[:-1]}]".replace("\n", f",{_BETWEEN},")
+    try:
+        values, end = scan_value(joined, 0)
+    except (StopIteration, ValueError, RecursionError):
+        return None
+    lines = text.count("\n")
+    one_each = len(values) == 2 * lines - 1 and values[1::2] == [_BETWEEN] * (lines - 1)
+    whole = one_each and end == len(joined)
+    return values[::2] if whole else None
 
 
 def _value(line: bytes) -> Any:
