@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -84,11 +85,16 @@ def test_going_no_way_stays_but_remembers() -> None:
 
 @pytest.mark.parametrize(
     "head",
-    [nn.Linear(6, 1), nn.Sequential(nn.Linear(6, 3), nn.ReLU(), nn.Linear(3, 2))],
+    [
+        lambda: nn.Linear(6, 1),
+        lambda: nn.Sequential(nn.Linear(6, 3), nn.ReLU(), nn.Linear(3, 2)),
+    ],
     ids=["single logit", "nonlinear"],
 )
-def test_it_learns_with_any_head(head: nn.Module) -> None:
-    ours = build(head, lr=5e-2)
+def test_it_learns_with_any_head(head: Callable[[], nn.Module]) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        ours = build(head(), lr=5e-2)
     (batch,) = batches(1)
     batch = Batch(batch.x, (batch.x[..., 0] > 0).long())
     losses = [ours.update(batch)["loss"].item() for _ in range(60)]
