@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -178,11 +179,16 @@ def test_chance_is_the_generators() -> None:
 
 @pytest.mark.parametrize(
     "head",
-    [nn.Linear(5, 1), nn.Sequential(nn.Linear(5, 3), nn.ReLU(), nn.Linear(3, CLASSES))],
+    [
+        lambda: nn.Linear(5, 1),
+        lambda: nn.Sequential(nn.Linear(5, 3), nn.ReLU(), nn.Linear(3, CLASSES)),
+    ],
     ids=["single logit", "nonlinear"],
 )
-def test_it_learns_with_any_head(head: nn.Module) -> None:
-    ours = build(head=head, lr=3e-2, meta_test_domains=1)
+def test_it_learns_with_any_head(head: Callable[[], nn.Module]) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        ours = build(head=head(), lr=3e-2, meta_test_domains=1)
     (batch,) = batches(1)
     batch = Batch(batch.x, (batch.x[..., 0] > 0).long())
     losses = [ours.update(batch)["loss"].item() for _ in range(150)]
