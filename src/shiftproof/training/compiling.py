@@ -16,8 +16,8 @@ from shiftproof.core.text import reason_of
 def compile_network(network: nn.Module) -> None:
     """Do what ``network.compile()`` does, also for a ``Sequential`` of torch's own layers.
 
-    With torch before 2.14 that method silently does nothing for those, because it compiles no
-    function of torch's own modules; this one is ours.
+    With older torch, such as 2.7, that method silently does nothing for those, because it compiles
+    no function of torch's own modules; this one is ours.
     """
 
     def call(*inputs: Any) -> Any:
