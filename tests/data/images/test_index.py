@@ -164,7 +164,7 @@ def test_everything_else_in_a_folder_is_a_record_too(tmp_path: Path) -> None:
     }
     records = scan([tmp_path / name for name in wanted])
     for record, (name, error) in zip(records, wanted.items(), strict=True):
-        assert record.error.startswith(error), name
+        assert error in record.error, name  # Python 3.13 says which function found it first
         assert record.readable == (name == "whole.png")
         assert "\n" not in record.error
 

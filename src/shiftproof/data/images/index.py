@@ -244,7 +244,7 @@ class _Index:
 def _open(path: Path) -> sqlite3.Connection:
     """Return a connection to an index of this version, created if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, SECONDS_TO_WAIT_FOR_OTHERS, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=SECONDS_TO_WAIT_FOR_OTHERS, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
