@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.stats import t as student  # type: ignore[import-untyped]
 from simulated_sites import new_site, training_sites
 
 from shiftproof.core.errors import InvalidValue
@@ -22,8 +23,8 @@ from shiftproof.inference.adaptation.sites import (
     label_shift_p,
     learnt,
 )
-from shiftproof.inference.adaptation.typical_inputs import TypicalRows
-from shiftproof.inference.adaptation.when import TOLERANCE, Record, record_of
+from shiftproof.inference.adaptation.typical_inputs import TypicalInputs, TypicalRows
+from shiftproof.inference.adaptation.when import MEAN_TOLERANCE, TOLERANCE, Record, record_of
 
 SHARES = [0.2, 0.3, 0.5, 0.6, 0.7, 0.4]
 ALIKE = [0.5] * 6
@@ -74,18 +75,50 @@ def test_auto_says_which_condition_fails() -> None:
     known = record()
     p, _ = new_site(0.9, known.calibration.shares, 300, 8)
     assert adapted(known, p, "auto").corrected
+    gains = known.gains
     for changed, words in (
         ({"slope": 3.0, "slope_error": 0.1}, "calibration slope"),
-        ({"log_loss": -0.1}, "log loss by 0.1 "),
-        ({"log_loss": 0.0, "accuracy": -0.02, "accuracy_error": 0.001}, "2 points of accuracy"),
-        ({"worst": TOLERANCE + 0.02}, "7 points"),
+        ({"gains": replace(gains, log_loss=-0.1)}, "log loss by 0.1 "),
+        ({"gains": replace(gains, accuracy=-0.02, accuracy_error=0.001)}, "2 points of accuracy"),
+        ({"gains": replace(gains, worst=TOLERANCE + 0.02)}, "7 points"),
     ):
         found = adapted(replace(known, **changed), p, "auto")
         assert not found.corrected
         assert words in found.reason
         np.testing.assert_array_equal(found.probabilities, p)
-    # A slope that is not surely outside is no reason.
+    # A slope that is not surely outside is no reason, nor is a loss of accuracy within tolerance.
     assert adapted(replace(known, slope=2.1, slope_error=0.2), p, "auto").corrected
+    little = replace(gains, accuracy=-MEAN_TOLERANCE, accuracy_error=0.0)
+    assert adapted(replace(known, gains=little), p, "auto").corrected
+
+
+def test_a_part_of_the_correction_moves_the_shares_a_part_of_the_way() -> None:
+    known = record()
+    p, _ = new_site(0.9, known.calibration.shares, 300, 8)
+    full = adapted(known, p, "auto")
+    part = adapted(replace(known, gains=replace(known.gains, strength=0.4)), p, "auto")
+    assert full.shares is not None
+    assert part.shares is not None
+    mean = p.mean(axis=0)
+    np.testing.assert_allclose(part.shares.value, 0.6 * mean + 0.4 * full.shares.value)
+    np.testing.assert_allclose(part.probabilities.mean(axis=0), part.shares.value, atol=1e-6)
+    assert "correction, 40% of it, gained" in part.reason
+    assert "of it" not in full.reason
+
+
+def test_the_tests_of_a_new_site_share_their_level() -> None:
+    """A site that only one of two tests finds unlikely, at 3%, is corrected; at 2% it is not."""
+    known = record()
+    p, _ = new_site(0.9, known.calibration.shares, 300, 8)
+    assert known.inputs is None
+    for wanted, corrected in ((0.03, True), (0.02, False)):
+        mean = 0.5 + 0.1 * student.ppf(wanted, 5) * np.sqrt(1 + 1 / 6)
+        inputs = TypicalInputs(np.array([0.5, 0.5]), 0.1, 6)
+        typicality = np.full(300, mean)
+        assert inputs.p_value(typicality, np.array([0.5, 0.5])) == pytest.approx(wanted)
+        found = adapted(replace(known, inputs=inputs), p, "auto", typicality=typicality)
+        assert found.corrected is corrected
+        assert ("less like" in found.reason) is not corrected
 
 
 def test_without_a_record_nothing_is_corrected() -> None:
@@ -110,15 +143,15 @@ def test_a_held_out_domain_with_atypical_rows_is_not_corrected_as_a_new_site_is_
     known = record_of(held_out, rows=typical)
     assert known is not None
     assert known.inputs is not None
-    assert known.log_loss == record().log_loss
+    assert known.gains.log_loss == record().gains.log_loss
     left_out = []
     for number in range(6):
         atypical = TypicalRows(np.full(300, 0.001), typical[number].y)
         found = record_of(held_out, rows=typical | {number: atypical})
         assert found is not None
-        left_out.append(known.log_loss - found.log_loss)
+        left_out.append(known.gains.log_loss - found.gains.log_loss)
     assert np.ptp(left_out) > 0
-    assert sum(left_out) == pytest.approx(known.log_loss)
+    assert sum(left_out) == pytest.approx(known.gains.log_loss)
 
 
 def test_two_domains_teach_nothing() -> None:
@@ -129,14 +162,20 @@ def test_learnt_factors_are_those_that_were_best_and_go_to_none_for_few_domains(
     """A site whose mean prediction is its true share, and EM stays at training: none is best."""
     p, y = new_site(0.5, np.array([0.5, 0.5]), 400, 9)
     training = np.array([0.9, 0.1])
-    site = Site(p, y, training, training, np.eye(2) * 1e-9, True, None)
-    losses = site.losses()
-    assert abs(PAIRS[losses.argmin()][0] - 1) <= 0.25
+    site = Site(p, y, training, training, np.eye(2) * 1e-9, 1.0, None)
+    assert abs(PAIRS[site.losses.argmin()][0] - 1) <= 0.25
     best = np.zeros(len(PAIRS)) + 1
     best[[tuple(pair) == (0.0, 1.0) for pair in PAIRS]] = 0
-    factors, noise = learnt([site], best[None])
+    factors, noise = learnt([with_losses(site, best)])
     np.testing.assert_allclose(factors, NONE + (np.array([0.0, 1.0]) - NONE) / 2)
     assert noise == pytest.approx(2 * (y.mean() - 0.1) ** 2, rel=1e-5)
+
+
+def with_losses(site: Site, losses: np.ndarray) -> Site:
+    """A copy of a site whose losses are given."""
+    found = replace(site)
+    vars(found)["losses"] = losses
+    return found
 
 
 def drawn_sites(classes: int, spread: float, rng: np.random.Generator) -> list[Site]:
@@ -146,7 +185,7 @@ def drawn_sites(classes: int, spread: float, rng: np.random.Generator) -> list[S
     y = np.arange(10 * classes) % classes
     errors = spread * rng.multivariate_normal(np.zeros(classes), covariance, size=6)
     equal = np.full(classes, 1 / classes)
-    return [Site(np.empty((len(y), classes)), y, equal, equal + e, covariance, True, None)
+    return [Site(np.empty((len(y), classes)), y, equal, equal + e, covariance, 1.0, None)
             for e in errors]  # fmt: skip
 
 
@@ -166,12 +205,12 @@ def test_label_shift_is_contradicted_at_its_level(classes: int) -> None:
 
 
 def test_factors_are_learnt_only_where_held_out_domains_contradict_label_shift() -> None:
-    rng, losses = np.random.default_rng(4), np.ones((6, len(PAIRS)))
-    losses[:, 0] = 0
-    factors, noise = learnt(drawn_sites(3, 0.5, rng), losses)
+    rng, losses = np.random.default_rng(4), np.ones(len(PAIRS))
+    losses[0] = 0
+    factors, noise = learnt([with_losses(own, losses) for own in drawn_sites(3, 0.5, rng)])
     assert factors.tolist() == NONE.tolist()
     assert noise == 0
-    factors, noise = learnt(drawn_sites(3, 9.0, rng), losses)
+    factors, noise = learnt([with_losses(own, losses) for own in drawn_sites(3, 9.0, rng)])
     np.testing.assert_allclose(factors, NONE + 6 / 7 * (PAIRS[0] - NONE))
     assert noise > 0
 
@@ -192,6 +231,10 @@ def test_a_record_survives_json_and_refuses_wrong_shapes() -> None:
     p, _ = new_site(0.8, known.calibration.shares, 200, 11)
     again = adapted(Record.from_json(stored), p, "auto")
     np.testing.assert_allclose(again.probabilities, adapted(known, p, "auto").probabilities)
+    del stored["strength"]  # files of older versions
+    assert Record.from_json(stored).gains.strength == 1
+    with pytest.raises(ValueError, match=r"adaptation\.strength is 2"):
+        Record.from_json({**stored, "strength": 2.0})
     stored["rates"] = [[1.0]]
     with pytest.raises(ValueError, match=r"adaptation\.rates"):
         Record.from_json(stored)

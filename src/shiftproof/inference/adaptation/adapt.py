@@ -11,13 +11,18 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.inference.adaptation.label_shift import bbse_shares, em_shares, weighted
 from shiftproof.inference.adaptation.label_shift_test import FEWEST, p_value
 from shiftproof.inference.adaptation.matching_shares import with_shares
-from shiftproof.inference.adaptation.sites import LEVEL
+from shiftproof.inference.adaptation.sites import passes
 from shiftproof.inference.adaptation.when import Record
 
 Adapt = Literal["auto", "labels", "none"]
 NO_RECORD = (
     "the model keeps no predictions for held-out training domains; train linear, boosting, forest"
     " or best on at least three domains of ten rows or more"
+)
+_MORE_THAN_SHARES = "the new rows differ from the training domains in more than their class shares"
+_LESS_TYPICAL = (
+    "the new rows are less like those of the training domains than those of held-out training"
+    " domains were"
 )
 # Draws of the rows for an interval of 95%, and its normal quantile.
 DRAWS, NORMAL = 200, 1.96
@@ -116,26 +121,22 @@ def adapted(
         return _refused(probabilities, adapt, record.refusal)
     found = p_value(record.bins, log_likelihood)
     shares = _shares(record, probabilities, log_likelihood, seed, label_shift=False)
-    if found < LEVEL:
-        reason = (
-            "the new rows differ from the training domains in more than their class shares"
-            f" (p = {found:.2g})"
-        )
-        return Adapted(probabilities, adapt, False, reason, shares, found)
+    tests = {_MORE_THAN_SHARES: found}
     if record.inputs is not None and typicality is not None:
-        typical = record.inputs.p_value(typicality, shares.em)
-        if typical < LEVEL:
-            reason = (
-                "the new rows are less like those of the training domains than those of held-out"
-                f" training domains were (p = {typical:.2g})"
-            )
-            return Adapted(probabilities, adapt, False, reason, shares, found)
+        tests[_LESS_TYPICAL] = record.inputs.p_value(typicality, shares.em)
+    if not passes(*tests.values()):
+        words = min(tests, key=tests.__getitem__)
+        return Adapted(
+            probabilities, adapt, False, f"{words} (p = {tests[words]:.2g})", shares, found
+        )
     if np.abs(shares.value - probabilities.mean(axis=0)).max() < SMALLEST_CHANGE:
         reason = "the class shares of the predictions agree with those estimated"
         return Adapted(probabilities, adapt, False, reason, shares, found)
+    gains = record.gains
+    part = f", {gains.strength:.0%} of it," if gains.strength < 1 else ""
     reason = (
-        f"on {record.domains} held-out training domains the same correction gained"
-        f" {record.log_loss:.2g} of log loss and {100 * record.accuracy:.2g} points of accuracy"
+        f"on {record.domains} held-out training domains the same correction{part} gained"
+        f" {gains.log_loss:.2g} of log loss and {100 * gains.accuracy:.2g} points of accuracy"
     )
     corrected = with_shares(probabilities, shares.value)
     return Adapted(corrected, adapt, True, reason, shares, found)
@@ -172,7 +173,7 @@ def _shares(
                 for rows, own in zip(draws, drawn, strict=True)
             ]
         )
-        errors = record.error
+        errors = record.gains.error
     half = NORMAL * np.sqrt(drawn.var(axis=0, ddof=1) + errors**2)
     predicted = weighted(log_likelihood, record.calibration.shares).argmax(axis=1)
     return Shares(

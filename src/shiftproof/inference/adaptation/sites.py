@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from shiftproof.inference.adaptation.label_shift_test import p_value, score_bins
 from shiftproof.inference.adaptation.matching_shares import with_shares
 from shiftproof.learners.calibration_scores import fitted_slope
 
-# Level of the tests.
+# Level of the tests; several tests of one site share it (Bonferroni).
 LEVEL = 0.05
 # The α and β that are tried, and what is no correction.
 ALPHAS, BETAS = np.linspace(0, 2, 9), np.linspace(0, 1, 6)
@@ -103,8 +104,8 @@ class Site:
     """A training domain that plays the new site: all but ``y`` is known without its labels.
 
     ``predicted`` [n, c] and ``y`` [n] are its rows, ``training`` the shares π₀ of the others,
-    ``em`` the estimate with its sampling ``covariance``, and ``label_shift`` whether it looks like
-    label shift.  ``slope`` is its calibration slope and the variance of that.
+    ``em`` the estimate with its sampling ``covariance``, and ``score_p`` the p-value of label shift
+    by its scores.  ``slope`` is its calibration slope and the variance of that.
     """
 
     predicted: np.ndarray
@@ -112,7 +113,7 @@ class Site:
     training: np.ndarray
     em: np.ndarray
     covariance: np.ndarray
-    label_shift: bool
+    score_p: float
     slope: tuple[float, float] | None
 
     @property
@@ -135,11 +136,21 @@ class Site:
         """The mean probability of the most probable class."""
         return float(self.predicted.max(axis=1).mean())
 
+    @cached_property
     def losses(self) -> np.ndarray:
-        """Return the mean log loss of corrections by each pair of α and β, [pairs]."""
+        """The mean log loss of corrections by each pair of α and β, [pairs]."""
         mean, y, p = self.predicted.mean(axis=0), self.y[:MOST_ROWS], self.predicted[:MOST_ROWS]
         targets = [target_shares(self.training, mean, self.em, factors) for factors in PAIRS]
         return np.array([log_losses(with_shares(p, shares), y).mean() for shares in targets])
+
+
+def passes(*p_values: float) -> bool:
+    """Return whether none of several tests of one site rejects, at `LEVEL` for all together.
+
+    >>> passes(0.03), passes(0.03, 0.8), passes(0.02, 0.8)
+    (False, True, False)
+    """
+    return min(p_values) >= LEVEL / len(p_values)
 
 
 PAIRS = np.array([(alpha, beta) for alpha in ALPHAS for beta in BETAS])
@@ -166,7 +177,7 @@ def site_of(held_out: HeldOut, domain: int, seed: int) -> Site:
         held_out.mean_shares(~rows),
         em_shares(own),
         sampling_covariance(own, seed),
-        p_value(score_bins(held_out, log_likelihood, ~rows), own) >= LEVEL,
+        p_value(score_bins(held_out, log_likelihood, ~rows), own),
         None if fitted is None else (fitted.value, fitted.variance),
     )
 
@@ -181,11 +192,11 @@ def label_shift_p(sites: Sequence[Site]) -> float:
     return float(chi2.sf(freedom * mean, freedom))
 
 
-def learnt(sites: Sequence[Site], losses: np.ndarray) -> tuple[np.ndarray, float]:
+def learnt(sites: Sequence[Site]) -> tuple[np.ndarray, float]:
     """Return α and β, and the error of π̂ beyond sampling, that sites [k] teach."""
     if label_shift_p(sites) >= LEVEL:
         return NONE, 0.0
-    best = PAIRS[losses.mean(axis=0).argmin()]
+    best = PAIRS[np.mean([site.losses for site in sites], axis=0).argmin()]
     factors = NONE + len(sites) / (len(sites) + 1) * (best - NONE)
     noise = np.mean([site.squared_error - site.variance for site in sites])
     return factors, max(float(noise), 0.0)
