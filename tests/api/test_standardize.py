@@ -17,6 +17,7 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.input_forms import as_ready
 from shiftproof.inference.export import exported
 from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_bytes import model_description
 from shiftproof.inference.predictor import Predictor
 from shiftproof.inference.standardized import standardized_features
 
@@ -133,7 +134,7 @@ def test_the_model_file_says_it_and_holds_no_statistics_of_sites(runs):
 
 
 def test_without_it_files_and_ids_are_as_before(runs):
-    described = runs["none"].model.described()
+    described = model_description(runs["none"].model)
     assert "standardize" not in described["config"]
     assert "standardize" not in described["form"]
     assert "standardize" not in json.loads((runs["none"].folder / "config.json").read_text())

@@ -16,6 +16,7 @@ import torch
 from shiftproof.core.errors import CheckpointError, ShiftproofError
 from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_bytes import model_description
 from shiftproof.inference.model_file import HEADER
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.training.configure import configure
@@ -49,7 +50,7 @@ def crafted(
     spoil: Callable[[Tensors], object] = lambda tensors: None,
 ) -> bytes:
     tensors = safetensors.torch.load(model.to_bytes())
-    header = copy.deepcopy(model.described())
+    header = copy.deepcopy(model_description(model))
     change(header)
     spoil(tensors)
     return safetensors.torch.save(tensors, metadata={HEADER: json.dumps(header)})

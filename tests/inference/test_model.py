@@ -24,6 +24,7 @@ from shiftproof.data.input_forms import TableForm
 from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
 from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_bytes import model_description
 from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.models.risk import per_sample_risk
@@ -96,7 +97,7 @@ def test_its_file_holds_all_and_only_what_predictions_need(tmp_path: Path) -> No
     ):
         found = copy.predict(copy.form.read(patients(1)))
         assert all(map(torch.equal, found[:3], expected[:3]))
-        assert copy.described() == model.described()
+        assert model_description(copy) == model_description(model)
         assert copy.columns == {"label": "ill"}
     assert model.config == config
     # IDM's remembered gradients are many times the weights, and stay behind.

@@ -22,6 +22,7 @@ from shiftproof.data.input_forms import TableForm
 from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.inference.export import FORMATS, description
 from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_bytes import model_description
 from shiftproof.inference.model_file import HEADER
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN, Typicality
@@ -181,7 +182,7 @@ def test_a_header_without_typicality_is_refused_unless_private(tmp_path: Path) -
     model = made(patients(), tmp_path)
     tensors = safetensors.torch.load(model.to_bytes())
     left = {name: t for name, t in tensors.items() if not name.startswith("typicality")}
-    data = safetensors.torch.save(left, metadata={HEADER: json.dumps(model.described())})
+    data = safetensors.torch.save(left, metadata={HEADER: json.dumps(model_description(model))})
     with pytest.raises(CheckpointError, match="not a valid model file"):
         TrainedModel.from_bytes(data, "cpu")
 

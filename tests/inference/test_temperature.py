@@ -19,6 +19,7 @@ from shiftproof.core.errors import CheckpointError
 from shiftproof.core.types import Task
 from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_bytes import model_description
 from shiftproof.inference.model_file import HEADER, MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs, held_out_temperature
 from shiftproof.models.risk import class_probabilities
@@ -174,7 +175,7 @@ def test_training_does_not_depend_on_it(trained: TrainedRun) -> None:
 
 
 def with_header(model: TrainedModel, **changed: object) -> bytes:
-    described = {**model.described(), **changed}
+    described = {**model_description(model), **changed}
     described = {name: value for name, value in described.items() if value is not None}
     tensors = safetensors.torch.load(model.to_bytes())
     return safetensors.torch.save(tensors, metadata={HEADER: json.dumps(described)})

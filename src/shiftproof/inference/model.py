@@ -7,21 +7,16 @@ Reading it never runs code.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import safetensors.numpy
-from safetensors import SafetensorError
 
-import shiftproof
-from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.files import write_atomically
 from shiftproof.core.standardize import ADAPTATION, NONE
-from shiftproof.core.text import printable, reason_of
 from shiftproof.core.types import Task
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import LazyInputs, TensorLike, as_array
@@ -31,36 +26,23 @@ from shiftproof.data.input_forms import (
     ReadyInputs,
     TableForm,
     as_ready,
-    form_from_json,
 )
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.adapt import adapted, checked_adapt
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.adaptation.when import Record
-from shiftproof.inference.model_file import (
-    HEADER,
-    MODEL,
-    header_of,
-    require_finite,
-    why_missing,
-)
-from shiftproof.inference.model_header import check_header
+from shiftproof.inference.model_bytes import model_bytes, model_fields
+from shiftproof.inference.model_file import MODEL, why_missing
 from shiftproof.inference.number_intervals import HalfWidths, Width
 from shiftproof.inference.predictions import NumberPredictions, Predictions
 from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.inference.typicality import Typicality
-from shiftproof.inference.weight_names import under
-from shiftproof.learners.base import ALGORITHMS
 from shiftproof.training.config import RunConfig
-from shiftproof.training.fitting import build_exact
-from shiftproof.training.load_run import without_starting_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from shiftproof.inference.predictor import Predictor
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -275,107 +257,16 @@ class TrainedModel:
         """Return the probability of each class, [n, c]."""
         return self.predict(inputs).probabilities
 
-    def described(self) -> dict[str, Any]:
-        """Return all but the weights, as JSON values."""
-        return {
-            "format": FORMAT,
-            "version": shiftproof.__version__,
-            "config": self.config.to_json(),
-            "task": self.task.to_json(),
-            "classes": list(self.classes),
-            "domains": list(self.domains),
-            "form": self.form.to_json(),
-            "columns": dict(self.columns),
-            **({} if self.adaptation is None else {"adaptation": self.adaptation.to_json()}),
-            **({} if self.update is None else {"update": self.update.to_json()}),
-            **({"targets": list(self.targets)} if self.targets else {}),
-            **({"half_widths": widths} if (widths := self._stored_widths()) else {}),
-            # Absent in models that need none, and in those of versions that had none.
-            **({} if self.temperature == 1 else {"temperature": self.temperature}),
-        }
-
-    def _stored_widths(self) -> list[Any]:
-        return [own.to_json() for own in self.half_widths]
-
     def to_bytes(self) -> bytes:
         """Return the content of the model's file."""
-        described = self.typicality.arrays() if self.typicality else {}
-        parts: dict[str, Mapping[str, Any]] = {
-            "network": self.network.weights(),
-            "typicality": described,
-        }
-        arrays = {
-            f"{part}.{name}": as_array(value)
-            for part, own in parts.items()
-            for name, value in own.items()
-        }
-        header = json.dumps(self.described(), ensure_ascii=False)
-        return safetensors.numpy.save(arrays, metadata={HEADER: header})
+        return model_bytes(self)
 
     @classmethod
     def from_bytes(
         cls, data: bytes, device: str = "auto", where: str = "the model"
     ) -> TrainedModel:
         """Rebuild a model from the content of its file."""
-        try:
-            tensors = safetensors.numpy.load(data)
-            described = header_of(data)
-            if described["format"] != FORMAT:
-                found = printable(str(described["format"]))[:20]
-                raise CheckpointError(
-                    f"{where} has format {found}, but this version reads {FORMAT}; upgrade"
-                    " shiftproof"
-                )
-            check_header(described)
-            require_finite(tensors)
-            config = RunConfig.from_json(described["config"])
-            rows = ALGORITHMS.get(config.algorithm).exact and not config.frozen
-            built = without_starting_weights(config, "cpu" if rows else device)
-            task = Task.from_json(described["task"])
-            form = form_from_json(described["form"])
-            known = config.standardize in ADAPTATION
-            if not known or getattr(form, "standardize", config.standardize) != config.standardize:
-                raise ValueError("how its rows are standardized is unknown")
-            if not config.frozen and form.input_shape != task.input_shape:
-                raise ValueError(
-                    f"inputs of shape {form.input_shape} for a network of {task.input_shape}"
-                )
-            stored = under("typicality.", tensors)
-            typicality = Typicality.from_arrays(stored) if stored or not config.private else None
-            if typicality and isinstance(form, TableForm):
-                typicality.require_width(len(form.columns.feature_names))
-            network: Predictor | RowPredictor
-            if rows:
-                network = RowPredictor(build_exact(built, task))
-            else:
-                from shiftproof.inference.network_predictor import network_predictor
-
-                temperature = float(described.get("temperature", 1.0))
-                network = network_predictor(built, task, form.input_shape, temperature)
-            network.load(under("network.", tensors))
-            return cls(
-                config,
-                task,
-                tuple(described["classes"]),
-                tuple(described["domains"]),
-                form,
-                network,
-                typicality,
-                described["columns"],
-                built.device,
-                Record.from_json(described["adaptation"]) if "adaptation" in described else None,
-                _update(described, form),
-                tuple(described.get("targets", ())),
-                tuple(map(HalfWidths.from_json, described.get("half_widths", ()))),
-            )
-        except (
-            *(SafetensorError, ArithmeticError, AttributeError, LookupError),
-            *(RuntimeError, TypeError, ValueError),
-        ) as error:
-            reason = reason_of(error)
-            raise CheckpointError(
-                f"{where} is not a valid model file ({reason}); train again"
-            ) from error
+        return cls(**model_fields(data, device, where))
 
     def without_training_data(self) -> TrainedModel:
         """Return the model with only what a prediction needs, if it holds no single rows.
@@ -413,14 +304,3 @@ class TrainedModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TrainedModel.from_bytes, (self.to_bytes(), self.device)
-
-
-def _update(described: Mapping[str, Any], form: InputForm) -> Update | None:
-    """Return the update of a model to a new site; only columns of tables are in one."""
-    if "update" not in described:
-        return None
-    found = Update.from_json(described["update"])
-    width = len(form.columns.feature_names) if isinstance(form, TableForm) else 0
-    if (found.columns >= width).any():
-        raise ValueError(f"the update of the model needs more than its {width} features")
-    return found
