@@ -288,8 +288,9 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
         ]
     if kept := sum(each.get("kept", False) for each in outcomes):
         lines += [
-            f"{kept} of the domains were trained earlier with the same settings; their predictions"
-            " were kept, and adapted later.",
+            f"{kept} of the domains were trained earlier with the same settings, and no candidate"
+            " was left out for time that other programs took; their predictions were kept, and"
+            " adapted later.",
             "",
         ]
     return "\n".join(lines)
