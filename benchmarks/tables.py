@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import shiftproof
-from shiftproof.api.train import BUDGET_A_RUN, DEFAULT_BUDGET
+from shiftproof.api.best_settings import BUDGET_A_RUN, DEFAULT_BUDGET
 from shiftproof.paper.measure import machine
 
 SINGLE = ("linear", "boosting", "forest")

@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 import shiftproof
-from shiftproof.api.train import with_budget
+from shiftproof.api.best_settings import with_budget
 from shiftproof.core.errors import InvalidValue
 from shiftproof.learners import best
 from shiftproof.learners.linear import LinearCandidate

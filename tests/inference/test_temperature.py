@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 import shiftproof
 from shiftproof.api.expect import runs_in
-from shiftproof.api.train import TrainedRun
+from shiftproof.api.trained_run import TrainedRun
 from shiftproof.core.errors import CheckpointError
 from shiftproof.core.types import Task
 from shiftproof.data.tables.dataset import table_dataset

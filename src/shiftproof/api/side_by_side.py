@@ -21,7 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from shiftproof.api.train import TrainedRun, train
+from shiftproof.api.train import train
+from shiftproof.api.trained_run import TrainedRun
 from shiftproof.core.cores import allowed_threads, share_of_cores
 from shiftproof.core.own_process import start_process
 from shiftproof.data import DomainDataset

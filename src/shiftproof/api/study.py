@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 from shiftproof.api.diagnose import ShiftReport, diagnose
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load
 from shiftproof.api.report import HELD_OUT, STUDY, report
+from shiftproof.api.run_folders import as_folder, folder_of
 from shiftproof.api.study_baselines import train_baselines
 from shiftproof.api.study_diagnosis import inputs_of, kept_or
 from shiftproof.api.study_evidence import evidence
-from shiftproof.api.train import TrainedRun, as_folder, folder_of, prepare, train
+from shiftproof.api.train import prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
+from shiftproof.api.trained_run import TrainedRun
 from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, RunConflict

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from shiftproof.api.diagnose import ShiftReport
-from shiftproof.api.train import TrainedRun
 from shiftproof.api.train_each import LeaveOneOut
+from shiftproof.api.trained_run import TrainedRun
 from shiftproof.data import DomainDataset
 from shiftproof.data.domain import Domain, as_float_rows
 from shiftproof.data.input_forms import TableForm, as_ready

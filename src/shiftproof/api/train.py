@@ -3,94 +3,31 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
+from shiftproof.api.best_settings import loss_of_metric, with_budget, with_metric
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
+from shiftproof.api.run_folders import folder_of, run_name
+from shiftproof.api.trained_run import TrainedRun
 from shiftproof.core.cores import checked_threads
-from shiftproof.core.durations import seconds_of
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.standardize import ADAPTATION, NONE
-from shiftproof.core.types import SQUARED
+from shiftproof.core.errors import InvalidValue
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import within_domains
-from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
-from shiftproof.inference.temperature import calibrated_outputs
-from shiftproof.learners.number_scores import checked_number_metric
-from shiftproof.learners.scores import checked_metric, mean_scores
 from shiftproof.models.weights_name import PRETRAINED
 from shiftproof.training import processes
 from shiftproof.training.choose_vector import ALL, pooled
-from shiftproof.training.config import DEFAULT_EVALUATION, RunConfig
+from shiftproof.training.config import DEFAULT_EVALUATION
 from shiftproof.training.configure import configure, default_algorithm
-from shiftproof.training.loop import RunResult, train as run
+from shiftproof.training.loop import train as run
 from shiftproof.training.observers import CompositeObserver, Observer
-from shiftproof.training.outputs import AnyOutputs
-from shiftproof.training.records import Record
 from shiftproof.training.tensorboard import TensorBoard
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
-
-# How long `best` may try candidates: so many seconds over all runs of a call, or for each of many.
-DEFAULT_BUDGET, BUDGET_A_RUN = 300, 60
-
-
-@dataclass(frozen=True)
-class TrainedRun(RunResult):
-    """How a run ended, with its configuration and its model.
-
-    `status` is `finished`, `diverged` (the loss was not finite) or `stopped` (interrupted: call
-    `train` again to resume).  `seconds` counts training and evaluation.  `records` holds all
-    evaluations; they are in `folder` too.
-    """
-
-    config: RunConfig = field(kw_only=True)
-
-    @property
-    def metrics(self) -> Record:
-        """The last record: losses, and the accuracy and risk of every evaluated set."""
-        return self.records[-1] if self.records else {}
-
-    @cached_property
-    def outputs(self) -> dict[str, AnyOutputs]:
-        """What the model answers on the samples of each test domain, with labels, by domain."""
-        return calibrated_outputs(self.folder)
-
-    @cached_property
-    def scores(self) -> dict[str, dict[str, float | None]]:
-        """The scores on all samples of each test domain, by domain: accuracy, AUROC, …, or R², …"""
-        return {domain: own.scores() for domain, own in self.outputs.items()}
-
-    @cached_property
-    def model(self) -> TrainedModel:
-        """The trained model, read from the folder when first used."""
-        if self.status != "finished":
-            raise DataError(f"the run in {self.folder} has no model: it {self.status}")
-        return TrainedModel.load(self.folder, self.config.device)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON values."""
-        return {
-            "test_domains": list(self.config.test_domains),
-            "status": self.status,
-            "step": self.step,
-            "seconds": round(self.seconds, 3),
-            "folder": str(self.folder),
-            "metrics": mean_scores(list(self.scores.values())),
-            "timings": dict(self.timings),
-            "final": self.metrics or None,
-            **adaptation_entry(self.config),
-        }
-
-    def __repr__(self) -> str:
-        return f"TrainedRun(status={self.status!r}, step={self.step}, folder={str(self.folder)!r})"
 
 
 def train(
@@ -239,7 +176,7 @@ def train(
         augment_validation=augment_validation,
         private=private,
     )
-    folder = folder or Path("runs", _name(config))
+    folder = folder or Path("runs", run_name(config))
     processes.join(config.device)
     writes = tensorboard and processes.leads()
     observers = [observer, TensorBoard(folder)] if writes else [observer]
@@ -259,12 +196,6 @@ def train(
         trained_model(config, dataset, folder, observer.progress).save(folder)
     processes.wait()  # of several, the first writes the model
     return TrainedRun(**vars(result), config=config)
-
-
-def adaptation_entry(config: RunConfig) -> dict[str, str]:
-    """Return what JSON says of how a run adapts to a new site; nothing if it does not."""
-    said = ADAPTATION[config.standardize]
-    return {"adaptation": said} if said else {}
 
 
 def prepare(
@@ -306,82 +237,3 @@ def prepare(
         backbone = None
     observer.loaded(dataset)
     return dataset, given, backbone
-
-
-def with_budget(
-    hparams: Mapping[str, object],
-    algorithm: str | BaseEstimator,
-    budget: str | float | None,
-    runs: int = 1,
-) -> Mapping[str, object]:
-    """Return the hyper-parameters with a share of the budget for each of so many runs."""
-    is_best = isinstance(algorithm, str) and algorithm == "best"
-    if budget is None:
-        if not is_best or "budget" in hparams:
-            return hparams
-        budget = max(DEFAULT_BUDGET, BUDGET_A_RUN * runs)
-    elif not is_best:
-        raise InvalidValue(f"`budget` is for best, not for {algorithm}")
-    elif "budget" in hparams:
-        raise InvalidValue("`budget` and `hparams` give budget twice")
-    return {**hparams, "budget": seconds_of(budget, "budget") / runs}
-
-
-def check_metric(dataset: DomainDataset, metric: str | None) -> None:
-    """Raise if a score is unknown for this data."""
-    if metric is not None:
-        check = checked_number_metric if dataset.target else checked_metric
-        check(metric)
-
-
-def loss_of_metric(dataset: DomainDataset, loss: str | None, metric: str | None) -> str | None:
-    """Return the loss of numbers that a score asks for, unless a loss is given."""
-    if loss is not None or metric is None or not dataset.target:
-        return loss
-    return "absolute" if metric == "mae" else SQUARED
-
-
-def with_metric(
-    hparams: Mapping[str, object],
-    algorithm: str | BaseEstimator,
-    metric: str | None,
-    dataset: DomainDataset,
-) -> Mapping[str, object]:
-    """Return the hyper-parameters with the score that `best` optimises; others have none.
-
-    Of numbers, the loss says it (`loss_of_metric`).
-    """
-    check_metric(dataset, metric)
-    if metric is None or dataset.target:
-        return hparams
-    if not (isinstance(algorithm, str) and algorithm == "best"):
-        return hparams
-    if "metric" in hparams:
-        raise InvalidValue("`metric` and `hparams` give metric twice")
-    return {**hparams, "metric": metric}
-
-
-def folder_of(out: str | os.PathLike[str] | None) -> Path | None:
-    """Return the folder to write to, or None for the default."""
-    if out is None:
-        return None
-    if Path(out) == Path():
-        raise InvalidValue("`out` must name a folder")
-    return Path(out).expanduser()
-
-
-def as_folder(name: str) -> str:
-    """Return a name with all that a folder should not be called replaced.
-
-    >>> as_folder("west & east/2"), as_folder("10%")
-    ('west_east_2', '10%')
-    """
-    return re.sub(r"[^\w.%-]+", "_", name)
-
-
-def _name(config: RunConfig) -> str:
-    """Return what the folder of a run is called by default."""
-    held_out = as_folder("+".join(config.test_domains))
-    without = f"-without-{held_out}" if held_out else ""
-    within = "" if config.standardize == NONE else f"-{config.standardize}"
-    return f"{config.dataset}-{config.algorithm}{within}{without}-{config.run_id[:8]}"

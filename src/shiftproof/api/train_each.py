@@ -14,17 +14,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from shiftproof.api.best_settings import check_metric, with_budget
 from shiftproof.api.load import Data, LoadOptions, checked_seed
+from shiftproof.api.run_folders import as_folder, folder_of
 from shiftproof.api.side_by_side import Waiting, processes_for, train_together
-from shiftproof.api.train import (
-    TrainedRun,
-    adaptation_entry,
-    as_folder,
-    check_metric,
-    folder_of,
-    prepare,
-    with_budget,
-)
+from shiftproof.api.train import prepare
+from shiftproof.api.trained_run import TrainedRun, adaptation_entry
 from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.standardize import ADAPTATION, checked_standardize

@@ -34,6 +34,6 @@ def file_of(path: Path | None, label: str) -> Path | None:
     """
     if path is None or not label:
         return path
-    from shiftproof.api.train import as_folder
+    from shiftproof.api.run_folders import as_folder
 
     return path.with_stem(f"{path.stem}-{as_folder(label)}")

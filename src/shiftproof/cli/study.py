@@ -83,7 +83,7 @@ def study(
         typer.echo(f"reading {data}", err=True)  # before the imports, which take seconds
 
     from shiftproof import api
-    from shiftproof.api.train import as_folder
+    from shiftproof.api.run_folders import as_folder
     from shiftproof.cli.study_progress import StudyProgress
 
     settings: dict[str, Any] = {

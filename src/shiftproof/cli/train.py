@@ -16,7 +16,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.text import counted
 
 if TYPE_CHECKING:
-    from shiftproof.api.train import TrainedRun
+    from shiftproof.api.trained_run import TrainedRun
 
 # The --test-domain that holds out every domain in turn.
 EACH = "each"

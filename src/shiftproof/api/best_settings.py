@@ -1,0 +1,72 @@
+"""How long `best` may take, and which score it is trained for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from shiftproof.core.durations import seconds_of
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.types import SQUARED
+from shiftproof.data import DomainDataset
+from shiftproof.learners.number_scores import checked_number_metric
+from shiftproof.learners.scores import checked_metric
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
+
+# How long `best` may try candidates: so many seconds over all runs of a call, or for each of many.
+DEFAULT_BUDGET, BUDGET_A_RUN = 300, 60
+
+
+def with_budget(
+    hparams: Mapping[str, object],
+    algorithm: str | BaseEstimator,
+    budget: str | float | None,
+    runs: int = 1,
+) -> Mapping[str, object]:
+    """Return the hyper-parameters with a share of the budget for each of so many runs."""
+    is_best = isinstance(algorithm, str) and algorithm == "best"
+    if budget is None:
+        if not is_best or "budget" in hparams:
+            return hparams
+        budget = max(DEFAULT_BUDGET, BUDGET_A_RUN * runs)
+    elif not is_best:
+        raise InvalidValue(f"`budget` is for best, not for {algorithm}")
+    elif "budget" in hparams:
+        raise InvalidValue("`budget` and `hparams` give budget twice")
+    return {**hparams, "budget": seconds_of(budget, "budget") / runs}
+
+
+def check_metric(dataset: DomainDataset, metric: str | None) -> None:
+    """Raise if a score is unknown for this data."""
+    if metric is not None:
+        check = checked_number_metric if dataset.target else checked_metric
+        check(metric)
+
+
+def loss_of_metric(dataset: DomainDataset, loss: str | None, metric: str | None) -> str | None:
+    """Return the loss of numbers that a score asks for, unless a loss is given."""
+    if loss is not None or metric is None or not dataset.target:
+        return loss
+    return "absolute" if metric == "mae" else SQUARED
+
+
+def with_metric(
+    hparams: Mapping[str, object],
+    algorithm: str | BaseEstimator,
+    metric: str | None,
+    dataset: DomainDataset,
+) -> Mapping[str, object]:
+    """Return the hyper-parameters with the score that `best` optimises; others have none.
+
+    Of numbers, the loss says it (`loss_of_metric`).
+    """
+    check_metric(dataset, metric)
+    if metric is None or dataset.target:
+        return hparams
+    if not (isinstance(algorithm, str) and algorithm == "best"):
+        return hparams
+    if "metric" in hparams:
+        raise InvalidValue("`metric` and `hparams` give metric twice")
+    return {**hparams, "metric": metric}

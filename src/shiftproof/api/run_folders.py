@@ -1,0 +1,37 @@
+"""Where runs are written, and what their folders are called."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.standardize import NONE
+from shiftproof.training.config import RunConfig
+
+
+def folder_of(out: str | os.PathLike[str] | None) -> Path | None:
+    """Return the folder to write to, or None for the default."""
+    if out is None:
+        return None
+    if Path(out) == Path():
+        raise InvalidValue("`out` must name a folder")
+    return Path(out).expanduser()
+
+
+def as_folder(name: str) -> str:
+    """Return a name with all that a folder should not be called replaced.
+
+    >>> as_folder("west & east/2"), as_folder("10%")
+    ('west_east_2', '10%')
+    """
+    return re.sub(r"[^\w.%-]+", "_", name)
+
+
+def run_name(config: RunConfig) -> str:
+    """Return what the folder of a run is called by default."""
+    held_out = as_folder("+".join(config.test_domains))
+    without = f"-without-{held_out}" if held_out else ""
+    within = "" if config.standardize == NONE else f"-{config.standardize}"
+    return f"{config.dataset}-{config.algorithm}{within}{without}-{config.run_id[:8]}"

@@ -1,0 +1,74 @@
+"""What `train` returns: how a run ended, its scores and its model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from shiftproof.core.errors import DataError
+from shiftproof.core.standardize import ADAPTATION
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.temperature import calibrated_outputs
+from shiftproof.learners.scores import mean_scores
+from shiftproof.training.config import RunConfig
+from shiftproof.training.loop import RunResult
+from shiftproof.training.outputs import AnyOutputs
+from shiftproof.training.records import Record
+
+
+@dataclass(frozen=True)
+class TrainedRun(RunResult):
+    """How a run ended, with its configuration and its model.
+
+    `status` is `finished`, `diverged` (the loss was not finite) or `stopped` (interrupted: call
+    `train` again to resume).  `seconds` counts training and evaluation.  `records` holds all
+    evaluations; they are in `folder` too.
+    """
+
+    config: RunConfig = field(kw_only=True)
+
+    @property
+    def metrics(self) -> Record:
+        """The last record: losses, and the accuracy and risk of every evaluated set."""
+        return self.records[-1] if self.records else {}
+
+    @cached_property
+    def outputs(self) -> dict[str, AnyOutputs]:
+        """What the model answers on the samples of each test domain, with labels, by domain."""
+        return calibrated_outputs(self.folder)
+
+    @cached_property
+    def scores(self) -> dict[str, dict[str, float | None]]:
+        """The scores on all samples of each test domain, by domain: accuracy, AUROC, …, or R², …"""
+        return {domain: own.scores() for domain, own in self.outputs.items()}
+
+    @cached_property
+    def model(self) -> TrainedModel:
+        """The trained model, read from the folder when first used."""
+        if self.status != "finished":
+            raise DataError(f"the run in {self.folder} has no model: it {self.status}")
+        return TrainedModel.load(self.folder, self.config.device)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        return {
+            "test_domains": list(self.config.test_domains),
+            "status": self.status,
+            "step": self.step,
+            "seconds": round(self.seconds, 3),
+            "folder": str(self.folder),
+            "metrics": mean_scores(list(self.scores.values())),
+            "timings": dict(self.timings),
+            "final": self.metrics or None,
+            **adaptation_entry(self.config),
+        }
+
+    def __repr__(self) -> str:
+        return f"TrainedRun(status={self.status!r}, step={self.step}, folder={str(self.folder)!r})"
+
+
+def adaptation_entry(config: RunConfig) -> dict[str, str]:
+    """Return what JSON says of how a run adapts to a new site; nothing if it does not."""
+    said = ADAPTATION[config.standardize]
+    return {"adaptation": said} if said else {}
