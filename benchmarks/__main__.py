@@ -14,6 +14,7 @@ from benchmarks.decoding import decoding
 from benchmarks.figure import Figure
 from benchmarks.growth import growth, overhead, startup
 from benchmarks.linear import linear
+from benchmarks.lite_runs import lite_runs
 from benchmarks.many_runs import report_of_many
 from benchmarks.matching import estimate, matcher, penalty, step, table1
 from benchmarks.protocol import run
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "start": start,
     "diagnosis": diagnosis,
     "networks": networks,
+    "lite": lite_runs,
 }
 
 

@@ -172,9 +172,7 @@ class Domain:
         """
         if isinstance(self.x, LazyInputs):
             return self.x.read(index) if seeds is None else self.x.draw(index, seeds)
-        import torch
-
-        return self.x[torch.from_numpy(index).to(self.x.device)]
+        return _taken(self.x, index)
 
     def inputs(self, index: np.ndarray) -> Tensor:
         """Return the samples at `index` as float32."""
@@ -182,9 +180,7 @@ class Domain:
 
     def labels(self, index: np.ndarray) -> Tensor:
         """Return the labels at `index`, as a tensor."""
-        import torch
-
-        return self.y[torch.from_numpy(index).to(self.y.device)]
+        return _taken(self.y, index)
 
     def to(self, device: torch.device) -> Domain:
         """Return the domain with its tensors on `device`; lazy inputs stay where they are."""
@@ -234,6 +230,14 @@ def as_array(numbers: TensorLike | np.ndarray) -> np.ndarray:
     except TypeError:  # of bfloat16, which NumPy does not have
         found = own.double().numpy()
     return found
+
+
+def _taken(whole: Tensor, index: np.ndarray) -> Tensor:
+    """Return the rows at positions ≥ 0."""
+    import torch
+
+    # Not whole[index]: that copies number by number, this row by row.
+    return whole.index_select(0, torch.from_numpy(index).to(whole.device))
 
 
 def as_numbers(x: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch, Task
+from shiftproof.learners.algorithms.adam import Adam
 from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.learners.base import ALGORITHMS as ALGORITHMS, Learner
 from shiftproof.models.risk import Loss, loss_named
@@ -171,7 +172,7 @@ class Algorithm(nn.Module, Learner):
 
     def reset_optimizer(self) -> None:
         """Restart Adam on featurizer and head, without its moments."""
-        self.optimizers["main"] = torch.optim.Adam(
+        self.optimizers["main"] = Adam(
             [*self.featurizer.parameters(), *self.head.parameters()],
             lr=self.hparams.lr,
             weight_decay=self.hparams.weight_decay,

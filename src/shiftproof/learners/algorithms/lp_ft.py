@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.adam import Adam
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import steps
@@ -54,9 +55,7 @@ class LPFT(ERM):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         h = self.hparams
-        self.optimizers["head"] = torch.optim.Adam(
-            self.head.parameters(), lr=h.head_lr, weight_decay=h.weight_decay
-        )
+        self.optimizers["head"] = Adam(self.head.parameters(), h.head_lr, h.weight_decay)
         self.late_starts |= {h.head_warmup}
 
     @property

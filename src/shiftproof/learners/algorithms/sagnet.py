@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.adam import Adam
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.penalties.style import mix_style, swap_content, uniform_risk
@@ -52,7 +53,7 @@ class SagNet(ERM):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.style_head = newly_initialised(self.head)
-        self.optimizers["style"] = torch.optim.Adam(
+        self.optimizers["style"] = Adam(
             self.style_head.parameters(),
             lr=self.hparams.lr,
             weight_decay=self.hparams.weight_decay,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
-import torch
 from torch import Tensor, nn
 
 from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms.adam import Adam
 from shiftproof.learners.algorithms.base import Losses
 from shiftproof.learners.algorithms.erm import ERM
 
@@ -37,7 +37,7 @@ class TakesTurns(ERM):
         self.updates += 1
         return losses.measured()
 
-    def adam(self, weights: Iterable[nn.Parameter], lr: float, decay: float) -> torch.optim.Adam:
+    def adam(self, weights: Iterable[nn.Parameter], lr: float, decay: float) -> Adam:
         """Return Adam with β = (β₁, 0.9)."""
         betas = (self.hparams.adam_beta1, 0.9)  # type: ignore[attr-defined]
-        return torch.optim.Adam(weights, lr=lr, betas=betas, weight_decay=decay)
+        return Adam(weights, lr, decay, betas)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.space import Choice, Float, hparam
 from shiftproof.core.types import Batch, Task
+from shiftproof.learners.algorithms.adam import Adam
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.discriminator import Discriminator
 from shiftproof.learners.algorithms.erm import ERM, Outputs
@@ -94,7 +95,7 @@ class URM(ERM):
             generator=generator,
             leak=LEAK,
         )
-        self.optimizers["discriminator"] = torch.optim.Adam(
+        self.optimizers["discriminator"] = Adam(
             self.discriminator.parameters(),
             lr=hparams.discriminator_lr,
             weight_decay=hparams.weight_decay,
