@@ -29,44 +29,39 @@ _LONG = 4096
 _WORTH_A_THREAD = 1 << 15
 
 
-def sort_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+def sort_rows(x: Tensor, into: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
     """Return x [..., n] sorted along the last axis, and the positions that its values came from.
 
-    Neither carries a gradient.  Equal values above 0 keep their order.
+    Neither carries a gradient.  Equal values above 0 keep their order.  The result is written
+    `into` tensors of the shape of x, if given: contiguous, the positions int64.
 
     >>> sort_rows(torch.tensor([3.0, 1.0, 2.0]))
     (tensor([1., 2., 3.]), tensor([1, 2, 0]))
     """
     x = x.detach()
     if not _can_carry_positions(x):
-        values, order = x.sort(dim=-1, stable=True)
+        values, order = torch.sort(x, dim=-1, stable=True, out=into)
         return values, order
+    values, order = into or (torch.empty(x.shape), torch.empty(x.shape, dtype=torch.int64))
     if x.shape[-1] >= _LONG:
-        return _sort_long_rows(x)
-    keys = x.contiguous().double()
-    bits = keys.view(torch.int64)
-    bits |= torch.arange(x.shape[-1])
+        _by_threads(_sort_long_rows, x, values, order)
+        return values, order
+    keys = order.view(torch.float64).copy_(x)
+    order |= torch.arange(x.shape[-1])
     _by_threads(_sort_in_place, keys)
-    values = keys.float()
-    bits &= (1 << _FREE_BITS) - 1  # only the positions are needed now
-    return values, bits
-
-
-def _sort_long_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort row by row: a row and its positions stay in the cache."""
-    values = torch.zeros_like(x, memory_format=torch.contiguous_format)
-    order = torch.empty(x.shape, dtype=torch.int64)
-
-    def sort(*parts: Rows) -> None:
-        for row, ranked, places in zip(*parts, strict=True):
-            _sort_long_row(row, ranked, places)
-
-    _by_threads(sort, x, values, order)
+    values.copy_(keys)
+    order &= (1 << _FREE_BITS) - 1  # only the positions are needed now
     return values, order
 
 
+def _sort_long_rows(x: Rows, ranked: Rows, places: Rows) -> None:
+    """Sort row by row: a row and its positions stay in the cache."""
+    for row in range(len(x)):
+        _sort_long_row(x[row], ranked[row], places[row])
+
+
 def _sort_long_row(row: Rows, ranked: Rows, places: Rows) -> None:
-    """Write the sorted values to `ranked`, which holds zeros, and their positions to `places`.
+    """Write the sorted values to `ranked`, and their positions to `places`.
 
     Only values other than 0 are sorted: after a ReLU every second value is 0.  Floats are ordered
     as their bits are, from 0 up and from -0 down.
@@ -81,6 +76,7 @@ def _sort_long_row(row: Rows, ranked: Rows, places: Rows) -> None:
     for target, source in ((ranked, values), (places, there)):
         target[:below] = source[len(source) - below :][::-1]
         target[above:] = source[: len(source) - below]
+    ranked[below:above] = 0
     places[below:above] = np.flatnonzero(is_zero)
 
 
