@@ -10,7 +10,7 @@ from torch import nn
 
 from benchmarks import plain as straightforward
 from benchmarks.plain import PlainMatch, plain_gradients
-from shiftproof.matching import gradients
+from shiftproof.matching import gradients, linear_head
 from shiftproof.matching.gradients import LinearGradients, gradients_of
 from shiftproof.matching.information import matching_information
 from shiftproof.matching.moving import MovingMatch
@@ -87,6 +87,34 @@ def test_the_derivative_can_be_asked_for_twice(outputs: int) -> None:
     first = torch.autograd.grad(5 * penalty, [r, e], retain_graph=True)
     second = torch.autograd.grad(5 * penalty, [r, e])
     assert all(map(torch.equal, first, second))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("block", [12, 30, 1 << 20])
+def test_many_blocks_with_all_outputs_each(
+    monkeypatch: pytest.MonkeyPatch, threads: int, outputs: int, block: int
+) -> None:
+    """The derivative then replaces the features; threads share it.  Against sorted e rᵀ itself."""
+    monkeypatch.setattr(gradients, "BLOCK", block)
+    monkeypatch.setattr(linear_head, "_WORTH_A_THREAD", 1)
+    torch.manual_seed(0)
+    r = torch.randn(12, 9, dtype=torch.float64, requires_grad=True)
+    e = torch.randn(12, outputs, dtype=torch.float64, requires_grad=True)
+    kept = r.detach().clone()
+    ones = torch.cat([r, torch.ones_like(r[:, :1])], dim=1)
+    points = (e[:, :, None] * ones[:, None, :]).view(2, 6, -1).sort(dim=1).values
+    plain = (points - points.mean(dim=0)).square().mean()
+    expected = [plain, *torch.autograd.grad(7 * plain, [r, e])]
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        penalty = pdm(LinearGradients.of(r, e, [6, 6]))
+        found = [penalty, *torch.autograd.grad(7 * penalty, [r, e])]
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)
+    assert torch.equal(r, kept)
 
 
 def test_half_precision_is_widened_first() -> None:

@@ -35,7 +35,9 @@ EDGES = torch.tensor(
         rows(11, 6, 5000).clamp(min=0) * rows(12, 5000),  # many zeros, long
         rows(13, 4, 5000).clamp(min=0),  # no value below 0
         torch.zeros(2, 5000),
+        rows(14, 3, 9000).transpose(0, 1).reshape(9000, 3).T,  # long, not contiguous
         EDGES,
+        EDGES.repeat(1, 700)[:, torch.randperm(5600, generator=torch.Generator().manual_seed(15))],
         rows(4, 8, 16).double(),
         rows(5, 6, 4, 10).transpose(0, 2),  # not contiguous
     ],
@@ -47,7 +49,9 @@ EDGES = torch.tensor(
         "sparse",
         "relu",
         "zeros",
+        "long-strided",
         "edges",
+        "long-edges",
         "double",
         "strided",
     ],
@@ -61,6 +65,18 @@ def test_it_sorts_as_torch_does(x: torch.Tensor) -> None:
     assert torch.equal(sorted_values(x), values)
     assert torch.equal(sorted_rows(x), values)
     assert torch.equal(x, kept)
+    into = torch.full_like(values, 9), torch.full_like(order, 9)
+    assert all(map(torch.equal, into, sort_rows(x, into))), "the result is not in `into`"
+    assert torch.equal(into[0], values)
+    assert torch.equal(into[1], order)
+
+
+@pytest.mark.parametrize("length", [200, 6000])
+def test_equal_values_keep_their_order_above_zero_and_reverse_it_below(length: int) -> None:
+    x = rows(16, 4, length).sign() * torch.arange(1, 5)[:, None]
+    for row, order in zip(x, sort_rows(x)[1], strict=True):
+        below, above = (row < 0).nonzero().flatten(), (row > 0).nonzero().flatten()
+        assert order.tolist() == below.flip(0).tolist() + above.tolist()
 
 
 def test_gradients_go_back_to_where_the_values_were() -> None:
@@ -95,6 +111,9 @@ def test_the_number_of_threads_does_not_change_a_bit(three_threads: None) -> Non
     assert torch.equal(values, expected.values)
     assert torch.equal(order, expected.indices)
     assert torch.equal(sorted_values(x), expected.values)
+    long = rows(17, 5, 20_000)
+    assert torch.equal(sort_rows(long)[0], long.sort(dim=-1).values)
+    assert torch.equal(long.gather(-1, sort_rows(long)[1]), long.sort(dim=-1).values)
 
 
 def test_side_by_side_keeps_order_leaves_torch_alone_and_raises(three_threads: None) -> None:
@@ -108,13 +127,15 @@ def test_side_by_side_keeps_order_leaves_torch_alone_and_raises(three_threads: N
     assert nested == [[item, item] for item in range(9)]
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_what_is_not_finite_stays_so(bad: float) -> None:
-    x = rows(8, 4, 9)
+@pytest.mark.parametrize("length", [9, 5000])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_finite_stays_so(bad: float, length: int) -> None:
+    x = rows(8, 4, length)
     x[2, 3] = bad
     values, order = sort_rows(x)
-    assert torch.equal(values.isfinite().sum(-1), torch.tensor([9, 9, 8, 9]))
-    assert ((order >= 0) & (order < 9)).all()  # where it came from may be lost, but is a position
+    assert ((~values.isfinite()).sum(-1) == torch.tensor([0, 0, 1, 0])).all()
+    # Where it came from may be lost, but is a position.
+    assert ((order >= 0) & (order < length)).all()
 
 
 def test_under_vmap_and_on_meta_torch_sorts() -> None:

@@ -12,6 +12,8 @@ from shiftproof.core.errors import DataError
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
+# So many columns are looked at together.
+AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -143,14 +145,23 @@ def _codes(values: ArrayLike, name: str) -> Ints:
 
 def varying(x: Floats) -> Ints:
     """Return which columns of x [n, k] vary, by more than rounding errors."""
-    largest = np.abs(x).max(axis=0, initial=0)
-    return np.flatnonzero((x - x.mean(axis=0)).std(axis=0) > 1e-12 * np.maximum(largest, 1e-300))
+    # Some columns at a time: copies of all of them would take longer to find room for than to use.
+    parts = [x[:, start : start + AT_ONCE] for start in range(0, x.shape[1], AT_ONCE)]
+    varies = [
+        (part - part.mean(axis=0)).std(axis=0)
+        > 1e-12 * np.maximum(np.abs(part).max(axis=0, initial=0), 1e-300)
+        for part in parts
+    ]
+    return np.flatnonzero(np.concatenate(varies)) if varies else np.empty(0, dtype=np.intp)
 
 
 def _standardised(x: Floats) -> Floats:
     """Return the varying columns, with mean 0 and variance 1."""
     kept = x[:, varying(x)]
-    return np.asarray((kept - kept.mean(axis=0)) / kept.std(axis=0))
+    mean, spread = kept.mean(axis=0), kept.std(axis=0)
+    kept -= mean
+    kept /= spread
+    return kept
 
 
 def _canonical_order(x: Floats, y: Ints) -> Ints:

@@ -23,10 +23,13 @@ from shiftproof.matching.parallel import side_by_side
 from shiftproof.matching.quantiles import from_levels, to_levels
 from shiftproof.matching.sorting import sort_rows, sorted_values
 from shiftproof.matching.spread import centred, slope
+from shiftproof.matching.workspace import Workspace
 
 Block = tuple[slice, slice]
 # Sums over the samples' features and residuals, for each bundle.
 Slopes = list[tuple[Tensor, Tensor]]
+# Fewer values than this are transposed in one thread.
+_WORTH_A_THREAD = 1 << 20
 
 
 def match_linear_head(x: LinearGradients, how: Matching) -> Tensor:
@@ -43,20 +46,27 @@ class _LinearHeadMatch(torch.autograd.Function):
     def forward(
         ctx: Any, features: Tensor, residual: Tensor, x: LinearGradients, how: Matching, asked: bool
     ) -> Tensor:
-        bundles = _bundles(x, how.rules)
+        bundles, blocks = _bundles(x, how.rules), x.blocks()
+        # If a feature is in one block only, its derivative replaces it: all threads share this.
+        shared = all(outputs == slice(0, residual.shape[1]) for outputs, _ in blocks)
 
         def match(blocks: Sequence[Block]) -> list[Tensor]:
             total = torch.zeros((), dtype=_accumulator(features), device=features.device)
-            slopes = [(torch.zeros_like(each.r), torch.zeros_like(each.e)) for each in bundles]
+            slopes = [
+                (each.r if shared else torch.zeros_like(each.r), torch.zeros_like(each.e))
+                for each in bundles
+            ]
+            spaces = [Workspace() for _ in bundles]
             for block in blocks:
-                total += _match(bundles, block, how, slopes if asked else None)
+                total += _match(bundles, block, how, slopes if asked else None, spaces)
             return [total, *itertools.chain(*slopes)]
 
-        by_thread = side_by_side(match, _split(x.blocks(), features))
+        by_thread = side_by_side(match, _split(blocks, features))
         total, *slopes = by_thread[0]
         for others in by_thread[1:]:
             for whole, part in zip((total, *slopes), others, strict=True):
-                whole += part
+                if whole is not part:
+                    whole += part
         domains, levels = len(x.sizes), x.sizes[0]
         if how.memory is not None:
             domains, _, levels = how.memory.sums.shape
@@ -88,10 +98,12 @@ class _Bundle(NamedTuple):
     e: Tensor
     rule: Tensor | None
 
-    def points(self, block: Block) -> Tensor:
+    def points(self, block: Block, space: Workspace) -> Tensor:
         """Return some dimensions of the gradients, [domains, dims, batch]."""
         outputs, features = block
-        return (self.e[:, outputs, None] * self.r[:, None, features]).flatten(1, 2)
+        e, r = self.e[:, outputs, None], self.r[:, None, features]
+        shape = len(e), e.shape[1], r.shape[2], r.shape[3]
+        return torch.mul(e, r, out=space.empty("points", r, shape)).flatten(1, 2)
 
 
 def _bundles(x: LinearGradients, rules: Sequence[Tensor | None]) -> list[_Bundle]:
@@ -106,16 +118,23 @@ def _bundles(x: LinearGradients, rules: Sequence[Tensor | None]) -> list[_Bundle
     return bundles
 
 
-def _match(bundles: list[_Bundle], block: Block, how: Matching, slopes: Slopes | None) -> Tensor:
+def _match(
+    bundles: list[_Bundle],
+    block: Block,
+    how: Matching,
+    slopes: Slopes | None,
+    spaces: list[Workspace],
+) -> Tensor:
     """Return Σ |D|^p over the dimensions of one block; add its derivative to `slopes`, if any."""
-    ranked, places = [], []
-    for bundle in bundles:
-        points = bundle.points(block)
+    points, ranked, places = [], [], []
+    for bundle, space in zip(bundles, spaces, strict=True):
+        points.append(own := bundle.points(block, space))
         if slopes is None:
-            values = sorted_values(points)
+            values = sorted_values(own)
         else:
-            values, place = sort_rows(points)
-            places.append(place)
+            values = space.empty("values", own, own.shape)
+            places.append(space.empty("places", own, own.shape, torch.int64))
+            sort_rows(own, (values, places[-1]))
         ranked.append(to_levels(values, bundle.rule))
     outputs, features = block
     k = bundles[0].r.shape[1]
@@ -128,26 +147,37 @@ def _match(bundles: list[_Bundle], block: Block, how: Matching, slopes: Slopes |
     powered = deviation.square() if how.order == 2 else deviation.abs()
     if how.widths is not None:
         powered = powered * how.widths
+    total = powered.sum(dtype=_accumulator(powered))
+    del powered  # its memory serves what follows
     if slopes is not None:
         by_level = how.present(slope(deviation, how.order, how.shares))
         if how.widths is not None:
             by_level = by_level * how.widths
         parts = torch.split(by_level, [len(bundle.r) for bundle in bundles])
-        for bundle, place, part, own in zip(bundles, places, parts, slopes, strict=True):
-            by_value = from_levels(part, bundle.rule, place.shape[2])
-            _add_slopes(bundle, block, torch.empty_like(by_value).scatter_(2, place, by_value), own)
-    return powered.sum(dtype=_accumulator(powered))
+        for i, (bundle, part) in enumerate(zip(bundles, parts, strict=True)):
+            by_value = from_levels(part, bundle.rule, points[i].shape[2])
+            _add_slopes(bundle, block, points[i].scatter_(2, places[i], by_value), slopes[i])
+    return total
 
 
 def _add_slopes(
     bundle: _Bundle, block: Block, by_point: Tensor, own: tuple[Tensor, Tensor]
 ) -> None:
-    """Add the derivative by r and e, given that by the points e rᵀ [domains, dims, batch]."""
+    """Add the derivative by r and e, given that by the points e rᵀ [domains, dims, batch].
+
+    `by_point` is overwritten.  Where `own` has r itself, the derivative by r replaces it.
+    """
     outputs, features = block
+    by_r, by_e = own
     e, r = bundle.e[:, outputs, None], bundle.r[:, None, features]
     by_point = by_point.view(len(e), e.shape[1], r.shape[2], -1)
-    own[0][:, features] += (by_point * e).sum(dim=1)
-    own[1][:, outputs] += (by_point * r).sum(dim=2)
+    by_e[:, outputs] += (by_point * r).sum(dim=2)
+    by_point *= e
+    new = by_point.sum(dim=1) if e.shape[1] > 1 else by_point[:, 0]
+    if by_r is bundle.r:
+        by_r[:, features] = new
+    else:
+        by_r[:, features] += new
 
 
 def _transposed(x: Tensor, rows: int) -> Tensor:
@@ -155,8 +185,10 @@ def _transposed(x: Tensor, rows: int) -> Tensor:
     new = x.new_empty(x.shape[0], rows, x.shape[1])
     new[:, x.shape[2] :] = 1
     # One matrix at a time: only these does torch transpose block by block, which is faster.
-    for matrix, old in zip(new, x, strict=True):
-        matrix[: old.shape[1]].copy_(old.T)
+    pairs = list(zip(new, x.detach(), strict=True))
+    in_threads = x.device.type == "cpu" and x.numel() >= _WORTH_A_THREAD
+    for part in [pairs] if in_threads else [[pair] for pair in pairs]:
+        side_by_side(lambda pair: pair[0][: x.shape[2]].copy_(pair[1].T), part)
     return new
 
 

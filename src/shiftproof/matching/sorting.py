@@ -3,80 +3,92 @@
 torch sorts float32 on a CPU in about 40 ns an element.  NumPy sorts float64 with vector
 instructions, about ten times as fast, but returns no positions.  A float32 leaves the last 29 bits
 of a float64 free.  So each element carries its position there, the rows are sorted as float64, and
-values and positions are read from the result.  The result is that of torch, except for the order
-among equal values.
+values and positions are read from the result.  Long rows are sorted by counting instead, two bytes
+at a time, whose time grows only with their length.  The result is that of torch, except for the
+order among equal values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from shiftproof.matching.parallel import side_by_side
 
+Rows = NDArray[Any]
 # Bits of a float64's mantissa that no float32 uses.
 _FREE_BITS = 29
-# In rows at least this long, with at least this share of zeros, only the other values are sorted.
-_LONG, _MANY_ZEROS = 4096, 0.25
+# Rows at least this long are sorted by counting.
+_LONG = 4096
 # Fewer values than this are sorted in one thread.
 _WORTH_A_THREAD = 1 << 15
 
 
-def sort_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+def sort_rows(x: Tensor, into: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
     """Return x [..., n] sorted along the last axis, and the positions that its values came from.
 
-    Neither carries a gradient.  Equal values above 0 keep their order.
+    Neither carries a gradient.  Equal values above 0 keep their order.  The result is written
+    `into` tensors of the shape of x, if given: contiguous, the positions int64.
 
     >>> sort_rows(torch.tensor([3.0, 1.0, 2.0]))
     (tensor([1., 2., 3.]), tensor([1, 2, 0]))
     """
     x = x.detach()
     if not _can_carry_positions(x):
-        values, order = x.sort(dim=-1, stable=True)
+        values, order = torch.sort(x, dim=-1, stable=True, out=into)
         return values, order
-    n = x.shape[-1]
-    if n >= _LONG and _share_of_zeros(x) > _MANY_ZEROS:
-        return _sort_sparse_rows(x)
-    keys = x.contiguous().double()
-    bits = keys.view(torch.int64)
-    bits |= torch.arange(n)
-    _sort_in_place(keys)
-    values = keys.float()
-    bits &= (1 << _FREE_BITS) - 1  # only the positions are needed now
-    return values, bits
-
-
-def _sort_sparse_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort rows with many zeros, as after a ReLU, by sorting the other values only."""
-    n = x.shape[-1]
-    values, order = (
-        torch.zeros_like(x, memory_format=torch.contiguous_format),
-        torch.empty(x.shape, dtype=torch.int64),
-    )
-    for row, ranked, places in zip(
-        *(part.reshape(-1, n).numpy() for part in (x, values, order)), strict=True
-    ):
-        is_zero = row == 0  # NumPy finds those of a mask ten times as fast as those of numbers
-        there = np.flatnonzero(~is_zero)
-        keys = row[there].astype(np.float64)
-        bits = keys.view(np.int64)
-        bits |= there
-        keys.sort()
-        below, above = int(np.searchsorted(keys, 0.0)), n - len(there)
-        above += below  # where the values above 0 begin
-        ranked[:below], ranked[above:] = keys[:below], keys[below:]
-        bits &= (1 << _FREE_BITS) - 1
-        places[:below], places[above:] = bits[:below], bits[below:]
-        places[below:above] = np.flatnonzero(is_zero)
+    values, order = into or (torch.empty(x.shape), torch.empty(x.shape, dtype=torch.int64))
+    if x.shape[-1] >= _LONG:
+        _by_threads(_sort_long_rows, x, values, order)
+        return values, order
+    keys = order.view(torch.float64).copy_(x)
+    order |= torch.arange(x.shape[-1])
+    _by_threads(_sort_in_place, keys)
+    values.copy_(keys)
+    order &= (1 << _FREE_BITS) - 1  # only the positions are needed now
     return values, order
 
 
-def _share_of_zeros(x: Tensor) -> float:
-    some = x.reshape(-1)[:: max(1, x.numel() // 4096)]
-    return 1 - torch.count_nonzero(some).item() / some.numel()
+def _sort_long_rows(x: Rows, ranked: Rows, places: Rows) -> None:
+    """Sort row by row: a row and its positions stay in the cache."""
+    for row in range(len(x)):
+        _sort_long_row(x[row], ranked[row], places[row])
+
+
+def _sort_long_row(row: Rows, ranked: Rows, places: Rows) -> None:
+    """Write the sorted values to `ranked`, and their positions to `places`.
+
+    Only values other than 0 are sorted: after a ReLU every second value is 0.  Floats are ordered
+    as their bits are, from 0 up and from -0 down.
+    """
+    is_zero = row == 0  # NumPy finds those of a mask ten times as fast as those of numbers
+    there = np.flatnonzero(~is_zero)
+    values = row.take(there)
+    by_bits = _order_of_bits(values)
+    below = np.count_nonzero(np.signbit(values))
+    above = len(row) - len(there) + below  # where the values above 0 begin
+    values, there = values.take(by_bits), there.take(by_bits)
+    for target, source in ((ranked, values), (places, there)):
+        target[:below] = source[len(source) - below :][::-1]
+        target[above:] = source[: len(source) - below]
+    ranked[below:above] = 0
+    places[below:above] = np.flatnonzero(is_zero)
+
+
+def _order_of_bits(values: Rows) -> Rows:
+    """Return the stable order of float32 values, read as unsigned integers.
+
+    NumPy sorts 16 bits by counting: first by the lower half, then by the upper one.
+    """
+    bits = values.view(np.uint32)
+    by_lower = bits.astype(np.uint16).argsort(kind="stable")
+    upper = (bits >> 16).astype(np.uint16)
+    return by_lower.take(upper.take(by_lower).argsort(kind="stable"))
 
 
 def sorted_rows(x: Tensor) -> Tensor:
@@ -97,7 +109,7 @@ def sorted_values(x: Tensor) -> Tensor:
         values: Tensor = x.sort(dim=-1).values
         return values
     x = x.clone(memory_format=torch.contiguous_format)
-    _sort_in_place(x)
+    _by_threads(_sort_in_place, x)
     return x
 
 
@@ -114,11 +126,20 @@ class _Sorted(torch.autograd.Function):
         return torch.zeros_like(gradients[0]).scatter(-1, order, gradients[0])
 
 
-def _sort_in_place(x: Tensor) -> None:
-    """Sort the rows of a contiguous tensor in several threads; NumPy releases Python's lock."""
-    rows = x.view(-1, x.shape[-1]).numpy()
-    parts = max(1, min(torch.get_num_threads(), len(rows), rows.size // _WORTH_A_THREAD))
-    side_by_side(lambda part: part.sort(axis=-1), np.array_split(rows, parts))
+def _sort_in_place(rows: Rows) -> None:
+    rows.sort(axis=-1)
+
+
+def _by_threads(work: Callable[..., None], *tensors: Tensor) -> None:
+    """Do `work` on the rows of tensors of one shape in several threads; NumPy releases the lock.
+
+    Work that writes to a tensor needs it to be contiguous.
+    """
+    rows = [x.reshape(-1, x.shape[-1]).numpy() for x in tensors]
+    count, length = rows[0].shape
+    parts = max(1, min(torch.get_num_threads(), count, count * length // _WORTH_A_THREAD))
+    split = zip(*(np.array_split(each, parts) for each in rows), strict=True)
+    side_by_side(lambda part: work(*part), list(split))
 
 
 def _can_carry_positions(x: Tensor) -> bool:

@@ -112,8 +112,9 @@ def combine(logs: Floats, task: Task, fold: Ints) -> Floats:
     def add_up(k: int) -> None:
         rows = np.flatnonzero(fold != k)
         a = weigh(own[:, rows], log_prior, task.target[rows], task.weights[rows])
-        here = fold == k
-        found[here] = log_softmax(log_prior + np.tensordot(a, odds[:, here], axes=1), axis=-1)
+        here = np.flatnonzero(fold == k)
+        there = odds.take(here, axis=1)
+        found[here] = log_softmax(log_prior + np.tensordot(a, there, axes=1), axis=-1)
 
     list(side_by_side([functools.partial(add_up, k) for k in range(int(fold.max()) + 1)]))
     return found
@@ -122,6 +123,7 @@ def combine(logs: Floats, task: Task, fold: Ints) -> Floats:
 def weigh(odds: Floats, log_prior: Floats, target: Ints, weights: Floats) -> Floats:
     """Return the weights a ≥ 0 of log odds [c, n, C] with the lowest log loss (convex)."""
     count = len(odds)
+    odds = np.ascontiguousarray(odds)  # else every product below copies them
     weights = weights / weights.sum()
     right = odds[:, np.arange(len(target)), target] @ weights
 
