@@ -136,17 +136,3 @@ def test_the_standard_error_allows_for_folds_that_share_samples():
     assert estimate.value == pytest.approx(ratio.mean())
     assert estimate.interval[0] > 0
     assert estimate.interval[1] - estimate.value == pytest.approx(1.96 * 2**0.5 * error, rel=1e-3)
-
-
-def test_a_density_answers_each_question_anew() -> None:
-    """It keeps its last answer: another task, or other rows, must not get it."""
-    rng = np.random.default_rng(0)
-    views = Views.of(rng.normal(size=(300, 3)))
-    group, rows = rng.integers(0, 2, 300), np.arange(300)
-    tasks = [Task(rng.integers(0, 3, 300), 3, np.ones(300), group, 2) for _ in range(2)]
-    for density, plain in zip(views.densities, (gaussian, marginals), strict=True):
-        for task in (*tasks, tasks[0]):
-            for train, where in ((rows[:200], rows[200:]), (rows[100:], rows[:100])):
-                alone, known = plain(views.leading, task, train, where)
-                np.testing.assert_array_equal(density.pooled(task, train, where), alone)
-                np.testing.assert_array_equal(density.by_group(task, train, where), known)

@@ -15,8 +15,6 @@ Densities, trees and the network see normal scores, so that heavy tails hide not
 from __future__ import annotations
 
 import contextlib
-import functools
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -71,35 +69,6 @@ class Views:
             np.floor(LEVELS * ndtr(scores[:, :GROWN])),
         )
 
-    @functools.cached_property
-    def densities(self) -> tuple[_Density, _Density]:
-        """The Gaussian and the marginals of the leading columns."""
-        return _Density(gaussian, self.leading), _Density(marginals, self.leading)
-
-
-class _Density:
-    """A density that answers with and without the group at once: each thread keeps the last."""
-
-    def __init__(self, answers: Callable[..., tuple[Floats, Floats]], z: Floats) -> None:
-        self._answers, self._z = answers, z
-        self._last = threading.local()
-
-    def pooled(self, task: Task, train: Ints, where: Ints) -> Floats:
-        """Return log q without the group: [·, classes]."""
-        return self._both(task, train, where)[0]
-
-    def by_group(self, task: Task, train: Ints, where: Ints) -> Floats:
-        """Return log q for every group: [·, groups, classes]."""
-        return self._both(task, train, where)[1]
-
-    def _both(self, *asked: Any) -> tuple[Floats, Floats]:
-        last, found = getattr(self._last, "known", ((None,) * len(asked), None))
-        # The same objects, which nobody changes.
-        if found is None or any(a is not b for a, b in zip(last, asked, strict=True)):
-            found = self._answers(self._z, *asked)
-            self._last.known = asked, found
-        return found
-
 
 def leading_columns(sample: Sample) -> Sample:
     """Return the samples with the columns that `Views` would see; all if there are few."""
@@ -122,7 +91,8 @@ Predictor = Callable[[Task, Ints, Ints], Floats]
 def pooled(views: Views) -> list[Predictor]:
     """Return the classifiers that ignore the group."""
     found = [_logistic(views.raw), _logistic(views.squares)]
-    found += [density.pooled for density in views.densities]
+    found.append(lambda task, train, where: gaussian(views.leading, task, train, where)[0])
+    found.append(lambda task, train, where: marginals(views.leading, task, train, where)[0])
     if len(views.raw) >= GROWN_FROM:
         found.append(_trees(views.grown))
     return found
@@ -131,7 +101,8 @@ def pooled(views: Views) -> list[Predictor]:
 def by_group(views: Views) -> list[Predictor]:
     """Return the classifiers that know the group of a row, asked for every group."""
     found = [_each(_logistic(views.raw)), _each(_logistic(views.squares)), _shares]
-    found += [density.by_group for density in views.densities]
+    found.append(lambda task, train, where: gaussian(views.leading, task, train, where)[1])
+    found.append(lambda task, train, where: marginals(views.leading, task, train, where)[1])
     if len(views.raw) >= GROWN_FROM:
         found.append(_trees_by_group(views.grown))
     return found
