@@ -1,4 +1,6 @@
+import io
 import json
+import os
 import pickle
 
 import pytest
@@ -141,6 +143,17 @@ def test_many_runs_are_read_in_parallel_and_come_out_alike(tmp_path, monkeypatch
     (folders[-1] / "records.jsonl").write_text("{}\n")
     with pytest.raises(ShiftproofError, match=r"records\.jsonl is damaged in line 1"):
         read_each(read_outcome, folders, processes=3)
+
+
+def test_a_process_that_reads_does_not_wait_until_its_answers_are_fetched():
+    fcntl = pytest.importorskip("fcntl")
+    if not hasattr(fcntl, "F_GETPIPE_SZ"):
+        pytest.skip("only Linux tells the size of a pipe")
+    end, begin = os.pipe()
+    with open(end, "rb"), open(begin, "wb") as pipe:
+        read_worker._widen(pipe)
+        assert fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) == 1 << 20
+    read_worker._widen(io.BytesIO())  # where it cannot be done, nothing happens
 
 
 @pytest.mark.parametrize(
