@@ -161,6 +161,10 @@ def test_a_process_that_reads_does_not_wait_until_its_answers_are_fetched():
     [
         {"step": "1"}, {"step": True}, {"accuracy": [0.5]}, {"accuracy": {"dark/out": "0.5"}},
         {"risk": {"dark/out": None}}, {"r2": {"dark/out": True}}, {"shift": {"classes": "2"}},
+        {"step": 2**63}, {"accuracy": {"dark/out": 1.5}}, {"accuracy": {"dark/out": -0.25}},
+        {"accuracy": {"dark/out": float("nan")}}, {"risk": {"dark/out": float("inf")}},
+        {"accuracy": {"dark/out": 0.5, "a/b/out": float("nan")}}, {"r2": {"dark/out": -(10**400)}},
+        {"risk": {"dark/out": 0.5, "a/b/out": float("nan")}}, {"mae": {"dark/out": 1e308}},
     ],
 )  # fmt: skip
 def test_a_record_with_values_of_other_types_is_one_line(tmp_path, odd):

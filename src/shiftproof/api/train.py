@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 # How long `best` may try candidates: so many seconds over all runs of a call, or for each of many.
 DEFAULT_BUDGET, BUDGET_A_RUN = 300, 60
+# Bytes of a name in the name of a folder, which can have 255.
+LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -373,10 +375,13 @@ def folder_of(out: str | os.PathLike[str] | None) -> Path | None:
 def as_folder(name: str) -> str:
     """Return a name with all that a folder should not be called replaced.
 
-    >>> as_folder("west & east/2"), as_folder("10%")
-    ('west_east_2', '10%')
+    >>> as_folder("west & east/2"), as_folder("10%"), as_folder("..")
+    ('west_east_2', '10%', '__')
     """
-    return re.sub(r"[^\w.%-]+", "_", name)
+    plain = re.sub(r"[^\w.%-]+", "_", name)
+    if not plain.strip("."):  # "." and ".." are other folders
+        plain = "_" * len(plain)
+    return plain.encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
 def _name(config: RunConfig) -> str:
