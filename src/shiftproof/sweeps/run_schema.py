@@ -22,7 +22,11 @@ def _texts(value: Any) -> bool:
 
 
 def _whole(value: Any) -> bool:
-    return type(value) is int and -_LARGEST < value < _LARGEST
+    return type(value) is int
+
+
+def _step(value: Any) -> bool:
+    return _whole(value) and -_LARGEST < value < _LARGEST
 
 
 def _number(value: Any) -> bool:
@@ -65,7 +69,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 _SHARES = ("accuracy", "risk", "r2", "mae", "rmse")
 _SHIFT = {"classes": int, "label_entropy": Mapping[str, float]}
 _NUMBERS = {float, int}
-# Whole numbers that other programs can read too, and that a chart can place.
+# Steps that other programs can read too, and that a chart can place.
 _LARGEST = 2**63
 
 
@@ -99,7 +103,7 @@ def _plain(records: Sequence[Record]) -> bool:
     steps: list[Any] = [record.get("step") for record in records]
     if not set(map(type, steps)) <= {int}:
         return False
-    if steps and not (_whole(min(steps)) and _whole(max(steps))):
+    if steps and not (_step(min(steps)) and _step(max(steps))):
         return False
     for name in _SHARES:
         shares = [record[name] for record in records if name in record]
@@ -112,7 +116,7 @@ def _plain(records: Sequence[Record]) -> bool:
 
 
 def _check_record(record: Record) -> None:
-    if not _whole(record.get("step")):
+    if not _step(record.get("step")):
         raise ValueError("a record has no step, or one that is not a whole number or too large")
     for name in _SHARES:
         if name in record:
