@@ -10,6 +10,7 @@ import csv
 import html.parser
 import io
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -20,6 +21,7 @@ import pandas as pd
 import pytest
 
 from shiftproof import ShiftproofError, diagnose, report, train_each
+from shiftproof.api.train_each import _name as _folder_of_domain
 from shiftproof.reporting.renderers.csv_lines import csv_text
 
 TAG = "<img src=x onerror=alert(1)>"
@@ -134,3 +136,12 @@ def test_a_run_with_other_hostile_names_is_shown_harmlessly(tmp_path: Path, name
     for kind in ("text", "markdown", "latex", "html"):
         assert_neutral(found.render(kind), kind)
     assert not [line for line in found.to_csv().splitlines() if line.startswith("=")]
+
+
+@pytest.mark.parametrize("name", [".", "..", "...", "../../x", "/etc/passwd", "é" * 200, "a\nb"])
+def test_the_folder_of_a_domain_lies_in_that_of_its_runs(name: str) -> None:
+    folder = _folder_of_domain(name)
+    assert (Path("/runs") / folder).resolve().parent == Path("/runs")
+    assert folder != _folder_of_domain(f"{name}?")
+    assert len(os.fsencode(folder)) <= 255
+    assert folder.isprintable()

@@ -165,6 +165,17 @@ def test_standalone_runs_are_reported_at_the_last_step(standalone):
     assert "runs of seed 0; one run each, hence no error bars" in found.to_text()
 
 
+def test_runs_that_end_with_other_weights_are_not_said_to_show_the_last_step(standalone):
+    for path in standalone.rglob("config.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "average": "best"}))
+    found = report(standalone, selection="last-step")
+    assert found.results[0].selector.name == "run-end"
+    assert "selection method: weights that each run ends with" in found.to_text()
+    for shown in (found.to_text(), found.page()):
+        assert "last step" not in shown.lower()
+        assert "Nothing was selected" not in shown
+
+
 def test_the_selection_that_sees_the_test_domain_is_the_last_resort(sweep):
     """Runs that evaluated the in parts alone allow no other; beside others it is not shown."""
     for records in sweep.rglob("records.jsonl"):

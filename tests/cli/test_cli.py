@@ -324,6 +324,15 @@ def test_a_diverged_run_says_where(shiftproof, tmp_path):
     assert out == ""
 
 
+@pytest.mark.parametrize("processes", ["two", "", "-1", "9" * 5000, "²"])
+def test_an_odd_number_of_processes_is_one_line(shiftproof, monkeypatch, processes):
+    monkeypatch.setenv("WORLD_SIZE", processes)
+    code, out, err = shiftproof("--version")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: WORLD_SIZE must be a whole number")
+    assert err.count("\n") == 1
+
+
 def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
     command = [sys.executable, "-m", "shiftproof", *QUICK[:-4], "--steps", "100000",
                "--eval-every", "100", "--out", str(tmp_path)]  # fmt: skip

@@ -1,16 +1,20 @@
-"""Gzip bombs are noticed while they are unpacked."""
+"""Gzip bombs and files without end are noticed before they fill the memory."""
 
 import gzip
 import json
+import os
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from shiftproof.core import gzip_lines as module
 from shiftproof.core.errors import DataError
+from shiftproof.core.files import read_json
 from shiftproof.core.gzip_lines import gzip_lines
 from shiftproof.data.tables.read_file import read_frame
+from shiftproof.inference.model import TrainedModel
 from shiftproof.sweeps.read_runs import read_sweep
 
 
@@ -64,3 +68,35 @@ def test_a_name_with_a_line_separator_does_not_split_a_record(tmp_path):
     path = bomb(tmp_path / "runs.jsonl.gz", line.encode(), 1)
     with pytest.raises(DataError, match="line 1, is not a run of a sweep"):
         read_sweep(path)
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """A file of 2^40 zero bytes that takes no place on the disk."""
+    path = tmp_path / "endless.csv"
+    path.touch()
+    try:
+        os.truncate(path, 2**40)
+    except OSError as error:
+        pytest.skip(f"the disk has no files with holes ({error})")
+    return path
+
+
+def test_a_line_without_end_is_named_before_it_fills_the_memory(endless, monkeypatch):
+    monkeypatch.setattr("shiftproof.data.tables.read_file.LONGEST_LINE", 2**20)
+    with pytest.raises(DataError, match=r"^endless\.csv has a line of more than 1 MiB"):
+        read_frame(endless)
+
+
+def test_a_file_of_a_run_without_end_is_named(endless):
+    with pytest.raises(DataError, match=r"endless\.csv has more than 1024 MiB: it is damaged"):
+        read_json(endless)
+
+
+def test_a_model_without_end_is_named(endless, monkeypatch):
+    def refuse(path):  # as the system does, unless it promises memory that it does not have
+        raise MemoryError
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DataError, match=r"endless\.csv is larger than the free memory"):
+        TrainedModel.load(endless)

@@ -71,6 +71,15 @@ def test_few_held_out_samples_and_directions_without_variance() -> None:
     assert typicality.is_far(p).tolist() == [False, True, True]
 
 
+def test_domains_without_any_variance_give_finite_numbers_in_single_precision() -> None:
+    """A table whose columns tell the domain, each with one value there."""
+    constant = {name: np.full((30, 1), value) for name, value in (("a", 0.5), ("b", -0.75))}
+    typicality = Typicality.fit(constant, constant)
+    assert all(np.isfinite(array).all() for array in typicality.arrays().values())
+    p = typicality.p_value(np.array([[0.5], [-0.75], [0.51], [0.0]]))
+    assert typicality.is_far(p).tolist() == [False, False, True, True]
+
+
 def test_written_and_read_it_says_the_same() -> None:
     typicality = Typicality.fit(domains(0, 200), domains(1, 50))
     again = Typicality.from_arrays(typicality.arrays())

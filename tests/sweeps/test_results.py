@@ -1,4 +1,6 @@
+import io
 import json
+import os
 import pickle
 
 import pytest
@@ -143,11 +145,26 @@ def test_many_runs_are_read_in_parallel_and_come_out_alike(tmp_path, monkeypatch
         read_each(read_outcome, folders, processes=3)
 
 
+def test_a_process_that_reads_does_not_wait_until_its_answers_are_fetched():
+    fcntl = pytest.importorskip("fcntl")
+    if not hasattr(fcntl, "F_GETPIPE_SZ"):
+        pytest.skip("only Linux tells the size of a pipe")
+    end, begin = os.pipe()
+    with open(end, "rb"), open(begin, "wb") as pipe:
+        read_worker._widen(pipe)
+        assert fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) == 1 << 20
+    read_worker._widen(io.BytesIO())  # where it cannot be done, nothing happens
+
+
 @pytest.mark.parametrize(
     "odd",
     [
         {"step": "1"}, {"step": True}, {"accuracy": [0.5]}, {"accuracy": {"dark/out": "0.5"}},
         {"risk": {"dark/out": None}}, {"r2": {"dark/out": True}}, {"shift": {"classes": "2"}},
+        {"step": 2**63}, {"accuracy": {"dark/out": 1.5}}, {"accuracy": {"dark/out": -0.25}},
+        {"accuracy": {"dark/out": float("nan")}}, {"risk": {"dark/out": float("inf")}},
+        {"accuracy": {"dark/out": 0.5, "a/b/out": float("nan")}}, {"r2": {"dark/out": -(10**400)}},
+        {"risk": {"dark/out": 0.5, "a/b/out": float("nan")}}, {"mae": {"dark/out": 1e308}},
     ],
 )  # fmt: skip
 def test_a_record_with_values_of_other_types_is_one_line(tmp_path, odd):

@@ -33,7 +33,7 @@ from shiftproof.sweeps.resources import without_cycle_search
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.run_archive import write_archive
 from shiftproof.sweeps.selection import SELECTORS, Selector
-from shiftproof.sweeps.standalone_runs import LastStep, kept_apart, runs_to_compare
+from shiftproof.sweeps.standalone_runs import LastStep, kept_apart, run_end, runs_to_compare
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -248,7 +248,8 @@ def report(
     if shows_combined and not combined:
         raise DataError(f"{paths[0]} has no combined draws; make them with `combine` of `sweep`")
     selectors = _selectors(
-        asked and [name for name in asked if name != Combined.name], standalone=standalone
+        asked and [name for name in asked if name != Combined.name],
+        run_end(runs) if standalone else None,
     )
     if as_domainbed:
         runs = [replace(run, status="finished") if run.evaluations else run for run in runs]
@@ -289,14 +290,17 @@ def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathL
     return write_archive(read_stored_runs(*map(Path, folders)), Path(out))
 
 
-def _selectors(asked: Sequence[str] | None, *, standalone: bool) -> list[Selector]:
-    """Return the selectors that were asked for, or all that make sense."""
+def _selectors(asked: Sequence[str] | None, end: type[LastStep] | None) -> list[Selector]:
+    """Return the selectors that were asked for, or all that make sense.
+
+    ``end`` is what standalone runs end with.
+    """
     known: dict[str, type[Selector]] = dict(SELECTORS.items())
     everything = list(in_table_order(known, SELECTIONS))
-    if standalone:
-        known = {LastStep.name: LastStep, **known}
+    if end:
+        known = {LastStep.name: end, end.name: end, **known}
         # Of one run each the oracle has nothing to select: it is the last step as well.
-        everything = [LastStep.name, *(name for name in everything if name != "oracle")]
+        everything = [end.name, *(name for name in everything if name != "oracle")]
     names = everything if asked is None else list(asked)
     for name in names:
         if name not in known:

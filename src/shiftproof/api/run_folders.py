@@ -10,6 +10,9 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.standardize import NONE
 from shiftproof.training.config import RunConfig
 
+# Bytes of a name in the name of a folder, which can have 255.
+LONGEST_NAME = 200
+
 
 def folder_of(out: str | os.PathLike[str] | None) -> Path | None:
     """Return the folder to write to, or None for the default."""
@@ -23,10 +26,13 @@ def folder_of(out: str | os.PathLike[str] | None) -> Path | None:
 def as_folder(name: str) -> str:
     """Return a name with all that a folder should not be called replaced.
 
-    >>> as_folder("west & east/2"), as_folder("10%")
-    ('west_east_2', '10%')
+    >>> as_folder("west & east/2"), as_folder("10%"), as_folder("..")
+    ('west_east_2', '10%', '__')
     """
-    return re.sub(r"[^\w.%-]+", "_", name)
+    plain = re.sub(r"[^\w.%-]+", "_", name)
+    if not plain.strip("."):  # "." and ".." are other folders
+        plain = "_" * len(plain)
+    return plain.encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
 def run_name(config: RunConfig) -> str:

@@ -87,7 +87,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0":
+    processes = os.environ.get("WORLD_SIZE", "1")
+    if not (processes.isascii() and processes.isdecimal() and len(processes) < 10):
+        _fail("WORLD_SIZE must be a whole number, as torchrun sets it; unset it to run one process")
+    if int(processes) > 1 and os.environ.get("RANK", "0") != "0":
         # Of the processes that torchrun has started, the first one prints.
         sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     # Pillow warns about damaged images that it can still read; we report those that it cannot.

@@ -20,6 +20,8 @@ from shiftproof.core.file_format import with_format, without_format
 
 # How the names of files that are being written begin.
 _TEMPORARY = ".shiftproof-"
+# Files of a run, which are read as a whole, have at most some megabytes.
+_LARGEST = 2**30
 _TO_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -76,6 +78,10 @@ def read_regular(path: str | Path) -> bytes:
         told = os.fstat(opened)
         if not stat.S_ISREG(told.st_mode):
             raise _not_regular(path)
+        if told.st_size > _LARGEST:
+            raise DataError(
+                f"{path} has more than {_LARGEST // 2**20} MiB: it is damaged; remove it"
+            )
         # Half the time of a file object: a sweep has a hundred thousand small files.
         data = os.read(opened, told.st_size + 1)
         while len(data) != told.st_size and (more := os.read(opened, told.st_size + 1)):

@@ -295,7 +295,11 @@ class TrainedModel:
         file = path / MODEL if path.is_dir() else path
         if not file.is_file():
             raise DataError(why_missing(path))
-        return cls.from_bytes(file.read_bytes(), device, str(file))
+        try:
+            data = file.read_bytes()
+        except MemoryError as error:
+            raise DataError(f"{file} is larger than the free memory; is it a model?") from error
+        return cls.from_bytes(data, device, str(file))
 
     def __repr__(self) -> str:
         told = {"classes": self.classes, "targets": self.targets, "domains": self.domains}

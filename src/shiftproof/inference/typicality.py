@@ -62,8 +62,10 @@ class Typicality:
         within = [r - r.mean(axis=0) for r in groups]
         covariance, _ = ledoit_wolf(np.concatenate(within), assume_centered=True)
         values, vectors = np.linalg.eigh(np.atleast_2d(covariance))
-        # In a direction without variance, any difference counts as a large distance.
-        values = np.maximum(values, max(float(values.max()), 1e-300) * 1e-12)
+        # In a direction without variance, any difference counts as a large distance.  Without any
+        # variance, single precision is the measure: the weights must be finite in it.
+        least = max((1e-7 * float(np.abs(means).max())) ** 2, 1e-40)
+        values = np.maximum(values, max(float(values.max()), least) * 1e-12)
         white = (vectors / np.sqrt(values)).astype(np.float32)  # as it will be written
         domains = cls(means, white.astype(np.float64), np.zeros(0))
         distances = np.concatenate([domains.distance(r) for r in held_out.values()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sys
@@ -19,6 +20,10 @@ from shiftproof.sweeps.resources import without_cycle_search
 FEWEST = 1000
 # So many answers are sent at once: memory holds them twice for a moment.
 _BLOCK = 250
+# A block of answers fits into a pipe of so many bytes, the most that Linux gives to everybody.
+# Into the usual 64 KiB it does not: the process would wait until the caller, who reads runs as
+# well, has fetched the first part.
+_PIPE = 1 << 20
 PROGRAM = f"from {__name__} import main; main()"
 
 Answer = TypeVar("Answer")
@@ -71,6 +76,7 @@ def _read_apart(read: Callable[[Path], Answer], paths: Sequence[Path]) -> list[A
 def main() -> None:
     """Answer one request on standard input."""
     request, answers = sys.stdin.buffer, sys.stdout.buffer
+    _widen(answers)
     read, paths = pickle.load(request)  # from the process that started this one
     try:
         with without_cycle_search():
@@ -82,3 +88,11 @@ def main() -> None:
         pickle.dump(error, answers)
     except BrokenPipeError:
         os._exit(1)  # the caller has ended; Python would complain when it closes the pipe
+
+
+def _widen(pipe: BinaryIO) -> None:
+    """Let a pipe hold `_PIPE` bytes, where the system can and allows it."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)

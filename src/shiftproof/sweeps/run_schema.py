@@ -25,6 +25,10 @@ def _whole(value: Any) -> bool:
     return type(value) is int
 
 
+def _step(value: Any) -> bool:
+    return _whole(value) and -_LARGEST < value < _LARGEST
+
+
 def _number(value: Any) -> bool:
     return type(value) in _NUMBERS and -1e300 < value < 1e300
 
@@ -65,6 +69,8 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 _SHARES = ("accuracy", "risk", "r2", "mae", "rmse")
 _SHIFT = {"classes": int, "label_entropy": Mapping[str, float]}
 _NUMBERS = {float, int}
+# Steps that other programs can read too, and that a chart can place.
+_LARGEST = 2**63
 
 
 def check_run(
@@ -94,25 +100,31 @@ def check_run(
 
 def _plain(records: Sequence[Record]) -> bool:
     """Whether `_check_record` finds nothing, by a quick look at all records at once."""
-    if not set(map(type, [record.get("step") for record in records])) <= {int}:
+    steps: list[Any] = [record.get("step") for record in records]
+    if not set(map(type, steps)) <= {int}:
+        return False
+    if steps and not (_step(min(steps)) and _step(max(steps))):
         return False
     for name in _SHARES:
         shares = [record[name] for record in records if name in record]
         if not set(map(type, shares)) <= {dict}:
             return False
-        if not set(map(type, chain.from_iterable([each.values() for each in shares]))) <= _NUMBERS:
+        values = list(chain.from_iterable([each.values() for each in shares]))
+        if not set(map(type, values)) <= _NUMBERS or not _in_range(name, values):
             return False
     return not any(record.get("shift") for record in records)
 
 
 def _check_record(record: Record) -> None:
-    if type(record.get("step")) is not int:
-        raise ValueError("a record has no step, or one that is not a whole number")
+    if not _step(record.get("step")):
+        raise ValueError("a record has no step, or one that is not a whole number or too large")
     for name in _SHARES:
         if name in record:
             shares = record[name]
             if type(shares) is not dict or not set(map(type, shares.values())) <= _NUMBERS:
                 raise ValueError(f"{name} of step {record['step']} is not a number for each set")
+            if not _in_range(name, list(shares.values())):
+                raise ValueError(f"{name} of step {record['step']} has values out of range")
     if shift := record.get("shift"):
         conform(shift, Mapping[str, Any], "shift")
         if "untested" in shift:
@@ -124,6 +136,16 @@ def _check_record(record: Record) -> None:
             conform(shift.get(name), Mapping[str, Any], f"shift.{name}")
             conform(shift[name].get("value"), float, f"shift.{name}.value")
         conform(shift["concept"].get("p_value"), float, "shift.concept.p_value")
+
+
+def _in_range(name: str, values: list[float]) -> bool:
+    """Whether numbers are finite, as all are that we write, and accuracies between 0 and 1."""
+    if not values:
+        return True
+    # Those of weighted samples are sums that were rounded.
+    lowest, highest = (-1e-6, 1 + 1e-6) if name == "accuracy" else (-1e300, 1e300)
+    # Where a NaN stands decides what minimum and maximum are; the sum is always NaN then.
+    return lowest <= min(values) and max(values) <= highest and sum(values) * 0 == 0
 
 
 def _require_names(names: Sequence[str]) -> None:

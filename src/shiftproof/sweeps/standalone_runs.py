@@ -1,7 +1,7 @@
 """Runs of `train`, which no sweep planned: what can be said of them.
 
 Nothing was drawn and nothing selected: a run has the settings that its user gave, and its model is
-that of the last step.  Runs of one algorithm with different settings are named by what differs.
+what the run ends with.  Runs of one algorithm with different settings are named by what differs.
 """
 
 from __future__ import annotations
@@ -42,6 +42,19 @@ class LastStep(StepSelector):
     def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
         """Return the same for every run."""
         return 0.0
+
+
+class RunEnd(LastStep):
+    """What runs end with, where it is not the last step of each: their setting `average`."""
+
+    name = "run-end"
+    title = "weights that each run ends with"
+
+
+def run_end(outcomes: Iterable[RunOutcome]) -> type[LastStep]:
+    """Return the selector that says rightly what these runs end with."""
+    averages = {outcome.origin.config.get("average", "none") for outcome in outcomes}
+    return LastStep if averages <= {"none"} else RunEnd
 
 
 def find_standalone_runs(folder: Path) -> list[Path]:

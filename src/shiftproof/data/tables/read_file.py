@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.gzip_lines import gzip_lines
+from shiftproof.core.gzip_lines import LONGEST_LINE, gzip_lines
 from shiftproof.core.text import reason_of
 from shiftproof.data.tables.cell_types import named
 from shiftproof.data.tables.column_pieces import Piece, joined, piece_of
@@ -55,7 +55,13 @@ def read_frame(path: Path) -> pd.DataFrame:
 
 def _lines(path: Path) -> Iterator[bytes]:
     with open(path, "rb") as file:
-        yield from file
+        while line := file.readline(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE:  # it could fill the memory
+                raise DataError(
+                    f"{path.name} has a line of more than {LONGEST_LINE // 2**20} MiB, so it is not"
+                    " a table; check the file, or split the line"
+                )
+            yield line
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

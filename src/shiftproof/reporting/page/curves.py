@@ -193,7 +193,7 @@ def _values(dataset: DatasetResults, drawn: Sequence[_Drawn]) -> Table:
         Column("Reported step"),
         *(Column(names[kind], 1) for kind in kinds),
         Column("Test", 1),
-        Column("Test at the last step", 1),
+        Column("Test at the end", 1),
     ]
     title = f"{dataset_title(dataset.dataset)}: the runs drawn, {dataset.measure} in %"
     return Table(title, tuple(columns), tuple(rows))

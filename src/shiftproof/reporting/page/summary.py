@@ -188,6 +188,8 @@ def _apart(results: SelectionResults, first: str, second: str) -> float | None:
 def _by(results: SelectionResults) -> str:
     if results.selector.name == "last-step":
         return "At the last step"
+    if results.selector.name == "run-end":
+        return "With the weights that runs end with"
     if results.selector.name == "combined":
         return "With combined draws"
     return f"Selected by {selector_name(results)}"

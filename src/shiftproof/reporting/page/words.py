@@ -44,6 +44,12 @@ _SELECTORS = {
         "last step",
         "The last step of each run, which is the model in its folder. Nothing was selected.",
     ),
+    "run-end": (
+        "end of each run",
+        "The weights that each run ends with, which are the model in its folder: an average over"
+        " steps, or the step that is best on samples of the training domains that were not trained"
+        " on, as its settings say (average). They use nothing of the test domain.",
+    ),
 }
 
 
