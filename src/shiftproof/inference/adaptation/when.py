@@ -152,7 +152,7 @@ class Record:
         gains = {name: float(stored[name]) for name in _GAINS}
         found = cls(
             Calibration(float(own["slope"]), np.array(own["bias"]), np.array(own["shares"])),
-            bins=ScoreBins.from_json(stored["bins"]),
+            bins=ScoreBins.from_json(stored["bins"], int(stored["domains"])),
             domains=int(stored["domains"]),
             gains=Gains(**gains, error=np.array(stored["error"], float)),
             inputs=TypicalInputs.from_json(stored["inputs"]) if "inputs" in stored else None,
