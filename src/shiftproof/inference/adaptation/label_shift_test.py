@@ -75,8 +75,8 @@ class ScoreBins:
     def from_json(cls, stored: Mapping[str, Any], domains: int) -> ScoreBins:
         """Rebuild from JSON values, and the number of domains, which the record has."""
         arrays = {name: np.array(stored[name], float) for name in ("edges", "shares", "errors")}
-        numbers = {name: float(stored[name]) for name in ("correlation", "freedom")}
-        return cls(**arrays, **numbers, domains=domains)
+        rho, freedom = float(stored["correlation"]), float(stored["freedom"])
+        return cls(**arrays, correlation=rho, freedom=freedom, domains=domains)
 
 
 def bins_of(log_likelihood: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -125,8 +125,7 @@ def score_bins(held_out: HeldOut, log_likelihood: np.ndarray, rows: np.ndarray) 
             own = counts[place].sum(axis=0)
             z, most = _standardised(others, own / own.sum(), int(own.sum()))
             apart.append(z / np.sqrt(most))
-    squares = np.square(apart).sum(axis=-1)
-    factor = float(squares.mean()) if len(squares) else 1.0
+    factor = float(np.mean([z @ z for z in apart])) if apart else 1.0
     freedom = (len(large) - 1) * _effective_freedom(np.array(apart))
     return ScoreBins(edges, *_distribution(counts, factor), freedom, len(large))
 
