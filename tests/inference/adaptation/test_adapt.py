@@ -106,6 +106,21 @@ def test_a_part_of_the_correction_moves_the_shares_a_part_of_the_way() -> None:
     assert "of it" not in full.reason
 
 
+@pytest.mark.parametrize("domains", [3, 6, 30])
+def test_the_interval_of_shares_counts_how_few_domains_tell_the_error(domains: int) -> None:
+    """A normal error, divided by the root mean square of K others, has Student's t with K."""
+    known = record()
+    few = replace(known, gains=replace(known.gains, error=np.full(2, 0.1)), domains=domains)
+    p, _ = new_site(0.5, known.calibration.shares, 3000, 8)
+    shares = adapted(few, p, "auto").shares
+    assert shares is not None
+    half = (shares.high - shares.low) / 2
+    np.testing.assert_allclose(half, 0.1 * student.ppf(0.975, domains), rtol=0.03)
+    own = adapted(few, p, "labels").shares  # no domain tells this one
+    assert own is not None
+    assert (own.high - own.low).max() / 2 < 0.04
+
+
 def test_the_tests_of_a_new_site_share_their_level() -> None:
     """A site that only one of two tests finds unlikely, at 3%, is corrected; at 2% it is not."""
     known = record()
@@ -156,6 +171,11 @@ def test_a_held_out_domain_with_atypical_rows_is_not_corrected_as_a_new_site_is_
 
 def test_two_domains_teach_nothing() -> None:
     assert record_of(training_sites([0.3, 0.6], 100, 0)[0]) is None
+
+
+def test_domains_without_a_class_of_ten_rows_teach_nothing() -> None:
+    y, domain = np.arange(30) % 5, np.repeat(np.arange(3), 10)
+    assert record_of(HeldOut(np.full((30, 5), 0.2), y, domain, domain)) is None
 
 
 def test_learnt_factors_are_those_that_were_best_and_go_to_none_for_few_domains() -> None:

@@ -136,3 +136,22 @@ def test_matching_of_certain_rows_ends() -> None:
     certain = np.repeat([[1.0, 0.0], [0.0, 1.0]], 20, axis=0)
     found = with_shares(certain, np.array([0.9, 0.1]))
     assert np.isfinite(found).all()
+
+
+def test_a_class_that_one_domain_has_does_not_disturb_the_calibration() -> None:
+    """Its held-out rows come from models that never saw it: they tell nothing of its likelihood.
+
+    The other rows are calibrated, so the slope is 1 and no class has a bias.
+    """
+    rng = np.random.default_rng(0)
+    y = np.concatenate([rng.integers(2, size=900), np.full(100, 2)])
+    x = np.where(y == 1, 1.0, -1.0) + rng.normal(size=1000)
+    ratios = np.stack([-0.5 * (x + 1) ** 2, -0.5 * (x - 1) ** 2, np.full(1000, -np.inf)], axis=1)
+    offsets = np.log(np.tile([0.45, 0.45, 0.1], (1000, 1)))
+    slope, bias = fit_calibration(ratios, y, offsets, np.full(1000, 1e-3))
+    assert slope == pytest.approx(1, abs=0.2)
+    np.testing.assert_allclose(bias, 0, atol=0.2)
+    assert bias[2] == 0
+    never = fit_calibration(ratios[900:], y[900:], offsets[900:], np.full(100, 1e-2))
+    assert never[0] == 1
+    assert not never[1].any()

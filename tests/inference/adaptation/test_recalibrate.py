@@ -136,6 +136,16 @@ def test_a_class_without_rows_keeps_the_odds_of_the_model() -> None:
     assert update.intercepts[2] == 0
 
 
+def test_a_class_of_one_row_is_judged_without_it() -> None:
+    """Where the row is left out, the others have one class: they support no update."""
+    p, x, _ = patients(40, 0)
+    y = np.array([1] + [0] * 39)
+    assert closed_test(p[1:], x[1:], y[1:])[0].method == "original"
+    found = recalibrated(p, x, y)
+    assert found.method == "intercept"
+    assert json.loads(json.dumps(found.to_dict()))["revision_considered"] is False
+
+
 def test_an_update_survives_json() -> None:
     p, x, y = patients(500, 3, other=1.0)
     update = closed_test(p, x[:, 1:], y)[0]

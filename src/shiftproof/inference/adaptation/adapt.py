@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.inference.adaptation.label_shift import bbse_shares, em_shares, weighted
+from shiftproof.inference.adaptation.label_shift import SMALLEST, bbse_shares, em_shares, weighted
 from shiftproof.inference.adaptation.label_shift_test import FEWEST, p_value
 from shiftproof.inference.adaptation.matching_shares import with_shares
 from shiftproof.inference.adaptation.sites import passes
@@ -24,8 +24,10 @@ _LESS_TYPICAL = (
     "the new rows are less like those of the training domains than those of held-out training"
     " domains were"
 )
-# Draws of the rows for an interval of 95%, and its normal quantile.
-DRAWS, NORMAL = 200, 1.96
+# Draws of the rows for an interval, and its level.
+DRAWS, INTERVAL = 200, 0.95
+# Degrees of freedom of a normal quantile, nearly.
+MANY = 1e6
 # Shares that move by less change no decision: a correction by less is none.
 SMALLEST_CHANGE = 0.001
 
@@ -157,8 +159,12 @@ def _shares(
     """Return the estimated shares with their interval.
 
     The interval comes from resampled rows.  Unless label shift is taken for granted, the errors of
-    the same estimate on held-out training domains are added.
+    the same estimate on held-out training domains are added.  These are a mean square e² of K
+    domains, so with v the variance over resampled rows the quantile is that of Student's t with
+    K ((v + e²) / e²)² degrees of freedom (Satterthwaite, 1946).
     """
+    from scipy.stats import t as student  # type: ignore[import-untyped]
+
     n, rng = len(probabilities), np.random.default_rng(seed)
     draws = [rng.integers(n, size=n) for _ in range(DRAWS)]
     drawn = np.array([em_shares(log_likelihood[rows]) for rows in draws])
@@ -174,7 +180,10 @@ def _shares(
             ]
         )
         errors = record.gains.error
-    half = NORMAL * np.sqrt(drawn.var(axis=0, ddof=1) + errors**2)
+    squares = drawn.var(axis=0, ddof=1) + errors**2
+    known = np.maximum(errors**2, SMALLEST)
+    freedom = np.minimum(record.domains * np.maximum(squares / known, 1) ** 2, MANY)
+    half = student.ppf((1 + INTERVAL) / 2, freedom) * np.sqrt(squares)
     predicted = weighted(log_likelihood, record.calibration.shares).argmax(axis=1)
     return Shares(
         value,

@@ -76,7 +76,9 @@ def fit_calibration(
 ) -> tuple[float, np.ndarray]:
     """Return the slope and biases [c] of the largest weighted likelihood.
 
-    The model is p(y|x) = softmax(offset + a · ratio + b); its log loss is convex in (a, b).
+    The model is p(y|x) = softmax(offset + a · ratio + b); its log loss is convex in (a, b).  A row
+    whose class its own model was not trained on (ratio −∞) tells nothing of either.  A class of
+    such rows only keeps the odds of the model: its bias is 0, the mean of the others.
 
     Args:
         ratios: log(m(y|x) / ρ(y)) [n, c] of rows that the model was not trained on.
@@ -84,13 +86,15 @@ def fit_calibration(
         offsets: logarithms of the class shares of each row's domain, [n, c].
         weights: of the rows, [n].
     """
+    told = np.isfinite(ratios[np.arange(len(y)), y])
+    if not told.any():
+        return 1.0, np.zeros(ratios.shape[1])
+    ratios, y, offsets, weights = ratios[told], y[told], offsets[told], weights[told]
     n, c = ratios.shape
     rows = np.arange(n)
     usable = np.isfinite(ratios) & np.isfinite(offsets)
-    usable[rows, y] = True
     x = np.where(np.isfinite(ratios), ratios, np.log(SMALLEST))
     base = np.where(usable, offsets, -np.inf)
-    base[rows, y] = np.where(np.isfinite(base[rows, y]), base[rows, y], 0.0)
     occurs = np.bincount(y, minlength=c) > 0
 
     def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
@@ -104,8 +108,8 @@ def fit_calibration(
     bounds = [(np.exp(-STEEPEST), np.exp(STEEPEST))] + [(-LARGEST_BIAS, LARGEST_BIAS)] * c
     start = np.concatenate([[1.0], np.zeros(c)])
     found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
-    bias = np.where(occurs, found.x[1:], 0)
-    return float(found.x[0]), bias - bias.mean()
+    bias = np.where(occurs, found.x[1:] - found.x[1:][occurs].mean(), 0)
+    return float(found.x[0]), bias
 
 
 def em_shares(log_likelihood: np.ndarray) -> np.ndarray:

@@ -13,9 +13,16 @@ f_k varies with covariance ρ (diag f_k − f_k f_kᵀ), as Dirichlet shares do.
 
     V = (diag q̂ − q̂ q̂ᵀ) / n + Σ_k π_k² (ρ + u_k) (diag f_k − f_k f_kᵀ),
 
-with u_k the same for the mean over training domains.  The least of (q − Fπ)ᵀ V⁻¹ (q − Fπ) over π
-has, with ρ known, a χ² distribution with B − c degrees of freedom: an overidentification test
-(Hansen, 1982).  ρ is estimated by moments from the training domains, so Fisher's F takes its place.
+with u_k the same for the mean over training domains.  The least T of (q − Fπ)ᵀ V⁻¹ (q − Fπ) over π
+has, with V known, a χ² distribution with B − c degrees of freedom: an overidentification test
+(Hansen, 1982).  But V is a guess where sites differ: domains may differ in one direction only, say
+all scores higher, and then T varies more than χ² does.  So training domains tell its degrees of
+freedom ν (Satterthwaite, 1946).  With z_d = V^(−½) (q − Fπ) / √(B − c) of each domain, compared
+with the others, and M the covariance of z, products over pairs of domains estimate (tr M)², by the
+mean of |z_d|² |z_e|², and tr M², by that of (z_d · z_e)²; ν is their ratio.  ρ is first estimated
+by moments within classes, and then multiplied by the mean of |z_d|², which would be 1 if V were
+right.  K domains tell it, so T / (B − c) is compared with Fisher's F of ν and (K − 1) ν degrees of
+freedom.
 A small p-value says that the new rows differ from the training domains in more than their shares,
 and by more than training domains differ among each other.
 """
@@ -44,7 +51,7 @@ class ScoreBins:
 
     ``edges`` [c, bins − 1] of the probability of each predicted class; ``shares`` F [B, c] with
     columns that sum to 1, or are 0 for a class with too few rows; ``errors`` u [c]; ``correlation``
-    ρ; and the ``freedom`` that it was estimated with.
+    ρ; and the ``freedom`` (K − 1) ν that it was estimated with, by so many ``domains`` K.
     """
 
     edges: np.ndarray
@@ -52,6 +59,7 @@ class ScoreBins:
     errors: np.ndarray
     correlation: float
     freedom: float
+    domains: int
 
     def to_json(self) -> dict[str, Any]:
         """Return as JSON values."""
@@ -64,12 +72,11 @@ class ScoreBins:
         }
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> ScoreBins:
-        """Rebuild from JSON values."""
+    def from_json(cls, stored: Mapping[str, Any], domains: int) -> ScoreBins:
+        """Rebuild from JSON values, and the number of domains, which the record has."""
         arrays = {name: np.array(stored[name], float) for name in ("edges", "shares", "errors")}
-        return cls(
-            **arrays, correlation=float(stored["correlation"]), freedom=float(stored["freedom"])
-        )
+        rho, freedom = float(stored["correlation"]), float(stored["freedom"])
+        return cls(**arrays, correlation=rho, freedom=freedom, domains=domains)
 
 
 def bins_of(log_likelihood: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -107,50 +114,72 @@ def score_bins(held_out: HeldOut, log_likelihood: np.ndarray, rows: np.ndarray) 
     """
     edges = score_edges(log_likelihood[rows])
     total = edges.shape[0] * (edges.shape[1] + 1)
-    bins, y, domain = bins_of(log_likelihood[rows], edges), held_out.y[rows], held_out.domain[rows]
-    shares = np.zeros((total, held_out.classes))
-    excess = scale = freedom = 0.0
-    sizes: list[np.ndarray] = []
-    for k in range(held_out.classes):
-        own = y == k
-        counts = np.array(
-            [np.bincount(bins[own & (domain == d)], minlength=total) for d in np.unique(domain)]
-        )
-        n = counts.sum(axis=1)
-        sizes.append(n)
+    numbers, domain = np.unique(held_out.domain[rows], return_inverse=True)
+    counts = np.zeros((len(numbers), held_out.classes, total))
+    np.add.at(counts, (domain, held_out.y[rows], bins_of(log_likelihood[rows], edges)), 1)
+    large = np.flatnonzero(counts.sum(axis=(1, 2)) >= FEWEST)
+    apart = []
+    for place in large:
+        others = ScoreBins(edges, *_distribution(np.delete(counts, place, axis=0)), 0.0, 0)
+        if others.shares.any():
+            own = counts[place].sum(axis=0)
+            z, most = _standardised(others, own / own.sum(), int(own.sum()))
+            apart.append(z / np.sqrt(most))
+    factor = float(np.mean([z @ z for z in apart])) if apart else 1.0
+    freedom = (len(large) - 1) * _effective_freedom(np.array(apart))
+    return ScoreBins(edges, *_distribution(counts, factor), freedom, len(large))
+
+
+def _distribution(counts: np.ndarray, factor: float = 1.0) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return F [B, c], u [c] and ρ, times a factor, of counts [domains, c, B]; see `ScoreBins`."""
+    _, classes, total = counts.shape
+    shares = np.zeros((total, classes))
+    excess = scale = 0.0
+    for k in range(classes):
+        n = counts[:, k].sum(axis=1)
         if n.sum() < FEWEST:
             continue
-        pooled = counts.sum(axis=0) / n.sum()
+        pooled = counts[:, k].sum(axis=0) / n.sum()
         shares[:, k] = pooled
         # Pearson's statistic of each domain against the pool it is part of has the expectation
         # (bins − 1)(1 − n / N)(1 + (n − 1) ρ), nearly.
-        used = pooled > 0
-        for place in np.flatnonzero(n >= FEWEST):
-            expected = n[place] * pooled[used]
-            pearson = float(((counts[place][used] - expected) ** 2 / expected).sum())
-            known = (used.sum() - 1) * (1 - n[place] / n.sum())
-            excess += pearson - known
-            scale += known * (n[place] - 1)
-            freedom += known
-    correlation = min(max(excess / scale, 0.0), 1.0) if scale > 0 else 0.0
-    errors = np.array(
-        [
-            (n @ (1 + np.maximum(n - 1, 0) * correlation)) / max(n.sum(), 1) ** 2
-            if n.sum() >= FEWEST
-            else 0.0
-            for n in sizes
-        ]
-    )
-    return ScoreBins(edges, shares, errors, correlation, freedom)
+        used, own = pooled > 0, n >= FEWEST
+        expected = n[own, None] * pooled[used]
+        pearson = ((counts[own, k][:, used] - expected) ** 2 / expected).sum(axis=1)
+        known = (used.sum() - 1) * (1 - n[own] / n.sum())
+        excess += float((pearson - known).sum())
+        scale += float((known * (n[own] - 1)).sum())
+    correlation = min(factor * max(excess / scale, 0.0), 1.0) if scale > 0 else 0.0
+    sizes = counts.sum(axis=2)
+    all_rows = sizes.sum(axis=0)
+    variance = (sizes * (1 + np.maximum(sizes - 1, 0) * correlation)).sum(axis=0)
+    errors = np.where(all_rows >= FEWEST, variance / np.maximum(all_rows, 1) ** 2, 0.0)
+    return shares, errors, correlation
 
 
-def p_value(bins: ScoreBins, log_likelihood: np.ndarray) -> float:
-    """Return the p-value of label shift for new rows with log ℓ [n, c]; see the module."""
-    from scipy.stats import f as fisher  # type: ignore[import-untyped]
+def _effective_freedom(apart: np.ndarray) -> float:
+    """Return ν of standardised residuals z [K, B] of domains; see the module.
 
-    n = len(log_likelihood)
+    Three domains that differ in the same direction only:
+
+    >>> _effective_freedom(np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]))
+    1.0
+    """
+    if len(apart) < 2:
+        return 1.0
+    products, pairs = apart @ apart.T, np.triu_indices(len(apart), 1)
+    squares = np.diag(products)
+    wide, same = (float(own[pairs].mean()) for own in (np.outer(squares, squares), products**2))
+    most = apart.shape[1]
+    return float(np.clip(wide / same, 1, most)) if same > 0 else float(most)
+
+
+def _standardised(bins: ScoreBins, found: np.ndarray, n: int) -> tuple[np.ndarray, int]:
+    """Return z = V^(−½) (q − Fπ) [B] of n rows with q [B], with the π of the least |z|, and B − c.
+
+    Only classes with a distribution, and with a row at the new site, have a part in it.
+    """
     total = len(bins.shares)
-    found = class_shares(bins_of(log_likelihood, bins.edges), total)
     known = bins.shares.sum(axis=0) > 0
     # Half a row of each class in each bin: a bin that no training row fell into can occur.
     f = np.where(known, bins.shares + 0.5 / total / max(n, 1), 0)[:, known]
@@ -164,14 +193,24 @@ def p_value(bins: ScoreBins, log_likelihood: np.ndarray) -> float:
     for k, share in enumerate(shares):
         own = np.diag(f[:, k]) - np.outer(f[:, k], f[:, k])
         covariance += share**2 * error[k] * own
-    # Shares sum to 1: one bin and one class follow from the others.
-    inverse = np.linalg.pinv(covariance[:-1, :-1], hermitian=True)
-    design = (f[:, :-1] - f[:, -1:])[:-1]
-    target = (found - f[:, -1])[:-1]
+    # Bins in units of their standard deviations, nearly, so that rounding is alike in all.  Shares
+    # sum to 1, so one direction has no variance, and one class follows from the others.
+    unit = 1 / np.sqrt(mean)
+    values, vectors = np.linalg.eigh(unit[:, None] * covariance * unit)
+    vectors = vectors[:, 1:] / np.sqrt(values[1:]) @ vectors[:, 1:].T
+    apart = vectors @ (unit * (found - mean))
+    design = vectors @ (unit[:, None] * (f[:, :-1] - f[:, -1:]))
     if design.shape[1]:
-        gram, moments = design.T @ inverse @ design, design.T @ inverse @ target
-        fitted = np.linalg.lstsq(gram, moments, rcond=None)[0]
-        target = target - design @ fitted
-    statistic = float(target @ inverse @ target)
-    freedom = total - f.shape[1]
-    return float(fisher.sf(statistic / freedom, freedom, max(bins.freedom, 1.0)))
+        apart = apart - design @ np.linalg.lstsq(design, apart, rcond=None)[0]
+    return apart, total - f.shape[1]
+
+
+def p_value(bins: ScoreBins, log_likelihood: np.ndarray) -> float:
+    """Return the p-value of label shift for new rows with log ℓ [n, c]; see the module."""
+    from scipy.stats import f as fisher  # type: ignore[import-untyped]
+
+    found = class_shares(bins_of(log_likelihood, bins.edges), len(bins.shares))
+    apart, most = _standardised(bins, found, len(log_likelihood))
+    others = max(bins.domains - 1, 1)
+    freedom = float(np.clip(bins.freedom / others, 1, most))
+    return float(fisher.sf(apart @ apart / most, freedom, others * freedom))

@@ -208,7 +208,7 @@ def closed_test(
     Args:
         probabilities: of the trained model, [n, c].
         features: [n, width], or None if the model is not one of a table.
-        y: the classes [n].
+        y: the classes [n].  Rows of a single class support no update: any is without a maximum.
         level: of the procedure.
     """
     from scipy.stats import chi2  # type: ignore[import-untyped]
@@ -216,8 +216,11 @@ def closed_test(
     log_p = np.log(np.maximum(probabilities, SMALLEST))
     columns, center, scale = _usable(features, len(y))
     counts = np.bincount(y, minlength=probabilities.shape[1])
-    revisable = 0 < len(columns) * ROWS_A_FEATURE <= counts[counts > 0].min()
+    revisable = 0 < len(columns) * ROWS_A_FEATURE <= int(counts[counts > 0].min())
     z = np.zeros((len(y), 0))
+    if (counts > 0).sum() < 2:
+        original = _Fit("original", log_p, z, y)
+        return _update(original, {}, columns, center, scale), (), False
     if revisable and features is not None:
         z = (features[:, columns] - center) / scale
     methods = METHODS if revisable else METHODS[:3]

@@ -152,7 +152,7 @@ class Record:
         gains = {name: float(stored[name]) for name in _GAINS}
         found = cls(
             Calibration(float(own["slope"]), np.array(own["bias"]), np.array(own["shares"])),
-            bins=ScoreBins.from_json(stored["bins"]),
+            bins=ScoreBins.from_json(stored["bins"], int(stored["domains"])),
             domains=int(stored["domains"]),
             gains=Gains(**gains, error=np.array(stored["error"], float)),
             inputs=TypicalInputs.from_json(stored["inputs"]) if "inputs" in stored else None,
@@ -202,7 +202,7 @@ def record_of(
     """
     counts = [int((held_out.domain == domain).sum()) for domain in held_out.domains]
     large = held_out.domains[np.array(counts) >= FEWEST]
-    if len(large) < FEWEST_DOMAINS:
+    if len(large) < FEWEST_DOMAINS or not all(_judged(held_out, domain) for domain in large):
         return None
     by_number = {int(domain): site_of(held_out, int(domain), seed) for domain in large}
     sites = list(by_number.values())
@@ -226,6 +226,11 @@ def record_of(
         float(np.std(gaps, ddof=1)),
         typical_inputs(rows.values(), held_out.classes) if rows else None,
     )
+
+
+def _judged(held_out: HeldOut, domain: int) -> bool:
+    """Return whether the other domains have a class with enough rows to compare a domain with."""
+    return int(np.bincount(held_out.y[held_out.domain != domain]).max()) >= FEWEST
 
 
 def _mean_slope(sites: Sequence[Site]) -> tuple[float, float]:
