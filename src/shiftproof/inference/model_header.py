@@ -74,7 +74,6 @@ _ADAPTATION = {
     **dict.fromkeys(("shares", "factors", "error"), _LIST),
     **dict.fromkeys(("noise", "slope", "slope_error", "log_loss", "log_loss_error"), float),
     **dict.fromkeys(("accuracy", "accuracy_error", "worst", "gap", "gap_spread"), float),
-    "strength": float,
     "domains": int,
     "inputs": {"means": _LIST, "spread": float, "domains": int},
 }
@@ -132,9 +131,7 @@ def check_header(described: Mapping[str, Any]) -> None:
     _require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
     _require(not ("half_widths" in described and classes), "classes have no half_widths")
     if "adaptation" in described:
-        conform_fields(
-            described["adaptation"], _ADAPTATION, "adaptation", optional=("inputs", "strength")
-        )
+        conform_fields(described["adaptation"], _ADAPTATION, "adaptation", optional=("inputs",))
         own = len(described["adaptation"]["shares"])
         _require(own == len(classes), "adaptation and classes differ")
     if "update" in described:

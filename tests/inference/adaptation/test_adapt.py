@@ -92,35 +92,6 @@ def test_auto_says_which_condition_fails() -> None:
     assert adapted(replace(known, gains=little), p, "auto").corrected
 
 
-def test_a_part_of_the_correction_moves_the_shares_a_part_of_the_way() -> None:
-    known = record()
-    p, _ = new_site(0.9, known.calibration.shares, 300, 8)
-    full = adapted(known, p, "auto")
-    part = adapted(replace(known, gains=replace(known.gains, strength=0.4)), p, "auto")
-    assert full.shares is not None
-    assert part.shares is not None
-    mean = p.mean(axis=0)
-    np.testing.assert_allclose(part.shares.value, 0.6 * mean + 0.4 * full.shares.value)
-    np.testing.assert_allclose(part.probabilities.mean(axis=0), part.shares.value, atol=1e-6)
-    assert "correction, 40% of it, gained" in part.reason
-    assert "of it" not in full.reason
-
-
-@pytest.mark.parametrize("domains", [3, 6, 30])
-def test_the_interval_of_shares_counts_how_few_domains_tell_the_error(domains: int) -> None:
-    """A normal error, divided by the root mean square of K others, has Student's t with K."""
-    known = record()
-    few = replace(known, gains=replace(known.gains, error=np.full(2, 0.1)), domains=domains)
-    p, _ = new_site(0.5, known.calibration.shares, 3000, 8)
-    shares = adapted(few, p, "auto").shares
-    assert shares is not None
-    half = (shares.high - shares.low) / 2
-    np.testing.assert_allclose(half, 0.1 * student.ppf(0.975, domains), rtol=0.03)
-    own = adapted(few, p, "labels").shares  # no domain tells this one
-    assert own is not None
-    assert (own.high - own.low).max() / 2 < 0.04
-
-
 def test_the_tests_of_a_new_site_share_their_level() -> None:
     """A site that only one of two tests finds unlikely, at 3%, is corrected; at 2% it is not."""
     known = record()
@@ -251,10 +222,6 @@ def test_a_record_survives_json_and_refuses_wrong_shapes() -> None:
     p, _ = new_site(0.8, known.calibration.shares, 200, 11)
     again = adapted(Record.from_json(stored), p, "auto")
     np.testing.assert_allclose(again.probabilities, adapted(known, p, "auto").probabilities)
-    del stored["strength"]  # files of older versions
-    assert Record.from_json(stored).gains.strength == 1
-    with pytest.raises(ValueError, match=r"adaptation\.strength is 2"):
-        Record.from_json({**stored, "strength": 2.0})
     stored["rates"] = [[1.0]]
     with pytest.raises(ValueError, match=r"adaptation\.rates"):
         Record.from_json(stored)

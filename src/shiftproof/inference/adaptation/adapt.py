@@ -135,9 +135,8 @@ def adapted(
         reason = "the class shares of the predictions agree with those estimated"
         return Adapted(probabilities, adapt, False, reason, shares, found)
     gains = record.gains
-    part = f", {gains.strength:.0%} of it," if gains.strength < 1 else ""
     reason = (
-        f"on {record.domains} held-out training domains the same correction{part} gained"
+        f"on {record.domains} held-out training domains the same correction gained"
         f" {gains.log_loss:.2g} of log loss and {100 * gains.accuracy:.2g} points of accuracy"
     )
     corrected = with_shares(probabilities, shares.value)

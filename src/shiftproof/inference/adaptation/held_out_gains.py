@@ -1,13 +1,8 @@
-"""What correcting class shares did to held-out training domains, and how strong it may be.
+"""What correcting class shares did to held-out training domains.
 
 Each training domain plays the new site and is corrected with what the others teach (`sites`): its
-shares go from the mean m of its probabilities to an estimate π, if the domain would be corrected as
-a new site.  Its labels then say what that gained.
-
-A correction that surely raised the mean log loss at its full strength may still help at a part of
-it: the estimate errs, but to the right side.  The shares are then m + s (π − m), with the strength
-s < 1 of the lowest log loss, mean over domains, and with K domains K / (K + 1) of that, as if one
-more domain had needed no correction.
+shares go from the mean of its probabilities to an estimate, if the domain would be corrected as a
+new site.  Its labels then say what that gained.
 """
 
 from __future__ import annotations
@@ -32,19 +27,16 @@ from shiftproof.inference.adaptation.typical_inputs import TypicalRows, typical_
 BOUND = 1.645
 # Mean log losses are shown to three digits; less than one of the last is none.
 NEGLIGIBLE = 0.001
-# Parts of the full correction that are tried.
-STRENGTHS = np.linspace(0, 1, 11)
 
 
 @dataclass(frozen=True)
 class Gains:
-    """What a correction of some ``strength`` gained, mean over held-out training domains.
+    """What the correction gained, mean over held-out training domains.
 
     ``log_loss`` and ``accuracy`` have standard errors over rows.  In one domain it surely cost at
     most ``worst`` of accuracy.  ``error`` [c] is the root mean squared error of the shares.
     """
 
-    strength: float
     log_loss: float
     log_loss_error: float
     accuracy: float
@@ -64,19 +56,26 @@ def surely_below(value: float, standard_error: float, limit: float) -> bool:
 
 
 def held_out_gains(sites: Mapping[int, Site], rows: Mapping[int, TypicalRows]) -> Gains:
-    """Return what correcting each domain gained, at the strength that a new site is corrected with.
+    """Return what correcting each domain gained; one that fails a test of a new site, nothing.
 
     ``sites`` and ``rows`` are by the number of the domain; ``rows`` may be of few or none.
     """
-    own = list(sites.values())
-    targets = _targets(own)
-    may = np.array([_may_be_corrected(number, site, rows) for number, site in sites.items()])
-    full = _gains(own, targets, may, 1.0)
-    if not full.surely_raised_log_loss:
-        return full
-    losses = [-_gains(own, targets, may, strength).log_loss for strength in STRENGTHS]
-    strength = float(STRENGTHS[int(np.argmin(losses))]) * len(own) / (len(own) + 1)
-    return _gains(own, targets, may, strength) if strength > 0 else full
+    targets = _targets(list(sites.values()))
+    gains, rights, errors = [], [], []
+    for (number, site), shares in zip(sites.items(), targets, strict=True):
+        may = _may_be_corrected(number, site, rows)
+        after = with_shares(site.predicted, shares) if may else site.predicted
+        gains.append(log_losses(site.predicted, site.y) - log_losses(after, site.y))
+        right = [(p.argmax(axis=1) == site.y).astype(float) for p in (site.predicted, after)]
+        rights.append(right[1] - right[0])
+        errors.append(shares - site.shares)
+    surely = [own.mean() + BOUND * own.std() / np.sqrt(len(own)) for own in rights]
+    return Gains(
+        *_mean_over_domains(gains),
+        *_mean_over_domains(rights),
+        max(0.0, -float(min(surely))),
+        np.sqrt(np.mean(np.square(errors), axis=0)),
+    )
 
 
 def _targets(sites: Sequence[Site]) -> list[np.ndarray]:
@@ -96,29 +95,6 @@ def _may_be_corrected(number: int, site: Site, rows: Mapping[int, TypicalRows]) 
     if inputs is None:
         return passes(site.score_p)
     return passes(site.score_p, inputs.p_value(rows[number].typicality, site.em))
-
-
-def _gains(
-    sites: Sequence[Site], targets: Sequence[np.ndarray], may: np.ndarray, strength: float
-) -> Gains:
-    """Return what a correction of this strength gained; a site that may not be corrected, 0."""
-    gains, rights, errors = [], [], []
-    for site, target, own in zip(sites, targets, may, strict=True):
-        mean = site.predicted.mean(axis=0)
-        shares = mean + strength * (target - mean)
-        after = with_shares(site.predicted, shares) if own and strength else site.predicted
-        gains.append(log_losses(site.predicted, site.y) - log_losses(after, site.y))
-        right = [(p.argmax(axis=1) == site.y).astype(float) for p in (site.predicted, after)]
-        rights.append(right[1] - right[0])
-        errors.append(shares - site.shares)
-    surely = [own.mean() + BOUND * own.std() / np.sqrt(len(own)) for own in rights]
-    return Gains(
-        strength,
-        *_mean_over_domains(gains),
-        *_mean_over_domains(rights),
-        max(0.0, -float(min(surely))),
-        np.sqrt(np.mean(np.square(errors), axis=0)),
-    )
 
 
 def _mean_over_domains(rows: Sequence[np.ndarray]) -> tuple[float, float]:

@@ -3,13 +3,12 @@
 How the shares of a new site are estimated is learnt on the training domains, each of which plays
 the new site (`sites`).  `auto` corrects only if three conditions hold.  (a) *Calibration*: with
 calibration from the others and its known shares, the mean calibration slope of held-out domains may
-be in ½ to 2.  (b) *Correction*: on held-out domains it did not surely raise log loss on average (by
-a thousandth or more: none may have needed it), if need be at a part of its strength
-(`held_out_gains`).  It did not surely cost more accuracy than `MEAN_TOLERANCE` on average, nor more
-than `TOLERANCE` in one of them.  Each domain is corrected with what the others teach, and, as a new
-site, only if (c) holds for it.  (c) *Label shift*: the new rows look like the training classes in
-other shares, as far as training domains do: their scores (`label_shift_test`) and their inputs
-(`typical_inputs`), two tests that share one level.
+be in ½ to 2.  (b) *Correction*: on held-out domains (`held_out_gains`) it did not surely raise log
+loss on average (by a thousandth or more: none may have needed it), nor surely cost more accuracy
+than `MEAN_TOLERANCE` on average or than `TOLERANCE` in one of them.  Each domain is corrected with
+what the others teach, and, as a new site, only if (c) holds for it.  (c) *Label shift*: the new
+rows look like the training classes in other shares, as far as training domains do: their scores
+(`label_shift_test`) and their inputs (`typical_inputs`), two tests that share one level.
 """
 
 from __future__ import annotations
@@ -116,11 +115,8 @@ class Record:
 
     def estimated(self, probabilities: np.ndarray, em: np.ndarray, variance: float) -> np.ndarray:
         """Return the shares [c] to correct to, given π̂ and its sampling variance."""
-        mean = probabilities.mean(axis=0)
-        usual = target_shares(self.shares, mean, em, self.factors)
-        target = moved_to_em(usual, em, self.noise, variance, self.domains)
-        shares: np.ndarray = mean + self.gains.strength * (target - mean)
-        return shares
+        usual = target_shares(self.shares, probabilities.mean(axis=0), em, self.factors)
+        return moved_to_em(usual, em, self.noise, variance, self.domains)
 
     def to_json(self) -> dict[str, Any]:
         """Return as JSON values."""
@@ -141,14 +137,10 @@ class Record:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Record:
-        """Rebuild from JSON values that `model_header.check_header` has checked.
-
-        Files of older versions know the full strength only.
-        """
+        """Rebuild from JSON values that `model_header.check_header` has checked."""
         own = stored["calibration"]
         values: dict[str, Any] = {name: np.array(stored[name], float) for name in _ARRAYS}
         values |= {name: float(stored[name]) for name in _NUMBERS}
-        stored = {"strength": 1.0, **stored}
         gains = {name: float(stored[name]) for name in _GAINS}
         found = cls(
             Calibration(float(own["slope"]), np.array(own["bias"]), np.array(own["shares"])),
@@ -178,8 +170,6 @@ class Record:
             shapes["inputs.means"] = (self.inputs.means.shape, (c,))
             if self.inputs.domains < 2 or self.inputs.spread < 0:
                 raise ValueError("adaptation.inputs must be of two domains, with a positive spread")
-        if not 0 <= self.gains.strength <= 1:
-            raise ValueError(f"adaptation.strength is {self.gains.strength:g}, not in 0 to 1")
         for name, (found, wanted) in shapes.items():
             if found != wanted:
                 raise ValueError(f"adaptation.{name} has shape {found}, not {wanted}")
@@ -187,10 +177,7 @@ class Record:
 
 _ARRAYS = ("rates", "shares", "factors")
 _NUMBERS = ("noise", "slope", "slope_error", "gap", "gap_spread")
-_GAINS = (
-    *("strength", "log_loss", "log_loss_error"),
-    *("accuracy", "accuracy_error", "worst"),
-)
+_GAINS = ("log_loss", "log_loss_error", "accuracy", "accuracy_error", "worst")
 
 
 def record_of(
