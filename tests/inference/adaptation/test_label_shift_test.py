@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.stats import chisquare  # type: ignore[import-untyped]
 from simulated_sites import scores, training_sites
 
+from shiftproof.inference.adaptation import label_shift_test as module
 from shiftproof.inference.adaptation.held_out import HeldOut
 from shiftproof.inference.adaptation.label_shift import Calibration
 from shiftproof.inference.adaptation.label_shift_test import (
@@ -67,6 +71,28 @@ def test_the_level_is_right_where_domains_differ_in_one_direction(domains: int) 
         bins = score_bins(held_out, logs, np.ones(len(y), dtype=bool))
         rejected += p_value(bins, drifting_site(500, 0.3, rng)[0]) < 0.05
     assert rejected <= 27  # a chance of 0.1% with 5%
+
+
+def test_sites_that_do_not_differ_leave_a_chi_squared_statistic() -> None:
+    """ρ = 0: the variance is known, however few domains there are to estimate ρ.
+
+    One class with equal bins, known exactly: the statistic is Pearson's, up to half a row.
+    """
+    edges = np.array([[0.6, 0.7, 0.8]])
+    bins = ScoreBins(edges, np.full((4, 1), 0.25), np.zeros(1), 0.0, freedom=2 * 3.0, domains=3)
+    counts = np.array([40, 20, 25, 15])
+    found = _p_value_of(bins, counts)
+    assert found == pytest.approx(chisquare(counts).pvalue, rel=1e-3)
+    # Sites that differ much: the same statistic, less of it, says little.
+    assert _p_value_of(replace(bins, correlation=0.2), counts) > 0.3
+
+
+def _p_value_of(bins: ScoreBins, counts: np.ndarray) -> float:
+    """The p-value of rows that fall into the bins of one class so often."""
+    with pytest.MonkeyPatch.context() as patch:
+        drawn = np.repeat(np.arange(len(counts)), counts)
+        patch.setattr(module, "bins_of", lambda *_: drawn)
+        return p_value(bins, np.zeros((len(drawn), 1)))
 
 
 def test_scores_that_no_mixture_explains_are_found() -> None:

@@ -21,8 +21,9 @@ freedom ν (Satterthwaite, 1946).  With z_d = V^(−½) (q − Fπ) / √(B − 
 with the others, and M the covariance of z, products over pairs of domains estimate (tr M)², by the
 mean of |z_d|² |z_e|², and tr M², by that of (z_d · z_e)²; ν is their ratio.  ρ is first estimated
 by moments within classes, and then multiplied by the mean of |z_d|², which would be 1 if V were
-right.  K domains tell it, so T / (B − c) is compared with Fisher's F of ν and (K − 1) ν degrees of
-freedom.
+right.  T / (B − c) is compared with Fisher's F of ν and (K − 1) ν / r² degrees of freedom: K
+domains tell ρ, and r is the part of V that comes from it, mean over directions.  The rest of V is
+known (Satterthwaite again).
 A small p-value says that the new rows differ from the training domains in more than their shares,
 and by more than training domains differ among each other.
 """
@@ -31,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,8 @@ from shiftproof.learners.stacking import mixture_proportions
 BINS_OF_TWO, BINS_OF_MORE = 5, 3
 # A class with fewer training rows has no distribution of scores, and a domain no own part in one.
 FEWEST = 10
+# Degrees of freedom of a variance that is known, nearly.
+MANY = 1e6
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def score_bins(held_out: HeldOut, log_likelihood: np.ndarray, rows: np.ndarray) 
         others = ScoreBins(edges, *_distribution(np.delete(counts, place, axis=0)), 0.0, 0)
         if others.shares.any():
             own = counts[place].sum(axis=0)
-            z, most = _standardised(others, own / own.sum(), int(own.sum()))
+            z, most, _ = _standardised(others, own / own.sum(), int(own.sum()))
             apart.append(z / np.sqrt(most))
     factor = float(np.mean([z @ z for z in apart])) if apart else 1.0
     freedom = (len(large) - 1) * _effective_freedom(np.array(apart))
@@ -174,8 +177,16 @@ def _effective_freedom(apart: np.ndarray) -> float:
     return float(np.clip(wide / same, 1, most)) if same > 0 else float(most)
 
 
-def _standardised(bins: ScoreBins, found: np.ndarray, n: int) -> tuple[np.ndarray, int]:
-    """Return z = V^(−½) (q − Fπ) [B] of n rows with q [B], with the π of the least |z|, and B − c.
+class _Residual(NamedTuple):
+    """z = V^(−½) (q − Fπ) [B] of the π with the least |z|, B − c, and the part r of ρ in V."""
+
+    apart: np.ndarray
+    most: int
+    part: float
+
+
+def _standardised(bins: ScoreBins, found: np.ndarray, n: int) -> _Residual:
+    """Return what the bins q [B] of n rows leave of a mixture.
 
     Only classes with a distribution, and with a row at the new site, have a part in it.
     """
@@ -187,12 +198,14 @@ def _standardised(bins: ScoreBins, found: np.ndarray, n: int) -> tuple[np.ndarra
     shares = mixture_proportions(np.ascontiguousarray(f.T), found)
     present = shares > 1 / n
     f, shares = f[:, present], shares[present] / shares[present].sum()
-    error = bins.correlation + bins.errors[known][present]
     mean = f @ shares
     covariance = (np.diag(mean) - np.outer(mean, mean)) / n
-    for k, share in enumerate(shares):
-        own = np.diag(f[:, k]) - np.outer(f[:, k], f[:, k])
-        covariance += share**2 * error[k] * own
+    differing = np.zeros_like(covariance)
+    for k, (share, error) in enumerate(zip(shares, bins.errors[known][present], strict=True)):
+        own = share**2 * (np.diag(f[:, k]) - np.outer(f[:, k], f[:, k]))
+        covariance += error * own
+        differing += bins.correlation * own
+    covariance += differing
     # Bins in units of their standard deviations, nearly, so that rounding is alike in all.  Shares
     # sum to 1, so one direction has no variance, and one class follows from the others.
     unit = 1 / np.sqrt(mean)
@@ -202,7 +215,8 @@ def _standardised(bins: ScoreBins, found: np.ndarray, n: int) -> tuple[np.ndarra
     design = vectors @ (unit[:, None] * (f[:, :-1] - f[:, -1:]))
     if design.shape[1]:
         apart = apart - design @ np.linalg.lstsq(design, apart, rcond=None)[0]
-    return apart, total - f.shape[1]
+    part = np.trace(vectors @ (unit[:, None] * differing * unit) @ vectors) / (total - 1)
+    return _Residual(apart, total - f.shape[1], float(part))
 
 
 def p_value(bins: ScoreBins, log_likelihood: np.ndarray) -> float:
@@ -210,7 +224,8 @@ def p_value(bins: ScoreBins, log_likelihood: np.ndarray) -> float:
     from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
     found = class_shares(bins_of(log_likelihood, bins.edges), len(bins.shares))
-    apart, most = _standardised(bins, found, len(log_likelihood))
+    apart, most, part = _standardised(bins, found, len(log_likelihood))
     others = max(bins.domains - 1, 1)
     freedom = float(np.clip(bins.freedom / others, 1, most))
-    return float(fisher.sf(apart @ apart / most, freedom, others * freedom))
+    known = min(others * freedom / max(part, 1e-3) ** 2, MANY)
+    return float(fisher.sf(apart @ apart / most, freedom, known))
