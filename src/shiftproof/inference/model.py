@@ -29,7 +29,8 @@ from shiftproof.data.input_forms import (
 )
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.adapt import adapted, checked_adapt
-from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
+from shiftproof.inference.adaptation.recalibrate import Recalibration, recalibrated
+from shiftproof.inference.adaptation.updates import Update
 from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model_bytes import model_bytes, model_fields
 from shiftproof.inference.model_file import MODEL, why_missing

@@ -21,7 +21,7 @@ from shiftproof.core.text import printable, reason_of
 from shiftproof.core.types import Task
 from shiftproof.data.domain import as_array
 from shiftproof.data.input_forms import InputForm, TableForm, form_from_json
-from shiftproof.inference.adaptation.recalibrate import Update
+from shiftproof.inference.adaptation.updates import Update
 from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model_file import HEADER, header_of, require_finite
 from shiftproof.inference.model_header import check_header

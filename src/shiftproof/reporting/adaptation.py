@@ -12,7 +12,8 @@ import numpy as np
 from shiftproof.core.text import counted
 from shiftproof.inference.adaptation.adapt import Adapted
 from shiftproof.inference.adaptation.compare_sites import Comparison
-from shiftproof.inference.adaptation.recalibrate import METHODS, Recalibration
+from shiftproof.inference.adaptation.recalibrate import Recalibration
+from shiftproof.inference.adaptation.updates import METHODS
 
 # Classes that a line has room for: those whose share changes most.
 MOST_CLASSES = 5
