@@ -9,7 +9,7 @@ import numpy as np
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.inference.adaptation.label_shift import SMALLEST, bbse_shares, em_shares, weighted
-from shiftproof.inference.adaptation.label_shift_test import FEWEST, p_value
+from shiftproof.inference.adaptation.label_shift_test import FEWEST, MANY, p_value
 from shiftproof.inference.adaptation.matching_shares import with_shares
 from shiftproof.inference.adaptation.sites import passes
 from shiftproof.inference.adaptation.when import Record
@@ -26,8 +26,6 @@ _LESS_TYPICAL = (
 )
 # Draws of the rows for an interval, and its level.
 DRAWS, INTERVAL = 200, 0.95
-# Degrees of freedom of a normal quantile, nearly.
-MANY = 1e6
 # Shares that move by less change no decision: a correction by less is none.
 SMALLEST_CHANGE = 0.001
 

@@ -36,7 +36,7 @@ import numpy as np
 
 from shiftproof.inference.adaptation.held_out import HeldOut, class_shares
 from shiftproof.inference.adaptation.label_shift import SMALLEST, em_shares, weighted
-from shiftproof.inference.adaptation.label_shift_test import p_value, score_bins
+from shiftproof.inference.adaptation.label_shift_test import MANY, p_value, score_bins
 from shiftproof.inference.adaptation.matching_shares import with_shares
 from shiftproof.learners.calibration_scores import fitted_slope
 
@@ -82,7 +82,7 @@ def moved_to_em(
     tau2, distance = noise + variance, float(((em - usual) ** 2).sum())
     if noise > 0:
         freedom = domains * (tau2 / noise) ** 2
-        if distance <= float(fisher.isf(LEVEL, 1, min(freedom, 1e6))) * tau2:
+        if distance <= float(fisher.isf(LEVEL, 1, min(freedom, MANY))) * tau2:
             return usual
     share = 1 - tau2 / distance if distance > tau2 else 0.0
     moved: np.ndarray = usual + share * (em - usual)
