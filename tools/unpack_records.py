@@ -26,7 +26,14 @@ from shiftproof.training.config import RunConfig
 ENDED = ("finished", "diverged")
 
 
-def unpack(archive: Path, out: Path, preset: str, rows: set[str], draws: int | None) -> int:
+def unpack(
+    archive: Path,
+    out: Path,
+    preset: str,
+    rows: set[str],
+    draws: int | None,
+    own_interval: bool = False,
+) -> int:
     """Write the runs that ``out`` lacks, and its sweep.json; return how many runs."""
     with gzip.open(archive, "rt", encoding="utf-8") as lines:
         runs = [json.loads(line) for line in lines]
@@ -41,7 +48,9 @@ def unpack(archive: Path, out: Path, preset: str, rows: set[str], draws: int | N
         known = sorted({row_of(run) for run in runs})
         raise SystemExit(f"{archive} has none of these runs; it has {', '.join(known)}")
     configs = [RunConfig.from_json(run["config"]) for run in chosen]
-    settings = {json.dumps(settings_of(config, preset), sort_keys=True) for config in configs}
+    settings = {
+        json.dumps(settings_of(config, preset, own_interval), sort_keys=True) for config in configs
+    }
     if len(settings) > 1:
         raise SystemExit(f"{archive} has runs of several sweeps: {'; '.join(sorted(settings))}")
     out.mkdir(parents=True, exist_ok=True)
@@ -56,13 +65,14 @@ def unpack(archive: Path, out: Path, preset: str, rows: set[str], draws: int | N
     return written
 
 
-def settings_of(config: RunConfig, preset: str) -> dict[str, Any]:
+def settings_of(config: RunConfig, preset: str, own_interval: bool) -> dict[str, Any]:
     """Return what all runs of a sweep have in common, as the sweep writes it."""
     return {
         "preset": preset,
         "steps": config.steps,
         "precision": config.precision,
         EVALUATED: sorted(config.evaluate) + ["at each evaluation"] * (config.eval_every > 0),
+        **({"eval every": config.eval_every} if own_interval else {}),
         **({"average": config.average} if config.average != "none" else {}),
         **({"shared start": True} if config.init_seed is not None else {}),
     }
@@ -92,9 +102,12 @@ def main() -> None:
     parser.add_argument("--preset", required=True, help="preset of the sweep")
     parser.add_argument("--algorithms", default="", help="rows to take, by commas; default all")
     parser.add_argument("--draws", type=int, help="take the first draws only")
+    parser.add_argument("--eval-every", action="store_true", help="the sweep had --eval-every")
     given = parser.parse_args()
     rows = {name for name in given.algorithms.split(",") if name}
-    count = unpack(given.archive, given.out, given.preset, rows, given.draws)
+    count = unpack(
+        given.archive, given.out, given.preset, rows, given.draws, own_interval=given.eval_every
+    )
     print(f"{given.out}: {count} runs written", file=sys.stderr)
 
 

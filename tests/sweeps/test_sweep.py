@@ -384,3 +384,38 @@ def test_a_stop_after_the_last_run_reaches_what_follows_the_sweep(table, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         run_sweep(plan, tmp_path / "sweep", executor=Late(1))
     assert sweep_status(tmp_path / "sweep")[0].counts == {"finished": 3}
+
+
+def planned(table, selectors=("training-domain",), **asked):
+    data = SweepData("toy", DataRequest(str(table), domain="place"))
+    return make_plan(
+        [data], [Variant.plain("erm")], PRESETS["lite"], selectors, trials=1, steps=50,
+        device="cpu", **asked,
+    )  # fmt: skip
+
+
+def test_some_draws_of_a_search_are_the_runs_that_the_whole_search_has(table):
+    every = {job.id: job.hparams_seed for job in planned(table, n_hparams=4).jobs}
+    some = {job.id: job.hparams_seed for job in planned(table, n_hparams=4, draws=[3, 1, 3]).jobs}
+    assert sorted(some.values()) == [1, 1, 1, 3, 3, 3]
+    assert some.items() <= every.items()
+    for wrong in (4, -1):
+        with pytest.raises(InvalidValue, match=f"`draws` has {wrong}, .* draws 0 to 3"):
+            planned(table, n_hparams=4, draws=[0, wrong])
+
+
+def test_runs_are_evaluated_at_the_interval_that_is_asked_for(table, tmp_path):
+    plain = planned(table, n_hparams=1)
+    assert {job.config.eval_every for job in plain.jobs} == {5}
+    plan = planned(table, n_hparams=1, eval_every=20)
+    assert {job.config.eval_every for job in plan.jobs} == {20}
+    assert plan.settings == {**plain.settings, "eval every": 20}
+    run_sweep(replace(plan, jobs=plan.jobs[:1]), tmp_path / "sweep", workers=1)
+    records = (SweepFolder(tmp_path / "sweep").run(plan.jobs[0]) / "records.jsonl").read_text()
+    assert [json.loads(line)["step"] for line in records.splitlines()] == [1, 21, 41, 50]
+    with pytest.raises(RunConflict, match=r"another eval every \(20, not None\)"):
+        run_sweep(plain, tmp_path / "sweep")
+    with pytest.raises(InvalidValue, match="`eval_every` must be at least 1, not 0"):
+        planned(table, n_hparams=1, eval_every=0)
+    with pytest.raises(InvalidValue, match="`eval_every=20` changes nothing: oracle reads"):
+        planned(table, ("oracle",), n_hparams=1, eval_every=20)

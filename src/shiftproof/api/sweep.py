@@ -80,12 +80,14 @@ def sweep(
     *,
     preset: str = "domainbed",
     n_hparams: int = 20,
+    draws: int | Sequence[int] = (),
     trials: int = 3,
     selection: str | Sequence[str] = SELECTION,
     out: str | os.PathLike[str] = "sweep",
     hparams: Mapping[str, object] | None = None,
     test_domains: str | Sequence[str] = (),
     steps: int | None = None,
+    eval_every: int | None = None,
     label: str | None = None,
     domain: str | None = None,
     weights_column: str | None = None,
@@ -118,12 +120,16 @@ def sweep(
         preset: size of the runs: `domainbed` (as published), `lite` (reduced size) or `table1` (500
             full batches, as in IRM's study of Colored MNIST; two classes).
         n_hparams: draws of hyper-parameters; the first is the defaults.
+        draws: run only these of the draws, by their seeds from 0 to `n_hparams` - 1; a later call
+            for the same folder can add others.
         trials: repetitions with other data seeds.
         selection: training-domain, leave-one-domain-out, oracle, invariance, best-minimum.
         out: folder of the sweep.
         hparams: hyper-parameters that are fixed in every run; tables name them after the algorithm.
         test_domains: domains to hold out, which every dataset must have; by default each in turn.
         steps: number of updates, in place of the preset's.
+        eval_every: steps between evaluations, in place of the preset's; what selects a step chooses
+            among those evaluated.
         label: label column of tables.
         domain: domain column of tables.
         weights_column: column of tables that says how much each row counts in training.
@@ -168,7 +174,10 @@ def sweep(
     size = preset_named(preset)
     variants = variants_of(algorithm_names(algorithms), hparams or {})
     methods = combine_methods(combine)
-    check_combination(methods, variants, size, n_hparams=n_hparams, shared_start=shared_start)
+    some = [draws] if isinstance(draws, int) else list(draws)
+    check_combination(
+        methods, variants, size, n_hparams=len(set(some)) or n_hparams, shared_start=shared_start
+    )
     if retrain:
         check_retraining(size, average)
     frozen = Frozen(backbone or "resnet50", os.fspath(weights), precision)
@@ -185,7 +194,9 @@ def sweep(
             selectors,
             n_hparams=n_hparams,
             trials=trials,
+            draws=some,
             steps=steps,
+            eval_every=eval_every,
             device=device,
             precision=precision,
             test_domains=held_out,

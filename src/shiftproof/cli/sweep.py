@@ -41,6 +41,13 @@ def sweep(
     n_hparams: Annotated[
         int, typer.Option(help="Draws of hyper-parameters; the first is the defaults.")
     ] = 20,
+    draws: Annotated[
+        str | None,
+        typer.Option(
+            help="Run only these of the --n-hparams draws, by their seeds (0 is the defaults):"
+            " 0,4,10. A later command can add others."
+        ),
+    ] = None,
     trials: Annotated[int, typer.Option(help="Repetitions with other data seeds.")] = 3,
     selection: Annotated[
         str,
@@ -60,6 +67,9 @@ def sweep(
     test_domain: options.TestDomains = None,
     steps: Annotated[
         int | None, typer.Option(help="Number of updates; default the preset's.")
+    ] = None,
+    eval_every: Annotated[
+        int | None, typer.Option(help="Steps between evaluations; default the preset's.")
     ] = None,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
@@ -135,12 +145,14 @@ def sweep(
             names,
             preset=preset,
             n_hparams=n_hparams,
+            draws=_seeds(draws),
             trials=trials,
             selection=split(selection) or (),
             out=out,
             hparams=parse_assignments("--hparam", hparam or []),
             test_domains=test_domain or (),
             steps=steps,
+            eval_every=eval_every,
             label=label,
             domain=domain,
             weights_column=weights_column,
@@ -169,6 +181,15 @@ def sweep(
         print(f"shiftproof report {out} prints the tables")
     if done.models is not None:
         print(f"{done.models} lists the selected models")
+
+
+def _seeds(text: str | None) -> list[int]:
+    """Return the seeds in a list that is separated by commas."""
+    names = split(text) or ()
+    for name in names:
+        if not name.isdecimal():
+            raise InvalidValue(f"--draws takes whole numbers, as in 0,4,10, not {name!r}")
+    return [int(name) for name in names]
 
 
 def _show_status(folder: Path) -> None:

@@ -75,7 +75,16 @@ def sweep_blocks(study: Study, choice: Choice, frozen: Frozen) -> list[Block]:
         path = choice.data.get(block.dataset)
         # A folder of the user's is that folder, even if it has a dataset's name.
         data = block.dataset if path is None else str(Path(path).expanduser().absolute())
-        blocks.append(Block(SweepData.at_size(preset, data, frozen), *block[1:]))
+        blocks.append(
+            Block(
+                SweepData.at_size(preset, data, frozen),
+                block.variants,
+                block.needs,
+                range(block.draws),
+                block.trials,
+                block.test_domains,
+            )
+        )
     return blocks
 
 

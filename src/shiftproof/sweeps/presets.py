@@ -20,6 +20,8 @@ class Preset:
     ``options`` are given to the datasets that declare them; ``backbones`` are the networks by
     regime, in place of the datasets' own.  Hyper-parameters that count steps are scaled by
     ``steps`` / 5001, those in ``largest`` are cut to it, and those in ``hparams`` are fixed.
+    Runs are evaluated ``evaluations`` times; 0 stands for the datasets' own interval, and
+    ``interval`` replaces either.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Preset:
     holdout: float = 0.2
     freeze_images: bool = False
     augment_validation: bool = False
+    interval: int | None = None
 
     def request(self, request: DataRequest) -> DataRequest:
         """Return the request for the data at this size."""
@@ -43,6 +46,8 @@ class Preset:
 
     def eval_every(self, published: int) -> int:
         """Return the steps between evaluations: as published at full length, else ``steps``/n."""
+        if self.interval is not None:
+            return self.interval
         if self.evaluations == 0:
             return published
         return max(1, -(-self.steps // self.evaluations))

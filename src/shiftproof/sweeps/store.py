@@ -141,12 +141,13 @@ class SweepFolder:
         wanted = json.loads(json.dumps(settings))
         if EVALUATED not in found:  # written by version 0.1
             wanted.pop(EVALUATED, None)
-        changed = [key for key in wanted if found.get(key) != wanted[key]]
+        # A setting that only the folder has counts too: a plain sweep does not go on from SWAD's.
+        changed = [key for key in wanted | found if found.get(key) != wanted.get(key)]
         if changed:
             key = changed[0]
             raise RunConflict(
                 f"{self.path} holds a sweep with another {key} ({found.get(key)!r}, not"
-                f" {wanted[key]!r}); choose another `out`"
+                f" {wanted.get(key)!r}); choose another `out`"
             )
 
 

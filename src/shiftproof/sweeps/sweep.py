@@ -89,13 +89,14 @@ class SweepObserver:
 class Block:
     """Runs on one dataset: variants × domains held out × draws × trials.
 
-    ``test_domains`` are the domains to hold out; by default each in turn.
+    ``draws`` are the seeds of hyper-parameters, ``test_domains`` the domains to hold out; by
+    default each in turn.
     """
 
     data: SweepData
     variants: Sequence[Variant]
     needs: Needs
-    draws: int
+    draws: Sequence[int]
     trials: int
     test_domains: Sequence[str] = ()
 
@@ -108,7 +109,9 @@ def make_plan(
     *,
     n_hparams: int,
     trials: int,
+    draws: Sequence[int] = (),
     steps: int | None = None,
+    eval_every: int | None = None,
     device: str = "auto",
     precision: str = "fp32",
     test_domains: Sequence[str] = (),
@@ -120,13 +123,17 @@ def make_plan(
     """Plan the runs that the selectors need, and measure a few steps of each kind."""
     if n_hparams < 1 or trials < 1:
         raise InvalidValue("a sweep needs at least one draw of hyper-parameters and one trial")
+    chosen = chosen_draws(n_hparams, draws)
     if steps is not None:
         preset = replace(preset, steps=steps)
     needs = {name: SELECTORS.get(name).needs for name in selectors}
     if preset.holdout == 0:
         _check_parts(needs, preset)
     together = combined([*needs.values()])
-    blocks = [Block(data, variants, together, n_hparams, trials, test_domains) for data in sets]
+    if eval_every is not None:
+        _check_interval(eval_every, together, selectors)
+        preset = replace(preset, interval=eval_every)
+    blocks = [Block(data, variants, together, chosen, trials, test_domains) for data in sets]
     planned = plan_blocks(
         blocks,
         preset,
@@ -173,7 +180,7 @@ def plan_blocks(
             loaded,
             block.variants,
             preset,
-            hparams_seeds=range(block.draws),
+            hparams_seeds=block.draws,
             needs=block.needs,
             test_domains=block.test_domains,
             device=device,
@@ -202,6 +209,7 @@ def plan_blocks(
         "precision": precision,
         EVALUATED: sorted(evaluated) + ["at each evaluation"] * every_step,
         # Left out where unused, as in a folder of an older version.
+        **({"eval every": preset.interval} if preset.interval is not None else {}),
         **({"average": average} if average != "none" else {}),
         **({"class weight": class_weight} if class_weight != UNWEIGHTED else {}),
         **({"shared start": True} if shared_start else {}),
@@ -270,6 +278,32 @@ def one_of_each_first(jobs: Sequence[Job]) -> list[Job]:
     first = {(job.data.name, job.variant): job for job in reversed(jobs)}
     ahead = [job for job in jobs if first[job.data.name, job.variant] is job]
     return ahead + [job for job in jobs if first[job.data.name, job.variant] is not job]
+
+
+def chosen_draws(n_hparams: int, draws: Sequence[int]) -> Sequence[int]:
+    """Return the seeds of the draws to run: all of a search, or those of them that are named.
+
+    >>> chosen_draws(3, ()), chosen_draws(20, [4, 0, 4])
+    (range(0, 3), [0, 4])
+    """
+    every = range(n_hparams)
+    for seed in draws:
+        if seed not in every:
+            raise InvalidValue(
+                f"`draws` has {seed}, and `n_hparams={n_hparams}` has the draws 0 to {every[-1]}"
+            )
+    return sorted(set(draws)) or every
+
+
+def _check_interval(eval_every: int, needs: Needs, selectors: Sequence[str]) -> None:
+    """Refuse an interval between evaluations that says nothing, or that nothing reads."""
+    if eval_every < 1:
+        raise InvalidValue(f"`eval_every` must be at least 1, not {eval_every}")
+    if not needs.every_step:
+        raise InvalidValue(
+            f"`eval_every={eval_every}` changes nothing: {', '.join(selectors)} reads the last step"
+            " only; leave it out"
+        )
 
 
 def _check_parts(needs: Mapping[str, Needs], preset: Preset) -> None:
