@@ -12,6 +12,7 @@ from typing import Any
 from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.base import Progress, silent
+from shiftproof.sweeps.checks import check_interval, check_parts, chosen_draws
 from shiftproof.sweeps.estimate import Cost, measure
 from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.executors.local import LocalExecutor
@@ -128,10 +129,10 @@ def make_plan(
         preset = replace(preset, steps=steps)
     needs = {name: SELECTORS.get(name).needs for name in selectors}
     if preset.holdout == 0:
-        _check_parts(needs, preset)
+        check_parts(needs, preset)
     together = combined([*needs.values()])
     if eval_every is not None:
-        _check_interval(eval_every, together, selectors)
+        check_interval(eval_every, together, selectors)
         preset = replace(preset, interval=eval_every)
     blocks = [Block(data, variants, together, chosen, trials, test_domains) for data in sets]
     planned = plan_blocks(
@@ -278,47 +279,6 @@ def one_of_each_first(jobs: Sequence[Job]) -> list[Job]:
     first = {(job.data.name, job.variant): job for job in reversed(jobs)}
     ahead = [job for job in jobs if first[job.data.name, job.variant] is job]
     return ahead + [job for job in jobs if first[job.data.name, job.variant] is not job]
-
-
-def chosen_draws(n_hparams: int, draws: Sequence[int]) -> Sequence[int]:
-    """Return the seeds of the draws to run: all of a search, or those of them that are named.
-
-    >>> chosen_draws(3, ()), chosen_draws(20, [4, 0, 4])
-    (range(0, 3), [0, 4])
-    """
-    every = range(n_hparams)
-    for seed in draws:
-        if seed not in every:
-            raise InvalidValue(
-                f"`draws` has {seed}, and `n_hparams={n_hparams}` has the draws 0 to {every[-1]}"
-            )
-    return sorted(set(draws)) or every
-
-
-def _check_interval(eval_every: int, needs: Needs, selectors: Sequence[str]) -> None:
-    """Refuse an interval between evaluations that says nothing, or that nothing reads."""
-    if eval_every < 1:
-        raise InvalidValue(f"`eval_every` must be at least 1, not {eval_every}")
-    if not needs.every_step:
-        raise InvalidValue(
-            f"`eval_every={eval_every}` changes nothing: {', '.join(selectors)} reads the last step"
-            " only; leave it out"
-        )
-
-
-def _check_parts(needs: Mapping[str, Needs], preset: Preset) -> None:
-    """Refuse selectors that would find nothing: there are no out parts to score."""
-    blind = [name for name, need in needs.items() if _reads_out(need)]
-    if blind:
-        others = [name for name, selector in SELECTORS.items() if not _reads_out(selector.needs)]
-        raise InvalidValue(
-            f"`selection={blind}` reads samples that are not trained on, and the preset"
-            f" {preset.name} holds none out; use {' or '.join(others)}"
-        )
-
-
-def _reads_out(needs: Needs) -> bool:
-    return any(name.endswith("-out") for name in needs.evaluate + needs.evaluate_pairs)
 
 
 def memory_so_far() -> int:
