@@ -18,7 +18,7 @@ import pytest
 
 from shiftproof.core.errors import InvalidValue, RunConflict
 from shiftproof.data.load import DataRequest
-from shiftproof.sweeps import resources
+from shiftproof.sweeps import estimate, resources
 from shiftproof.sweeps.estimate import Cost
 from shiftproof.sweeps.executors import local, open_executor
 from shiftproof.sweeps.jobs import SweepData, Variant
@@ -419,3 +419,24 @@ def test_runs_are_evaluated_at_the_interval_that_is_asked_for(table, tmp_path):
         planned(table, n_hparams=1, eval_every=0)
     with pytest.raises(InvalidValue, match="`eval_every=20` changes nothing: oracle reads"):
         planned(table, ("oracle",), n_hparams=1, eval_every=20)
+
+
+def test_the_time_of_a_draw_follows_its_batch_size(table, monkeypatch):
+    """Steps that take 1 s and 0.01 s a sample: the plan finds both from the measured extremes."""
+    seen = []
+
+    def measured(job, dataset, *, evaluate=True):
+        seen.append((estimate.batch_size(job), evaluate))
+        return Cost(1 + 0.01 * estimate.batch_size(job), 7.0, 0)
+
+    monkeypatch.setattr(estimate, "measure_job", measured)
+    plan = planned(table, n_hparams=8)
+    sizes = [estimate.batch_size(job) for job in plan.jobs]
+    assert len(set(sizes)) > 2
+    assert seen == [(max(sizes), True), (min(sizes), False)]
+    for job, size in zip(plan.jobs, sizes, strict=True):
+        # 50 steps, and evaluations after 1, 6, ..., 46 and 50.
+        assert plan.expected_seconds(job) == pytest.approx(50 * (1 + 0.01 * size) + 11 * 7)
+    seen.clear()
+    assert planned(table, n_hparams=1).costs["toy", "erm"].sample == 0
+    assert len(seen) == 1

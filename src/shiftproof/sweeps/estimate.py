@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from torch import Tensor
@@ -17,21 +18,42 @@ MOST_STEPS = 20
 
 
 class Cost(NamedTuple):
-    """Seconds of a step and of an evaluation, and bytes of a checkpoint."""
+    """Seconds of a step and of an evaluation, and bytes of a checkpoint.
+
+    A step takes ``step`` + ``sample`` × batch size: the draws of a search differ in batch size.
+    """
 
     step: float
     evaluation: float
     checkpoint: int
+    sample: float = 0.0
 
     def seconds(self, job: Job) -> float:
         """Return what a whole run takes."""
         config = job.config
         evaluations = 1 if config.eval_every == 0 else 2 + (config.steps - 1) // config.eval_every
-        return config.steps * self.step + evaluations * self.evaluation
+        step = self.step + self.sample * batch_size(job)
+        return config.steps * step + evaluations * self.evaluation
 
 
-def measure(job: Job, dataset: DomainDataset) -> Cost:
-    """Take a few steps of a job, and one evaluation."""
+def batch_size(job: Job) -> int:
+    """Return the batch size of a job; 0 for full batches, and for what takes none."""
+    return int(job.config.hparams.get("batch_size", 0))
+
+
+def measure(jobs: Sequence[Job], dataset: DomainDataset) -> Cost:
+    """Take a few steps with the largest and the smallest batch of some jobs, and one evaluation."""
+    large, small = max(jobs, key=batch_size), min(jobs, key=batch_size)
+    cost = measure_job(large, dataset)
+    more = batch_size(large) - batch_size(small)
+    if more == 0:
+        return cost
+    sample = max(cost.step - measure_job(small, dataset, evaluate=False).step, 0.0) / more
+    return cost._replace(step=max(cost.step - sample * batch_size(large), 0.0), sample=sample)
+
+
+def measure_job(job: Job, dataset: DomainDataset, *, evaluate: bool = True) -> Cost:
+    """Take a few steps of a job, and one evaluation if asked to."""
     trainer = Trainer(job.config, dataset)
     try:
         for _ in range(min(WARM_UP, job.config.steps - 1)):
@@ -45,7 +67,8 @@ def measure(job: Job, dataset: DomainDataset) -> Cost:
                 break
         step = (time.perf_counter() - started) / max(taken, 1)
         started = time.perf_counter()
-        trainer.measure()
+        if evaluate:
+            trainer.measure()
         return Cost(step, time.perf_counter() - started, bytes_of(trainer.state()))
     finally:
         trainer.close()

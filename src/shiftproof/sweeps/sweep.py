@@ -196,8 +196,9 @@ def plan_blocks(
     for block, own in zip(blocks, planned, strict=True):
         for done, variant in enumerate(block.variants):
             progress(f"measuring steps on {block.data.name}", done, len(block.variants))
-            left = next((j for j in own if j.variant == variant.name and is_left(j)), None)
-            cost = Cost(0.0, 0.0, 0) if left is None else measure(left, cache.get(left))
+            left = [job for job in own if job.variant == variant.name and is_left(job)]
+            alike = [job for job in left if _size(job) == _size(left[0])]
+            cost = measure(alike, cache.get(left[0])) if left else Cost(0.0, 0.0, 0)
             costs[block.data.name, variant.name] = cost
         count = len(block.variants)
         progress(f"measuring steps on {block.data.name}", count, count)
@@ -279,6 +280,11 @@ def one_of_each_first(jobs: Sequence[Job]) -> list[Job]:
     first = {(job.data.name, job.variant): job for job in reversed(jobs)}
     ahead = [job for job in jobs if first[job.data.name, job.variant] is job]
     return ahead + [job for job in jobs if first[job.data.name, job.variant] is not job]
+
+
+def _size(job: Job) -> tuple[int, int]:
+    """Return what the size of a run depends on, but for its hyper-parameters."""
+    return job.trial_seed, len(job.config.test_domains)
 
 
 def memory_so_far() -> int:
