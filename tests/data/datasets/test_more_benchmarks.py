@@ -60,7 +60,7 @@ def test_the_parts_of_spawrious_are_those_of_its_authors() -> None:
     assert SHARED == (3072, 2756)
     for name, parts in spawrious.CHALLENGES.items():
         card = DATASETS.get(f"spawrious-{name}").card
-        assert card.counts == {GROUPS[0]: 12_672, GROUPS[1]: 12_672, "Test": 25_344}
+        assert card.counts == {"Test": 25_344, GROUPS[0]: 12_672, GROUPS[1]: 12_672}
         seen = {part.background for part in parts if part.domain == "Test"}
         for breed in BREEDS:
             own = [part for part in parts if part.breed == breed]
@@ -124,6 +124,10 @@ def test_fmow_by_region_without_the_sequestered(tmp_path: Path) -> None:
         **dict.fromkeys(regions.values(), 1), "Other": 2,
     }  # fmt: skip
     assert "Americas/zoo/rgb_img_0.png" in taken("wilds-fmow")
+    loaded = load("wilds-fmow", options={"image_size": 8})  # in DomainBed's order, not by name
+    assert [domain.name for domain in loaded.domains] == [
+        "Asia", "Europe", "Africa", "Americas", "Oceania", "Other",
+    ]  # fmt: skip
     (root / "images" / "rgb_img_3.png").unlink()
     assert not import_dataset("wilds-fmow", root, replace=True).complete
     assert len(DATASETS.get("wilds-fmow").card.classes) == 62

@@ -1,6 +1,6 @@
 """Spawrious: four breeds of dogs, whose background tells the breed in training but not in the test.
 
-Six challenges have the domains `SC_group_1` and `SC_group_2`, to train on, and `Test`.
+Six challenges have the domains `Test`, and `SC_group_1` and `SC_group_2` to train on.
 
 - One-to-one (`o2o`): in group 1, 97% of the images of a breed have the background of that breed,
   and 87% in group 2; the others share one background.  In the test, breeds have other backgrounds.
@@ -112,7 +112,7 @@ def _challenge(name: str, parts: tuple[Part, ...]) -> type[Spawrious]:
         domain: tuple(
             sum(p.most for p in parts if (p.domain, p.breed) == (domain, breed)) for breed in BREEDS
         )
-        for domain in (*GROUPS, TEST)
+        for domain in (TEST, *GROUPS)
     }
     card = image_card(
         summary=f"dogs of four breeds, background correlated with the breed ({name})",

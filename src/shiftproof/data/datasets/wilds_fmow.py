@@ -15,7 +15,8 @@ from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.read_file import read_frame
 
 METADATA, COUNTRIES = "rgb_metadata.csv", "country_code_mapping.csv"
-REGIONS = ("Africa", "Americas", "Asia", "Europe", "Oceania", "Other")
+# In the order in which the metadata first names them, which is that of DomainBed's numbers.
+REGIONS = ("Asia", "Europe", "Africa", "Americas", "Oceania", "Other")
 # Images that were kept back for the publishers' contest.
 SEQUESTERED = "seq"
 CLASSES = (
