@@ -105,7 +105,12 @@ def test_camelyon_by_its_metadata(tmp_path: Path) -> None:
     assert held.counts["hospital_1"] == (1, 0)
     assert not held.complete
     assert "listed images that are missing: 1 of 3" in held.notes
-    assert sum(DATASETS.get("wilds-camelyon").card.counts.values()) == 455_954
+    # Of the training split and of the validation split with the same hospitals, as users recorded.
+    counts = DATASETS.get("wilds-camelyon").card.counts
+    train, val = (53_425, 116_959, 132_052), (6_011, 12_879, 14_670)
+    both = [a + b for a, b in zip(train, val, strict=True)]
+    assert [counts[f"hospital_{i}"] for i in (0, 3, 4)] == both
+    assert (sum(train), sum(val), sum(counts.values())) == (302_436, 33_560, 455_954)
 
 
 def test_fmow_by_region_without_the_sequestered(tmp_path: Path) -> None:
@@ -130,7 +135,10 @@ def test_fmow_by_region_without_the_sequestered(tmp_path: Path) -> None:
     ]  # fmt: skip
     (root / "images" / "rgb_img_3.png").unlink()
     assert not import_dataset("wilds-fmow", root, replace=True).complete
-    assert len(DATASETS.get("wilds-fmow").card.classes) == 62
+    card = DATASETS.get("wilds-fmow").card
+    assert len(card.classes) == 62
+    # The rows of its metadata that are not sequestered, as users counted them.
+    assert sum(card.counts.values()) == 470_086
 
 
 def mnist_m(root: Path) -> None:

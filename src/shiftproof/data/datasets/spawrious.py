@@ -76,7 +76,7 @@ class Spawrious(ImageBenchmark):
     """
 
     parts: ClassVar[tuple[Part, ...]] = ()
-    layout = "folders 0/BACKGROUND/BREED and 1/BACKGROUND/BREED, as in spawrious224.tar.gz"
+    layout = "folders 0/BACKGROUND/BREED and 1/BACKGROUND/BREED, as in the folder spawrious224 of the archives"
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
@@ -122,7 +122,7 @@ def _challenge(name: str, parts: tuple[Part, ...]) -> type[Spawrious]:
         eval_every=100,
         publication="Lynch et al. (2023), Spawrious: A Benchmark for Fine Control of Spurious"
         " Correlation Biases",
-        licence="see github.com/aengusl/spawrious",
+        licence="MIT, as the publishers' repository says (github.com/aengusl/spawrious)",
     )
     members = {"name": f"spawrious-{name}", "card": card, "parts": parts}
     words = name.title().replace("-", "")
