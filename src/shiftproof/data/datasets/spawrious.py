@@ -76,7 +76,7 @@ class Spawrious(ImageBenchmark):
     """
 
     parts: ClassVar[tuple[Part, ...]] = ()
-    layout = "folders 0/BACKGROUND/BREED and 1/BACKGROUND/BREED, as in the folder spawrious224 of the archives"
+    layout = "folders 0/BACKGROUND/BREED and 1/BACKGROUND/BREED, as in spawrious224"
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
