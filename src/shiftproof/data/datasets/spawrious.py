@@ -69,10 +69,10 @@ def _many_to_many(train: Sequence[str], test: Sequence[str]) -> Iterator[Part]:
 class Spawrious(ImageBenchmark):
     """A challenge of Spawrious; the background shifts.
 
-    Backgrounds, shares and numbers are those of the publishers' code (`get_combinations` and
-    `build_type1_combination` in github.com/aengusl/spawrious, the same in DomainBed's
-    `datasets.py`).  They take whichever images the system lists first; here they are the first by
-    name.
+    Backgrounds, shares and numbers are those of the publishers' code (`build_combination` in
+    github.com/aengusl/spawrious, the same in DomainBed's `datasets.py`).  They take whichever
+    images the system lists first; here they are the first by name.  They train without random
+    crops; here all photographs are cropped alike.
     """
 
     parts: ClassVar[tuple[Part, ...]] = ()
