@@ -9,11 +9,11 @@ from shiftproof.data import DATASETS
 from shiftproof.data.library.base import library_datasets
 
 PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
-# `DATASETS` in DomainBed's datasets.py; Spirals is in the list of one version, Spawrious in later.
+# `DATASETS` in DomainBed's datasets.py at 99353c2; Spirals is in another version only.
 DOMAINBED = [
     *("Debug28", "Debug224", "ColoredMNIST", "RotatedMNIST"),
     *("VLCS", "PACS", "OfficeHome", "TerraIncognita", "DomainNet", "SVIRO"),
-    *("WILDSCamelyon", "WILDSFMoW", "Spirals"),
+    *("WILDSCamelyon", "WILDSFMoW"),
     *(
         f"Spawrious{kind}_{level}"
         for kind in ("O2O", "M2M")
@@ -28,7 +28,8 @@ def rows() -> list[list[str]]:
 
 
 def test_every_dataset_of_domainbed_is_here_or_has_a_reason() -> None:
-    found = {row[0]: row for row in rows() if row[0] in DOMAINBED}
+    first = next(n for n, row in enumerate(rows()) if row[0] == "DomainBed") + 2
+    found = {row[0]: row for row in rows()[first : first + len(DOMAINBED)]}
     assert sorted(found) == sorted(DOMAINBED)
     for _, here, how in found.values():
         if here == "none":

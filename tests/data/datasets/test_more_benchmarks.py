@@ -60,7 +60,7 @@ def test_the_parts_of_spawrious_are_those_of_its_authors() -> None:
     assert SHARED == (3072, 2756)
     for name, parts in spawrious.CHALLENGES.items():
         card = DATASETS.get(f"spawrious-{name}").card
-        assert card.counts == {GROUPS[0]: 12_672, GROUPS[1]: 12_672, "Test": 25_344}
+        assert card.counts == {"Test": 25_344, GROUPS[0]: 12_672, GROUPS[1]: 12_672}
         seen = {part.background for part in parts if part.domain == "Test"}
         for breed in BREEDS:
             own = [part for part in parts if part.breed == breed]
@@ -105,7 +105,12 @@ def test_camelyon_by_its_metadata(tmp_path: Path) -> None:
     assert held.counts["hospital_1"] == (1, 0)
     assert not held.complete
     assert "listed images that are missing: 1 of 3" in held.notes
-    assert sum(DATASETS.get("wilds-camelyon").card.counts.values()) == 455_954
+    # Of the training split and of the validation split with the same hospitals, as users recorded.
+    counts = DATASETS.get("wilds-camelyon").card.counts
+    train, val = (53_425, 116_959, 132_052), (6_011, 12_879, 14_670)
+    both = [a + b for a, b in zip(train, val, strict=True)]
+    assert [counts[f"hospital_{i}"] for i in (0, 3, 4)] == both
+    assert (sum(train), sum(val), sum(counts.values())) == (302_436, 33_560, 455_954)
 
 
 def test_fmow_by_region_without_the_sequestered(tmp_path: Path) -> None:
@@ -124,9 +129,16 @@ def test_fmow_by_region_without_the_sequestered(tmp_path: Path) -> None:
         **dict.fromkeys(regions.values(), 1), "Other": 2,
     }  # fmt: skip
     assert "Americas/zoo/rgb_img_0.png" in taken("wilds-fmow")
+    loaded = load("wilds-fmow", options={"image_size": 8})  # in DomainBed's order, not by name
+    assert [domain.name for domain in loaded.domains] == [
+        "Asia", "Europe", "Africa", "Americas", "Oceania", "Other",
+    ]  # fmt: skip
     (root / "images" / "rgb_img_3.png").unlink()
     assert not import_dataset("wilds-fmow", root, replace=True).complete
-    assert len(DATASETS.get("wilds-fmow").card.classes) == 62
+    card = DATASETS.get("wilds-fmow").card
+    assert len(card.classes) == 62
+    # The rows of its metadata that are not sequestered, as users counted them.
+    assert sum(card.counts.values()) == 470_086
 
 
 def mnist_m(root: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from shiftproof.core.space import Choice, specs
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.miro import MIRO, layers_of, listening
@@ -125,3 +126,13 @@ def test_the_layers_of_our_networks() -> None:
     with torch.no_grad(), listening(resnet.eval()) as found:
         resnet(torch.zeros(1, 3, 32, 32))
     assert [features.shape[1] for features in found] == [64, 64, 64, 128, 256, 512]
+
+
+def test_defaults_are_those_of_the_published_code() -> None:
+    """Of khanrc/miro, config.yaml (ld, lr_mult); its README has the selected λ, 0.01 and 0.1."""
+    declared = specs(MIRO.Hparams)
+    weight = declared["penalty_weight"].at("large-image")
+    assert weight.default == 0.1
+    assert isinstance(weight.distribution, Choice)
+    assert {0.01, 0.1} < set(weight.distribution.values)
+    assert declared["variance_lr_factor"].at("large-image").default == 10

@@ -8,9 +8,10 @@ import pytest
 from shiftproof.core.errors import UnknownName
 from shiftproof.core.seeding import seed_hash
 from shiftproof.core.space import draw, resolve, specs
+from shiftproof.data import DATASETS
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
-from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES, translate
+from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES, DATASET_NAMES, translate
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/domainbed_protocol.json").read_text())
 REGIMES = {
@@ -78,6 +79,24 @@ def test_names_on_our_side_exist():
     for published in ALGORITHM_NAMES.values():
         declared = specs(ALGORITHMS.get(published.ours).Hparams)
         assert set(published.hparams.values()) <= declared.keys()
+
+
+def test_every_dataset_of_domainbed_is_one_of_ours_with_its_domains_in_order():
+    """Positions of domains seed the splits, and logs know domains by position alone."""
+    assert len(DATASET_NAMES) == 16  # all of DomainBed's but two of noise
+    for published in DATASET_NAMES.values():
+        card = DATASETS.get(published.ours).card
+        assert [*published.domains.values()] == [*card.counts]
+
+
+def test_the_order_of_environments_where_it_is_not_that_of_the_names():
+    """`ENVIRONMENTS` in DomainBed's datasets.py; of its regions, issue 142 has the names."""
+    for kind in ("O2O", "M2M"):
+        for level in ("easy", "medium", "hard"):
+            published = DATASET_NAMES[f"Spawrious{kind}_{level}"]
+            assert [*published.domains] == ["Test", "SC_group_1", "SC_group_2"]
+    regions = ["Asia", "Europe", "Africa", "Americas", "Oceania", "Other"]
+    assert [*DATASET_NAMES["WILDSFMoW"].domains.values()] == regions
 
 
 def test_an_unknown_algorithm_gets_the_nearest():

@@ -39,7 +39,7 @@ class ImageBenchmark(ImageView, LibraryDataset):
         return find_by_folders(folders, cls.card, progress)
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the images in the library; nothing depends on the seed."""
+        """Return the images in the library, with domains in the card's order; it needs no seed."""
         if local_copy(self.name) is None:
             raise DataError(
                 f"{self.name} is not on this machine; run `shiftproof data pull {self.name}` to"
@@ -56,8 +56,13 @@ class ImageBenchmark(ImageView, LibraryDataset):
         dataset = image_dataset(
             self.name, samples, self, classes=card.classes, notes=notes, progress=progress
         )
+        place = {domain: position for position, domain in enumerate(card.counts)}
         return replace(
-            dataset, regime=card.regime, backbone=card.backbone, eval_every=card.eval_every
+            dataset,
+            domains=tuple(sorted(dataset.domains, key=lambda domain: place[domain.name])),
+            regime=card.regime,
+            backbone=card.backbone,
+            eval_every=card.eval_every,
         )
 
 

@@ -1,6 +1,6 @@
 """Spawrious: four breeds of dogs, whose background tells the breed in training but not in the test.
 
-Six challenges have the domains `SC_group_1` and `SC_group_2`, to train on, and `Test`.
+Six challenges have the domains `Test`, and `SC_group_1` and `SC_group_2` to train on.
 
 - One-to-one (`o2o`): in group 1, 97% of the images of a breed have the background of that breed,
   and 87% in group 2; the others share one background.  In the test, breeds have other backgrounds.
@@ -69,14 +69,14 @@ def _many_to_many(train: Sequence[str], test: Sequence[str]) -> Iterator[Part]:
 class Spawrious(ImageBenchmark):
     """A challenge of Spawrious; the background shifts.
 
-    Backgrounds, shares and numbers are those of the publishers' code (`get_combinations` and
-    `build_type1_combination` in github.com/aengusl/spawrious, the same in DomainBed's
-    `datasets.py`).  They take whichever images the system lists first; here they are the first by
-    name.
+    Backgrounds, shares and numbers are those of the publishers' code (`build_combination` in
+    github.com/aengusl/spawrious, the same in DomainBed's `datasets.py`).  They take whichever
+    images the system lists first; here they are the first by name.  They train without random
+    crops; here all photographs are cropped alike.
     """
 
     parts: ClassVar[tuple[Part, ...]] = ()
-    layout = "folders 0/BACKGROUND/BREED and 1/BACKGROUND/BREED, as in spawrious224.tar.gz"
+    layout = "folders 0/BACKGROUND/BREED and 1/BACKGROUND/BREED, as in spawrious224"
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
@@ -112,7 +112,7 @@ def _challenge(name: str, parts: tuple[Part, ...]) -> type[Spawrious]:
         domain: tuple(
             sum(p.most for p in parts if (p.domain, p.breed) == (domain, breed)) for breed in BREEDS
         )
-        for domain in (*GROUPS, TEST)
+        for domain in (TEST, *GROUPS)
     }
     card = image_card(
         summary=f"dogs of four breeds, background correlated with the breed ({name})",
@@ -122,7 +122,7 @@ def _challenge(name: str, parts: tuple[Part, ...]) -> type[Spawrious]:
         eval_every=100,
         publication="Lynch et al. (2023), Spawrious: A Benchmark for Fine Control of Spurious"
         " Correlation Biases",
-        licence="see github.com/aengusl/spawrious",
+        licence="MIT, as the publishers' repository says (github.com/aengusl/spawrious)",
     )
     members = {"name": f"spawrious-{name}", "card": card, "parts": parts}
     words = name.title().replace("-", "")

@@ -37,8 +37,9 @@ NOISE = 0.02
 class Spirals(DatasetSource):
     """A test domain and eight others; a signature correlates with the label in each of the others.
 
-    Sizes and distributions are those of `Spirals` in DomainBed's `datasets.py`, after Parascandolo
-    et al. (2021).  Each spiral is scaled to unit variance, as the signatures are.
+    Sizes and distributions are those of `Spirals` in a version of DomainBed (05a8cc0), after
+    Parascandolo et al. (2021); the current list has no such set.  Each spiral is scaled to unit
+    variance, as the signatures are.
     """
 
     per_domain: int = hparam(1024, within=(2, 1e6), help="points in each domain but the test")

@@ -31,9 +31,8 @@ class WildsCamelyon(ImageBenchmark):
     Layout, columns and domains are those of the publishers' code (`camelyon17_dataset.py` in
     github.com/p-lambda/wilds) and of DomainBed (`WILDSCamelyon`).  The published splits have
     302,436 + 33,560 patches of the hospitals 0, 3 and 4 together, 34,904 of hospital 1 and 85,054
-    of hospital 2.  How the first are divided among their hospitals is not in the sources that
-    were at hand: the three numbers add up to 335,996, and a copy whose metadata lists other ones
-    says so.
+    of hospital 2.  How the first are divided among their hospitals was recorded by users of the set
+    (viictorjimenezzz/pa-covariate-shift on GitHub, `camelyon17_oodval.yaml`).
     """
 
     name = "wilds-camelyon"

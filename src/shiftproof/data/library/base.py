@@ -39,12 +39,14 @@ class LibraryDataset(DatasetSource):
     """A registered dataset whose images are downloaded or imported into the library.
 
     `bounds` gives the smallest and largest number of images of a domain where the exact number is
-    uncertain; elsewhere the card's number counts.
+    uncertain; elsewhere the card's number counts.  `every_class` says whether each domain has
+    images of each class.
     """
 
     name: ClassVar[str]
     layout: ClassVar[str] = "folders DOMAIN/CLASS"
     bounds: ClassVar[Mapping[str, tuple[int, int]]] = {}
+    every_class: ClassVar[bool] = True
 
     @classmethod
     @abstractmethod

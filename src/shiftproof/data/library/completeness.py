@@ -24,7 +24,7 @@ def shortages(source: type[LibraryDataset], counts: Counts) -> list[str]:
     for domain, published in card.counts.items():
         found = sum(counts[domain])
         least, _ = source.bounds.get(domain, (published or 1, published))
-        default = (1 if published else 0,) * len(card.classes)
+        default = (1 if published and source.every_class else 0,) * len(card.classes)
         by_class = card.class_counts.get(domain, default)
         rows = zip(card.classes, counts[domain], by_class, strict=True)
         few = [label for label, n, least_n in rows if n < least_n]

@@ -35,6 +35,8 @@ class MIRO(ERM):
     The layers are the parts of the featurizer that have parameters: for a ResNet its first
     convolution, its batch norm and its four blocks, where the paper takes the output of the stem
     and the blocks.  It is meant for a pretrained featurizer: otherwise φ₀ is a random network.
+    Defaults are those of the published code, whose authors selected λ = 0.01 for PACS and VLCS and
+    0.1 for the other datasets of DomainBed.
 
     Paper: Cha et al. (2022), *Domain Generalization by Mutual-Information Regularization with
     Pre-trained Models*.

@@ -25,8 +25,9 @@ class RDM(ERM):
     Both penalties act from step `anneal_steps` on.  There Adam restarts, with learning rate
     `annealed_lr`.  `rdm-pdm` matches all domains, by sorting.
 
-    DomainBed has distributions for single datasets.  Here large images have those of VLCS, the
-    widest, and huge ones those of DomainNet.
+    DomainBed has distributions for single datasets.  Here large images have those of VLCS, and huge
+    ones those of DomainNet.  There λ is at least 1 on PACS and TerraIncognita, μ is 0 on OfficeHome
+    and TerraIncognita, and batches of TerraIncognita have the sizes of DomainNet's.
 
     Paper: Nguyen et al. (2024), *Domain Generalisation via Risk Distribution Matching*.
     """

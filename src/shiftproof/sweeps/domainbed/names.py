@@ -200,11 +200,18 @@ DATASET_NAMES: dict[str, PublishedDataset] = {
         ("DomainNet", "domain-net",
          {"clip": "clipart", "info": "infograph", "paint": "painting", "quick": "quickdraw",
           "real": "real", "sketch": "sketch"}),
-        # Datasets that only DomainBed has.
-        ("SVIRO", "SVIRO", _same("aclass", "escape", "hilux", "i3", "lexus", "tesla", "tiguan",
+        ("SVIRO", "sviro", _same("aclass", "escape", "hilux", "i3", "lexus", "tesla", "tiguan",
                                  "tucson", "x5", "zoe")),
-        ("WILDSCamelyon", "WILDSCamelyon", _same(*(f"hospital_{i}" for i in range(5)))),
-        ("WILDSFMoW", "WILDSFMoW", _same(*(f"region_{i}" for i in range(6)))),
+        ("WILDSCamelyon", "wilds-camelyon", _same(*(f"hospital_{i}" for i in range(5)))),
+        # DomainBed numbers them, from region_0 to region_5.
+        ("WILDSFMoW", "wilds-fmow",
+         _same("Asia", "Europe", "Africa", "Americas", "Oceania", "Other")),
+        *(
+            (f"Spawrious{kind}_{level}", f"spawrious-{kind.lower()}-{level}",
+             _same("Test", "SC_group_1", "SC_group_2"))
+            for kind in ("O2O", "M2M")
+            for level in ("easy", "medium", "hard")
+        ),
     ]
 }  # fmt: skip
 _DATASETS = {ours: theirs for theirs, (ours, _) in DATASET_NAMES.items()}
