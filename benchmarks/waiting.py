@@ -15,7 +15,7 @@ import pyarrow.csv  # type: ignore[import-untyped]
 import torch
 
 from benchmarks.figure import Figure
-from shiftproof.learners.network import trained_networks
+from shiftproof.learners.networks_together import trained_networks
 from shiftproof.shift.diagnose import diagnose as measure
 
 # Domains, classes, and dimensions that the embeddings of the first diagnosis lie in.

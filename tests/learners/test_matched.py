@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from shiftproof.learners.matched import MatchedProblems
-from shiftproof.learners.network import _logits, trained_networks
+from shiftproof.learners.networks_together import logits_of, trained_networks
 from shiftproof.matching.loss import InterDomainMatching
 
 SEEDS, DOMAINS, ROWS, WIDTH = 2, 3, 8, 5
@@ -63,10 +63,10 @@ def test_matched_networks_trained_together_are_those_trained_apart():
     (together,) = trained_networks(x, y, weights, (3, 8, 8, 2), 1, [20], 0, domain)
     for problem in range(3):
         (alone,) = trained_networks(x, y, weights[[problem]], (3, 8, 8, 2), 1, [20], 0, domain)
-        own = _logits(together, x)[[problem]]
-        assert own.numpy() == pytest.approx(_logits(alone, x).numpy(), abs=1e-4)
+        own = logits_of(together, x)[[problem]]
+        assert own.numpy() == pytest.approx(logits_of(alone, x).numpy(), abs=1e-4)
     (plain,) = trained_networks(x, y, weights[[2]], (3, 8, 8, 2), 1, [20], 0)
-    assert (_logits(plain, x) - _logits(together, x)[[2]]).abs().max() > 1e-2
+    assert (logits_of(plain, x) - logits_of(together, x)[[2]]).abs().max() > 1e-2
 
 
 def test_rows_of_another_problem_change_nothing():

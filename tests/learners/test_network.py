@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from shiftproof.learners.criterion import LogLoss
-from shiftproof.learners.network import (
+from shiftproof.learners.network import NetworkCandidate
+from shiftproof.learners.networks_together import (
     DECAY,
-    NetworkCandidate,
     _activations,
     _AdamW,
     _gradients,
-    _logits,
+    logits_of,
     trained_networks,
 )
 from shiftproof.learners.samples import Samples
@@ -33,8 +33,8 @@ def test_networks_of_two_problems_are_those_of_each_alone():
     (together,) = trained_networks(x, y, weights, SIZES, 2, [30], seed=0)
     for problem in range(2):
         (alone,) = trained_networks(x, y, weights[problem : problem + 1], SIZES, 2, [30], seed=0)
-        both = _logits(together, x)[2 * problem : 2 * problem + 2]
-        assert both.numpy() == pytest.approx(_logits(alone, x).numpy(), abs=1e-4)
+        both = logits_of(together, x)[2 * problem : 2 * problem + 2]
+        assert both.numpy() == pytest.approx(logits_of(alone, x).numpy(), abs=1e-4)
 
 
 def test_rows_of_weight_zero_change_nothing():
@@ -57,7 +57,7 @@ def test_an_earlier_stop_is_the_same_run_cut_short():
 def test_seeds_differ_and_problems_of_equal_weights_do_not():
     x, y = data()
     (layers,) = trained_networks(x, y, torch.ones(2, 60), SIZES, 2, [5], seed=0)
-    logits = _logits(layers, x).numpy()
+    logits = logits_of(layers, x).numpy()
     assert np.abs(logits[0] - logits[1]).max() > 1e-3
     assert logits[:2] == pytest.approx(logits[2:], abs=1e-6)
 
@@ -105,7 +105,7 @@ def test_they_learn():
     x, y = data(200)
     (layers,) = trained_networks(x, y, torch.ones(1, 200), SIZES, 1, [200], seed=0)
     assert (
-        _logits(layers, x)[0].argmax(dim=1) == y
+        logits_of(layers, x)[0].argmax(dim=1) == y
     ).float().mean() > 0.75  # the best possible is 0.81
 
 

@@ -20,7 +20,7 @@ def algorithms(
 
     from shiftproof.learners.algorithms import ALGORITHMS
     from shiftproof.paper.running_time import relative_cost
-    from shiftproof.reporting.terminal import algorithm_description, algorithm_table
+    from shiftproof.reporting.algorithms import algorithm_description, algorithm_table
 
     console = Console()
     if name is None:

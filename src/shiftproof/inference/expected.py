@@ -1,9 +1,9 @@
 """What to expect of a model at the next domain, from its scores on domains held out in turn.
 
 Each held-out domain gives an estimate of a score with its sampling error (`estimates`).  A
-meta-analysis of these (`meta_analysis`) gives a typical domain and, more useful, the interval
-that holds the score of the *next* domain: domains differ, and a mean with its standard error does
-not say by how much.
+meta-analysis of these (`meta_analysis`, `expected_score`) gives a typical domain and, more useful,
+the interval that holds the score of the *next* domain: domains differ, and a mean with its standard
+error does not say by how much.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from shiftproof.core.errors import DataError, InvalidValue, nearest
-from shiftproof.core.text import listed, three_digits
+from shiftproof.core.text import three_digits
 from shiftproof.inference.estimates import (
     LEVEL,
     LOG_ODDS,
@@ -27,7 +27,7 @@ from shiftproof.inference.estimates import (
     estimate,
     scale_of,
 )
-from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values, predictive
+from shiftproof.inference.expected_score import ExpectedScore, expected_score
 from shiftproof.inference.number_estimates import number_estimate
 from shiftproof.inference.number_intervals import COVERAGE, coverage_estimates
 from shiftproof.learners.number_scores import NUMBER_CARD
@@ -40,92 +40,6 @@ if TYPE_CHECKING:
 DEFAULT_METRIC, DEFAULT_NUMBER_METRIC = "accuracy", "mae"
 # Scores of numbers that can be expected of a domain.
 NUMBER_EXPECTED = (*NUMBER_CARD, COVERAGE)
-# A domain is an outlier if a figure like its own has at most this probability, after correction.
-OUTLIER = 0.05
-
-
-@dataclass(frozen=True)
-class ExpectedScore:
-    """What to expect of one score at the next domain.
-
-    `mean` is that of domains on the additive scale: half of them are better.  The next domain is
-    between `low` and `high` with probability `level`.  `tau` is the standard deviation between
-    domains on that scale.  `estimates` are those of the held-out domains, and `outliers` the
-    domains that do not fit the others.
-    """
-
-    metric: str
-    level: float
-    estimates: Mapping[str, Estimate]
-    predictive: Predictive
-    outliers: tuple[str, ...]
-
-    @property
-    def mean(self) -> float:
-        """The score of a typical domain: the mean on the additive scale, half are better."""
-        return scale_of(self.metric).back(self.predictive.mean)
-
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """The interval that holds the next domain with probability `level`."""
-        low, high = self.predictive.interval(self.level)
-        return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
-
-    @cached_property
-    def mean_interval(self) -> tuple[float, float]:
-        """The interval that holds the typical domain with probability `level`."""
-        low, high = self.predictive.mean_interval(self.level)
-        return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
-
-    def probability_worse(self, threshold: float) -> float:
-        """Return the probability that the next domain is worse than a threshold."""
-        below = self.predictive.below(scale_of(self.metric).there(threshold))
-        return 1 - below if self.metric in LOSSES else below
-
-    def holds(self, own: Estimate) -> tuple[float, float]:
-        """Return the interval of an observed score with the sampling error of `own`."""
-        low, high = self.predictive.interval(self.level, own.variance)
-        return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
-
-    @property
-    def note(self) -> str:
-        """One sentence where domains are too few, and one on outliers; empty if all is well."""
-        found = []
-        if (k := len(self.estimates)) < FEW:
-            found.append(
-                f"{k} domains hardly show how much domains differ: the interval is wide because"
-                " it must be, and more domains would shorten it."
-            )
-        if self.outliers:
-            found.append(f"Unlike the other domains: {listed(self.outliers)}.")
-        return " ".join(found)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the expectation as JSON values."""
-        low, high = self.interval
-        return {
-            "mean": self.mean,
-            "low": low,
-            "high": high,
-            "level": self.level,
-            "tau": self.predictive.tau,
-            "domains": len(self.estimates),
-            "outliers": list(self.outliers),
-        }
-
-
-def expected_score(
-    metric: str, estimates: Mapping[str, Estimate | None], level: float = LEVEL
-) -> ExpectedScore | None:
-    """Return what to expect of a score, or None if it is defined in fewer than two domains."""
-    known = {domain: own for domain, own in estimates.items() if own is not None}
-    if len(known) < 2:
-        return None
-    values = np.array([own.additive for own in known.values()])
-    variances = np.array([own.variance for own in known.values()])
-    p_values = outlier_p_values(values, variances)
-    outliers = tuple(domain for domain, p in zip(known, p_values, strict=True) if p < OUTLIER)
-    return ExpectedScore(metric, level, known, predictive(values, variances), outliers)
 
 
 def metrics_of(outputs: Iterable[AnyOutputs]) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ class RidgeLayer(nn.Module):
 
 
 class NetworksLayer(nn.Module):
-    """The networks of `learners.network`, side by side: features [n, k] → [n, c] or [n, 1]."""
+    """Networks (`learners.network_models`) side by side: features [n, k] → [n, c] or [n, 1]."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

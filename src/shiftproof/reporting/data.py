@@ -15,7 +15,7 @@ from shiftproof.data import DatasetCard, DatasetSource
 from shiftproof.data.images.check import ImageCheck
 from shiftproof.data.library.base import Counts, LibraryDataset, LocalCopy, local_copy
 from shiftproof.data.sources import Source
-from shiftproof.reporting.terminal import hparam_table, paragraphs
+from shiftproof.reporting.algorithms import hparam_table, paragraphs
 
 # A card names at most this many classes.
 MOST_CLASSES = 70
