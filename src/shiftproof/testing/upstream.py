@@ -160,13 +160,13 @@ def _adrmx(algorithm: Algorithm, draws: Draws) -> Iterator[None]:
 
     with (
         mock.patch.object(algorithm, "remix_risk", remix_risk),
-        mock.patch.object(adrmx, "supervised_contrast", _contrast),
+        mock.patch.object(adrmx, "supervised_contrast", contrast_of_adrmx),
     ):
         yield
 
 
-def _contrast(features: Tensor, labels: Tensor, small: float = 1e-5) -> Tensor:
-    """The supervised contrast with small numbers in it, over one sample more than there are."""
+def contrast_of_adrmx(features: Tensor, labels: Tensor, small: float = 1e-5) -> Tensor:
+    """Return the supervised contrast with small numbers in it, over one sample more than counts."""
     u = F.normalize(features, dim=1)
     others = ~torch.eye(len(u), dtype=torch.bool)
     odds = torch.where(others, (u @ u.T / BASE_TEMPERATURE).exp() / 2, 0)
