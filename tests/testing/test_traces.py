@@ -54,7 +54,7 @@ def test_recorded_steps_are_reproduced(path: Path, capsys: pytest.CaptureFixture
 
 
 def test_all_recorded_files_are_here() -> None:
-    assert len(list(TRACES.glob("*.npz"))) == 69
+    assert len(list(TRACES.glob("*.npz"))) == 71
     assert TOLERANCE == 1e-8
 
 
