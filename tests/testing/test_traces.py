@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.penalties.supervised_contrast import supervised_contrast
 from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
 from shiftproof.testing.traces import TOLERANCE, largest_deviation, main, read_trace
+from shiftproof.testing.upstream import REPLAYS, Replay, contrast_of_adrmx
 
 TRACES = Path(__file__).parent.parent / "golden" / "traces"
 IDM = TRACES / "idm_1.npz"
@@ -54,7 +59,12 @@ def test_recorded_steps_are_reproduced(path: Path, capsys: pytest.CaptureFixture
 
 
 def test_all_recorded_files_are_here() -> None:
-    assert len(list(TRACES.glob("*.npz"))) == 38
+    """At least two for every algorithm of DomainBed, and for IDM."""
+    metas = [json.loads(str(arrays_of(path)["meta"])) for path in TRACES.glob("*.npz")]
+    recorded = Counter(meta["algorithm"] for meta in metas)
+    assert recorded.keys() == ALGORITHM_NAMES.keys()
+    assert min(recorded.values()) == 2
+    assert recorded.total() == 71
     assert TOLERANCE == 1e-8
 
 
@@ -106,6 +116,84 @@ def test_one_wrong_file_among_good_ones_fails(
     assert [line.split()[0] for line in lines] == ["ok", "FAIL", "ok"]
     assert [line.split()[-1] for line in lines] == ["erm_1.npz", "wrong.npz", "erm_2.npz"]
     assert [float(line.split()[1]) <= 1e-8 for line in lines] == [True, False, True]
+
+
+# --- what the original does differently -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("cad_3", {"differences": Replay().differences}),
+        ("ermplusplus_1", {"settings": lambda hparams: {"average_warmup": 4}}),
+        ("mldg_1", {"differences": Replay().differences}),
+        ("mldg_2", {"differences": Replay().differences}),
+        ("trm_1", {"differences": Replay().differences}),
+    ],
+)
+def test_without_its_difference_ours_deviates(
+    name: str, ours: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `upstream` replaces is a difference indeed, so a docstring has to say so."""
+    trace = read_trace(TRACES / f"{name}.npz")
+    monkeypatch.setitem(REPLAYS, trace.algorithm, REPLAYS[trace.algorithm]._replace(**ours))
+    assert largest_deviation(trace) > 1e-5
+
+
+def test_the_contrast_of_adrmx_differs_by_small_numbers_and_by_one_sample() -> None:
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(12, 5, generator=generator, dtype=torch.float64)
+    labels = torch.arange(12) % 3
+    labels[0] = 3  # alone, so left out
+    ours = supervised_contrast(features, labels)
+    torch.testing.assert_close(contrast_of_adrmx(features, labels, small=0) * 12 / 11, ours)
+    assert abs(contrast_of_adrmx(features, labels) * 12 / 11 - ours) > 0.01 * ours
+
+
+def test_cad_as_it_is_drawn_has_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(REPLAYS, "CAD")
+    for name in ("cad_1", "cad_2"):
+        assert largest_deviation(read_trace(TRACES / f"{name}.npz")) <= TOLERANCE
+
+
+# --- draws ------------------------------------------------------------------------------------
+
+DRAWN = TRACES / "mixup_1.npz"
+
+
+@pytest.mark.parametrize("key", ["draws/ring", "draws/weights"])
+def test_other_draws_fail(key: str, tmp_path: Path) -> None:
+    arrays = arrays_of(DRAWN)
+    arrays[key][2] = np.roll(arrays[key][2], 1) if key == "draws/weights" else arrays[key][2][::-1]
+    assert largest_deviation(read_trace(written(tmp_path / "wrong.npz", arrays))) > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("draws/weights", None),
+        ("draws/weights", lambda drawn: drawn[:, :2]),
+        ("draws/weights", lambda drawn: drawn[:3]),
+        ("draws/noise", lambda drawn: np.zeros((6, 2))),
+    ],
+    ids=["missing", "too few of a step", "too few steps", "of another algorithm"],
+)
+def test_draws_that_do_not_fit(
+    key: str, change: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays = arrays_of(DRAWN)
+    drawn = arrays.pop(key, None)
+    if change is not None:
+        arrays[key] = change(drawn)
+    assert main([str(written(tmp_path / "trace.npz", arrays))]) == 2
+    assert "draws" in only_error_line(capsys)
+
+
+def test_draws_that_nobody_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arrays = arrays_of(TRACES / "urm_1.npz")
+    arrays["draws/ones"] = np.zeros((6, 36))  # this trace is without label smoothing
+    assert main([str(written(tmp_path / "trace.npz", arrays))]) == 2
+    assert "unused" in only_error_line(capsys)
 
 
 # --- bad files --------------------------------------------------------------------------------

@@ -7,13 +7,15 @@ A trace is an `.npz` file: `meta` (JSON: algorithm, sizes, hyper-parameters, und
 names), minibatches `x` [steps, domains, batch, inputs] and `y` [steps, domains, batch],
 `init/NAME` the initial weights and `stepNN/NAME` those after step NN.  The network is
 Linear(inputs, 24) → ReLU → Linear(24, 10) → ReLU (`feat0`, `feat1`) → Linear(10, classes)
-(`head`), with the widths of the recorded weights.  Any other NAME is a module or parameter of the
-algorithm itself.
+(`head`), with the widths of the recorded weights.  Any other NAME is a module, parameter or buffer
+of the algorithm itself.  `draws/NAME` [steps, …] are the random numbers that the original drew, and
+`upstream` says how ours takes them, and what it does differently on purpose.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import zlib
 from collections import OrderedDict
@@ -31,6 +33,7 @@ from shiftproof.core.space import resolve
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.sweeps.domainbed.names import translate
+from shiftproof.testing.upstream import REPLAYS, Replay
 
 TOLERANCE = 1e-8
 NETWORK = {f"{layer}.{part}" for layer in ("feat0", "feat1", "head") for part in ("weight", "bias")}
@@ -45,6 +48,7 @@ class Trace(NamedTuple):
     y: Tensor
     init: dict[str, Tensor]
     steps: list[dict[str, Tensor]]
+    draws: dict[str, Tensor]
 
 
 def read_trace(path: Path) -> Trace:
@@ -63,6 +67,7 @@ def read_trace(path: Path) -> Trace:
                 x=torch.from_numpy(arrays["x"]).double(),
                 y=torch.from_numpy(arrays["y"]).long(),
                 init=weights.pop("init"),
+                draws=weights.pop("draws", {}),
                 steps=[weights[group] for group in sorted(weights)],
             )
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, BadZipFile) as e:
@@ -81,10 +86,12 @@ def _problem(trace: Trace) -> str | None:
         return f"init/{min(missing)} is missing"
     if not trace.steps or not len(trace.steps) == len(trace.x) == len(trace.y):
         return f"{len(trace.steps)} steps for {len(trace.x)} inputs and {len(trace.y)} labels"
-    widths = [trace.init[f"{layer}.weight"].shape for layer in ("feat0", "feat1", "head")]
-    inputs = [trace.x.shape[-1], *(width[0] for width in widths[:-1])]
-    if [width[1] for width in widths] != inputs:
-        return f"inputs of {inputs[0]} and layers of {[tuple(width) for width in widths]}"
+    for name, drawn in trace.draws.items():
+        if drawn.shape[:1] != trace.x.shape[:1]:
+            return f"{len(trace.steps)} steps and draws/{name} of shape {tuple(drawn.shape)}"
+    for layer in ("feat0", "feat1", "head"):
+        if trace.init[f"{layer}.weight"].dim() != 2:
+            return f"init/{layer}.weight is not a matrix"
     for number, step in enumerate(trace.steps, start=1):
         if missing := NETWORK - step.keys():
             return f"step{number:02}/{min(missing)} is missing"
@@ -96,49 +103,57 @@ def _problem(trace: Trace) -> str | None:
 
 def build_algorithm(trace: Trace) -> Algorithm:
     """Return the trace's algorithm with its initial weights, in float64."""
-    hidden, inputs = trace.init["feat0.weight"].shape
-    classes, features = trace.init["head.weight"].shape
+    name, given = translate(trace.algorithm, trace.hparams)
+    cls, replay = ALGORITHMS.get(name), _replay(trace)
+    hidden, features, classes = (
+        len(trace.init[f"{layer}.weight"]) for layer in ("feat0", "feat1", "head")
+    )
+    _, domains, _, *input_shape = trace.x.shape
+    task = Task((*input_shape,), classes, num_domains=domains, regime="table")
+    inputs = cls.network_task(task).input_shape
     layers: OrderedDict[str, nn.Module] = OrderedDict(
-        feat0=nn.Linear(inputs, hidden), relu0=nn.ReLU(),
+        feat0=nn.Linear(math.prod(inputs), hidden), relu0=nn.ReLU(),
         feat1=nn.Linear(hidden, features), relu1=nn.ReLU(),
     )  # fmt: skip
-    name, given = translate(trace.algorithm, trace.hparams)
-    cls = ALGORITHMS.get(name)
-    task = Task((inputs,), classes, num_domains=trace.x.shape[1], regime="table")
-    featurizer, head = nn.Sequential(layers), nn.Linear(features, classes)
-    hparams = resolve(cls.Hparams, task.regime, given)
-    built = cls(task, featurizer, head, hparams, torch.Generator().manual_seed(0))
+    if len(inputs) > 1:
+        layers = OrderedDict(flat=nn.Flatten(), **layers)
+    hparams = resolve(cls.Hparams, task.regime, given | replay.settings(trace.hparams))
+    generator = torch.Generator().manual_seed(0)
+    built = cls(task, nn.Sequential(layers), nn.Linear(features, classes), hparams, generator)
     algorithm: Algorithm = built.double()
     with torch.no_grad():
-        for name, parameter in _weights(algorithm).items():
+        for name, parameter in algorithm.named_parameters():
+            name = replay.name_of(name)
             recorded = trace.init.get(name, trace.init.get(name.removesuffix(".weight")))
             if recorded is None:
                 raise DataError(f"the trace of {trace.algorithm} lacks init/{name}")
+            if recorded.shape != parameter.shape:
+                raise DataError(
+                    f"init/{name} has shape {tuple(recorded.shape)}, not {tuple(parameter.shape)}"
+                )
             parameter.copy_(recorded)
     return algorithm
 
 
 def largest_deviation(trace: Trace) -> float:
     """Replay the trace and return the largest |ours − recorded| over all weights and steps."""
-    algorithm = build_algorithm(trace)
+    algorithm, replay = build_algorithm(trace), _replay(trace)
     algorithm.train()
     worst = 0.0
-    for x, y, recorded in zip(trace.x, trace.y, trace.steps, strict=True):
-        algorithm.update(Batch(x, y))
-        ours = _weights(algorithm)
+    for step, (x, y, recorded) in enumerate(zip(trace.x, trace.y, trace.steps, strict=True)):
+        with replay.step(algorithm, {name: drawn[step] for name, drawn in trace.draws.items()}):
+            algorithm.update(Batch(x, y))
+        state = (*algorithm.named_parameters(), *algorithm.named_buffers())
+        ours = {replay.name_of(name): value.detach() for name, value in state}
         for name, expected in recorded.items():
-            weight = ours[name if name in ours else f"{name}.weight"].detach()
-            deviation = (weight - expected).abs().max().item()
-            worst = max(worst, deviation) if deviation == deviation else float("inf")
+            deviation = (ours[name if name in ours else f"{name}.weight"] - expected).abs().max()
+            # A comparison with NaN is false.
+            worst = max(worst, deviation.item()) if deviation == deviation else float("inf")
     return worst
 
 
-def _weights(algorithm: Algorithm) -> dict[str, Tensor]:
-    """Return the algorithm's parameters under the trace's names."""
-    return {
-        name.removeprefix("featurizer."): parameter
-        for name, parameter in algorithm.named_parameters()
-    }
+def _replay(trace: Trace) -> Replay:
+    return REPLAYS.get(trace.algorithm, Replay())
 
 
 def main(arguments: Sequence[str]) -> int:

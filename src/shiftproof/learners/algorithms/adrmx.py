@@ -53,8 +53,10 @@ class ADRMX(TakesTurns):
     ψ(φ(x)).  φ_D starts at the weights of φ if these are pretrained, and at new ones otherwise.
 
     DomainBed remixes two samples for each class, but takes them from the beginning of the batch,
-    whatever their class.  Here all samples are remixed, with partners of their class.  Its heads
-    have three layers; here ψ and ψ′ are as `nonlinear_head` says, and ω is linear.
+    whatever their class.  Here all samples are remixed, with partners of their class.  Its K has
+    10⁻⁵ in the denominator of each probability and in its logarithm, which bounds the loss of a
+    pair, and divides by one sample too many; here K has neither.  Its heads have three layers; here
+    ψ and ψ′ are as `nonlinear_head` says, and ω is linear.
 
     Paper: Demirel et al. (2023), *ADRMX: Additive Disentanglement of Domain Features with Remix
     Loss*.

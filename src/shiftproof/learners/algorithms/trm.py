@@ -33,7 +33,9 @@ class TRM(ERM):
     step `anneal_steps` the loss is L_E alone.
 
     DomainBed takes gᵢ and Hᵢ by the weights of wᵢ without its bias, and counts the second term of
-    the series twice but the first not at all.  Here the bias counts too, and each term once.
+    the series twice but the first not at all.  It changes α in place before the gradient of Tᵢ is
+    computed, which then has the grown weights, not normalised.  Here the bias counts too, each term
+    counts once, and α is the same in Tᵢ and its gradient.
 
     Paper: Xu and Jaakkola (2021), *Learning Representations that Support Robust Transfer of
     Predictors*.
