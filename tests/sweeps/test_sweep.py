@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from shiftproof.core.errors import InvalidValue, RunConflict
 from shiftproof.data.load import DataRequest
@@ -27,6 +28,7 @@ from shiftproof.sweeps.standing import sweep_status
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.sweep import SweepObserver, longest_first, make_plan, run_sweep
 from shiftproof.training.run_folder import RunFolder
+from shiftproof.training.trainer import Trainer
 
 
 def make(table, algorithms=("erm",), n_hparams=2, steps=5, hparams=None, selectors=("oracle",)):
@@ -425,7 +427,7 @@ def test_the_time_of_a_draw_follows_its_batch_size(table, monkeypatch):
     """Steps that take 1 s and 0.01 s a sample: the plan finds both from the measured extremes."""
     seen = []
 
-    def measured(job, dataset, *, evaluate=True):
+    def measured(job, dataset, threads, *, evaluate=True):
         seen.append((estimate.batch_size(job), evaluate))
         return Cost(1 + 0.01 * estimate.batch_size(job), 7.0, 0)
 
@@ -440,3 +442,34 @@ def test_the_time_of_a_draw_follows_its_batch_size(table, monkeypatch):
     seen.clear()
     assert planned(table, n_hparams=1).costs["toy", "erm"].sample == 0
     assert len(seen) == 1
+
+
+def test_steps_are_measured_on_the_threads_that_a_run_will_have(table, monkeypatch):
+    seen = []
+    advance = Trainer.advance
+
+    def watched(trainer):
+        advance(trainer)
+        seen.append(torch.get_num_threads())
+
+    monkeypatch.setattr(Trainer, "advance", watched)
+    monkeypatch.setattr(local, "cores", lambda: 6)
+    monkeypatch.setattr(resources, "cores", lambda: 6)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before = torch.get_num_threads()
+    for workers, threads in ((None, 1), (2, 3), (1, 6)):
+        with open_executor("local", workers) as executor:
+            assert executor.threads == threads
+            planned(table, n_hparams=1, threads=executor.threads)
+        assert set(seen) == {threads}
+        assert torch.get_num_threads() == before
+        seen.clear()
+
+
+def test_what_is_fitted_at_once_is_swept_beside_networks(table, tmp_path):
+    plan = make(table, ("linear", "erm"), n_hparams=1)
+    result = run_sweep(plan, tmp_path / "sweep", workers=1)
+    assert result.standing.counts == {"finished": 6}
+    assert plan.costs["toy", "linear"].seconds(plan.jobs[0]) > 0
+    # Coefficients and the like, in bytes.
+    assert plan.costs["toy", "linear"].checkpoint > 100

@@ -203,6 +203,7 @@ def sweep(
             average=average,
             class_weight=checked_class_weight(class_weight),
             shared_start=shared_start,
+            threads=place.threads,
             progress=observer.progress,
         )
         observer.planned(plan, place.workers(plan.jobs, plan.memory))

@@ -53,6 +53,7 @@ def reproduce(
         is_left=is_left,
         device=device,
         precision=precision,
+        threads=executor.threads,
         progress=observer.progress,
     )
     left = tuple(job for job in plan.jobs if is_left(job))

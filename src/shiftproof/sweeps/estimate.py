@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from torch import Tensor
 
 from shiftproof.data import DomainDataset
 from shiftproof.sweeps.jobs import Job
-from shiftproof.training.trainer import Trainer
+from shiftproof.training.session import Session, session_for
 
 WARM_UP = 2
 LONGEST_SECONDS = 1.0
@@ -41,21 +43,26 @@ def batch_size(job: Job) -> int:
     return int(job.config.hparams.get("batch_size", 0))
 
 
-def measure(jobs: Sequence[Job], dataset: DomainDataset) -> Cost:
-    """Take a few steps with the largest and the smallest batch of some jobs, and one evaluation."""
+def measure(jobs: Sequence[Job], dataset: DomainDataset, threads: int) -> Cost:
+    """Take a few steps with the largest and the smallest batch of some jobs, and one evaluation.
+
+    On a processor they have as many ``threads`` as a run will.
+    """
     large, small = max(jobs, key=batch_size), min(jobs, key=batch_size)
-    cost = measure_job(large, dataset)
+    cost = measure_job(large, dataset, threads)
     more = batch_size(large) - batch_size(small)
     if more == 0:
         return cost
-    sample = max(cost.step - measure_job(small, dataset, evaluate=False).step, 0.0) / more
+    sample = max(cost.step - measure_job(small, dataset, threads, evaluate=False).step, 0.0) / more
     return cost._replace(step=max(cost.step - sample * batch_size(large), 0.0), sample=sample)
 
 
-def measure_job(job: Job, dataset: DomainDataset, *, evaluate: bool = True) -> Cost:
-    """Take a few steps of a job, and one evaluation if asked to."""
-    trainer = Trainer(job.config, dataset)
-    try:
+def measure_job(job: Job, dataset: DomainDataset, threads: int, *, evaluate: bool = True) -> Cost:
+    """Take a few steps of a job, which may be one fit, and one evaluation if asked to."""
+    kind: Any = session_for(job.config)
+    trainer: Session = kind(job.config, dataset)
+    trainer.choose_threads(threads)
+    with trainer.working(), contextlib.closing(trainer):
         for _ in range(min(WARM_UP, job.config.steps - 1)):
             trainer.advance()
         started = time.perf_counter()
@@ -70,14 +77,12 @@ def measure_job(job: Job, dataset: DomainDataset, *, evaluate: bool = True) -> C
         if evaluate:
             trainer.measure()
         return Cost(step, time.perf_counter() - started, bytes_of(trainer.state()))
-    finally:
-        trainer.close()
 
 
 def bytes_of(state: object) -> int:
-    """Return the bytes of a state on disk or in memory: tensors, and 8 for anything else."""
-    if isinstance(state, Tensor):
-        return state.numel() * state.element_size()
+    """Return the bytes of a state on disk or in memory: arrays, and 8 for anything else."""
+    if isinstance(state, Tensor | np.ndarray):
+        return int(state.nbytes)
     if isinstance(state, dict):
         return sum(map(bytes_of, state.values()))
     if isinstance(state, list | tuple):

@@ -119,6 +119,7 @@ def make_plan(
     average: str = "none",
     class_weight: str = UNWEIGHTED,
     shared_start: bool = False,
+    threads: int = 1,
     progress: Progress = silent,
 ) -> SweepPlan:
     """Plan the runs that the selectors need, and measure a few steps of each kind."""
@@ -143,6 +144,7 @@ def make_plan(
         average=average,
         class_weight=class_weight,
         shared_start=shared_start,
+        threads=threads,
         progress=progress,
     )
     by_selector = {
@@ -163,9 +165,10 @@ def plan_blocks(
     average: str = "none",
     class_weight: str = UNWEIGHTED,
     shared_start: bool = False,
+    threads: int = 1,
     progress: Progress = silent,
 ) -> SweepPlan:
-    """Plan runs, and measure a few steps of each row that has runs left.
+    """Plan runs, and measure a few steps of each row that has runs left, on so many threads.
 
     All of them are planned first: a mistake is told before anything is measured.
     """
@@ -198,7 +201,7 @@ def plan_blocks(
             progress(f"measuring steps on {block.data.name}", done, len(block.variants))
             left = [job for job in own if job.variant == variant.name and is_left(job)]
             alike = [job for job in left if _size(job) == _size(left[0])]
-            cost = measure(alike, cache.get(left[0])) if left else Cost(0.0, 0.0, 0)
+            cost = measure(alike, cache.get(left[0]), threads) if left else Cost(0.0, 0.0, 0)
             costs[block.data.name, variant.name] = cost
         count = len(block.variants)
         progress(f"measuring steps on {block.data.name}", count, count)

@@ -43,6 +43,9 @@ Listener = Callable[[Event | None], bool]
 class Executor(ABC):
     """A place where jobs are run."""
 
+    # Threads of a run, as far as they are known before its memory is.
+    threads: int = 1
+
     @abstractmethod
     def workers(self, jobs: Sequence[Job], memory: int) -> int:
         """Return how many of some jobs run at once; ``memory`` is what one takes, in bytes."""

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import torch
 
+from shiftproof.core.cores import cores
 from shiftproof.sweeps.executors.base import Event, Executor, Listener, WorkerPool, run_jobs
 from shiftproof.sweeps.executors.work import (
     POLL_SECONDS,
@@ -49,6 +50,7 @@ class LocalExecutor(Executor):
     ) -> None:
         self._asked = asked
         self._threads = threads
+        self.threads = threads or threads_of_each(asked or cores())
         self._checkpoint_seconds = checkpoint_seconds
         self._stall_seconds = stall_seconds
 
