@@ -8,8 +8,10 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import pickle
 import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,6 +27,34 @@ def home(tmp_path, monkeypatch):
 def one_process(monkeypatch):
     """Tests run side by side already: what they call starts no further process to be faster."""
     monkeypatch.setattr("shiftproof.api.side_by_side.PATIENCE", 600.0)
+
+
+@pytest.fixture(scope="module")
+def few_trees():
+    """Small forests beside studies: 100 trees take longer to grow and store than all the rest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shiftproof.api.study_baselines.TREES", 10)
+        yield
+
+
+@pytest.fixture
+def jobs_here(monkeypatch):
+    """Run the jobs of a sweep in this process: another one takes seconds to import torch.
+
+    They are pickled, as they are for another process.
+    """
+    from shiftproof.sweeps.executors import local
+    from shiftproof.sweeps.executors.base import Event
+    from shiftproof.sweeps.jobs import DatasetCache
+
+    def run(self, jobs, folder, listener, memory):
+        cache, line = DatasetCache(), SimpleNamespace(send=listener)
+        for job in pickle.loads(pickle.dumps(list(jobs))):
+            listener(Event("started", job))
+            if listener(local._run(job, folder, cache, line, 5.0)):
+                return
+
+    monkeypatch.setattr(local.LocalExecutor, "run", run)
 
 
 @pytest.fixture
