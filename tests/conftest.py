@@ -8,10 +8,8 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import pickle
 import signal
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -38,23 +36,12 @@ def few_trees():
 
 
 @pytest.fixture
-def jobs_here(monkeypatch):
-    """Run the jobs of a sweep in this process: another one takes seconds to import torch.
+def jobs_here():
+    """Run the jobs of sweeps in this process."""
+    from jobs_here import jobs_in_this_process
 
-    They are pickled, as they are for another process.
-    """
-    from shiftproof.sweeps.executors import local
-    from shiftproof.sweeps.executors.base import Event
-    from shiftproof.sweeps.jobs import DatasetCache
-
-    def run(self, jobs, folder, listener, memory):
-        cache, line = DatasetCache(), SimpleNamespace(send=listener)
-        for job in pickle.loads(pickle.dumps(list(jobs))):
-            listener(Event("started", job))
-            if listener(local._run(job, folder, cache, line, 5.0)):
-                return
-
-    monkeypatch.setattr(local.LocalExecutor, "run", run)
+    with jobs_in_this_process():
+        yield
 
 
 @pytest.fixture
