@@ -191,9 +191,10 @@ def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
         save_state(path := Path(folder, "state"), whole.training_state())
         resumed.load_training_state(load_state(path) or {})
     for algorithm in (whole, resumed):
-        take_steps(algorithm, data, steps=LEARNING_STEPS - STEPS, start=STEPS)
+        take_steps(algorithm, data, steps=STEPS, start=STEPS)
     difference = first_difference(whole.training_state(), resumed.training_state())
     require(difference is None, f"{difference} is not the same after a checkpoint")
+    take_steps(whole, data, steps=LEARNING_STEPS - 2 * STEPS, start=2 * STEPS)
     after = mean_risk(whole, data)
     require(
         after < (1 - LEARNED_SHARE) * before,
