@@ -27,6 +27,23 @@ def one_process(monkeypatch):
     monkeypatch.setattr("shiftproof.api.side_by_side.PATIENCE", 600.0)
 
 
+@pytest.fixture(scope="module")
+def few_trees():
+    """Small forests beside studies: 100 trees take longer to grow and store than all the rest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shiftproof.api.study_baselines.TREES", 10)
+        yield
+
+
+@pytest.fixture
+def jobs_here():
+    """Run the jobs of sweeps in this process."""
+    from jobs_here import jobs_in_this_process
+
+    with jobs_in_this_process():
+        yield
+
+
 @pytest.fixture
 def interruptible():
     """Let Ctrl-C raise KeyboardInterrupt: processes that a shell starts with & ignore it."""

@@ -20,6 +20,7 @@ from shiftproof.training.observers import Observer
 
 study_module = importlib.import_module("shiftproof.api.study")
 COLUMNS = {"label": "ill", "domain": "ward"}
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 
 def wards(n: int = 120, names: str = "abc") -> pd.DataFrame:
@@ -30,7 +31,7 @@ def wards(n: int = 120, names: str = "abc") -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def studied(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def studied(tmp_path_factory: pytest.TempPathFactory, few_trees: None) -> Any:
     out = tmp_path_factory.mktemp("study")
     return shiftproof.study(wards(), "linear", out=out, **COLUMNS)
 

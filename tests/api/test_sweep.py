@@ -70,6 +70,7 @@ def test_a_dry_run_has_a_plan_and_writes_nothing(table, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_from_the_plan_to_tables_and_models(table, tmp_path):
     notes = Notes()
     settings = SMALL | {"out": tmp_path / "out", "models": tmp_path / "models", "observer": notes}

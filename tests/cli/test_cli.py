@@ -1,5 +1,7 @@
+import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from collections import Counter
 
 import pytest
 
+from shiftproof.cli import main
 from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.store import SweepFolder
 
@@ -16,6 +19,25 @@ QUICK = [
     "--data-option", "per_domain=60", "--hparam", "hidden=8", "--hparam", "batch_size=16",
     "--steps", "12", "--eval-every", "5",
 ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kept_run(tmp_path_factory):
+    """A finished run, to be copied."""
+    folder = tmp_path_factory.mktemp("kept") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["shiftproof", *QUICK, "--quiet", "--out", str(folder)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code
+    return folder
+
+
+@pytest.fixture
+def finished(kept_run, tmp_path):
+    """A folder with a run of its own that has finished."""
+    shutil.copytree(kept_run, tmp_path / "finished")
+    return tmp_path / "finished"
 
 
 @pytest.mark.parametrize(
@@ -222,23 +244,21 @@ def test_a_folder_of_other_things_is_left_alone(shiftproof, tmp_path):
     assert err.count("\n") == 1
 
 
-def test_a_run_without_its_configuration_is_never_taken_for_another(shiftproof, tmp_path):
-    assert shiftproof(*QUICK, "--out", tmp_path)[0] == 0
-    (tmp_path / "config.json").unlink()
-    code, out, err = shiftproof(*QUICK, "--algorithm", "erm", "--out", tmp_path)
+def test_a_run_without_its_configuration_is_never_taken_for_another(shiftproof, finished):
+    (finished / "config.json").unlink()
+    code, out, err = shiftproof(*QUICK, "--algorithm", "erm", "--out", finished)
     assert (code, out) == (2, "")
     assert "no config.json" in err
 
 
 @pytest.mark.parametrize("also_lost", [[], ["done.json"]])
-def test_lost_records_are_noticed(shiftproof, tmp_path, also_lost):
-    assert shiftproof(*QUICK, "--out", tmp_path)[0] == 0
-    records = tmp_path / "records.jsonl"
+def test_lost_records_are_noticed(shiftproof, finished, also_lost):
+    records = finished / "records.jsonl"
     for damaged in (records.read_bytes()[:-20], b""):
         records.write_bytes(damaged)
         for name in also_lost:
-            (tmp_path / name).unlink(missing_ok=True)
-        code, out, err = shiftproof(*QUICK, "--out", tmp_path)
+            (finished / name).unlink(missing_ok=True)
+        code, out, err = shiftproof(*QUICK, "--out", finished)
         assert (code, out) == (2, "")
         assert "has lost records" in err
 
@@ -262,9 +282,8 @@ def test_too_large_a_network_is_one_line(shiftproof, tmp_path, monkeypatch):
     assert err.startswith("error: not enough memory")
 
 
-def test_a_folder_of_another_run_is_refused(shiftproof, tmp_path):
-    assert shiftproof(*QUICK, "--out", tmp_path)[0] == 0
-    code, _, err = shiftproof(*QUICK, "--out", tmp_path, "--hparam", "lr=0.5")
+def test_a_folder_of_another_run_is_refused(shiftproof, finished):
+    code, _, err = shiftproof(*QUICK, "--out", finished, "--hparam", "lr=0.5")
     assert code == 2
     assert "holds another run (lr 0.001 → 0.5)" in err
     assert err.count("\n") == 1
@@ -272,23 +291,22 @@ def test_a_folder_of_another_run_is_refused(shiftproof, tmp_path):
 
 @pytest.mark.parametrize("name", ["config.json", "records.jsonl", "done.json"])
 @pytest.mark.parametrize("damage", [b"{oops\n", b"[]\n", b"{}\n"])
-def test_a_damaged_run_folder_is_one_line(shiftproof, tmp_path, name, damage):
-    assert shiftproof(*QUICK, "--out", tmp_path)[0] == 0
-    (tmp_path / name).write_bytes(damage)
-    code, _, err = shiftproof(*QUICK, "--out", tmp_path)
+def test_a_damaged_run_folder_is_one_line(shiftproof, finished, name, damage):
+    (finished / name).write_bytes(damage)
+    code, _, err = shiftproof(*QUICK, "--out", finished)
     assert code == 2
     assert name in err or "holds another run" in err
     assert err.count("\n") == 1
 
 
-def test_a_terminal_without_greek_letters_is_no_reason_to_fail():
-    out = subprocess.run(
-        [sys.executable, "-m", "shiftproof", "algorithms", "erm"],
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        check=True,
-    ).stdout
-    assert b"L_E = (1/m)" in out
+def test_a_terminal_without_greek_letters_is_no_reason_to_fail(shiftproof, monkeypatch):
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="ascii"))
+    code, _, _ = shiftproof("algorithms", "erm")
+    sys.stdout.flush()
+    assert code == 0
+    assert b"L_E = (1/m)" in printed.getvalue()
+    assert b"?" in printed.getvalue()
 
 
 def test_a_place_that_cannot_be_written_is_one_line(shiftproof, tmp_path):

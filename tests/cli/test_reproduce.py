@@ -171,6 +171,7 @@ def test_records_are_printed_and_nothing_is_written_unless_asked(tmp_path, monke
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_failed_run_is_missing_in_the_table_and_is_told(few_steps, tmp_path):
     options = ("--scale", "lite", "--out", tmp_path, "--device", "cpu", "--workers", 1, "--quiet")
     small = ("--rows", "erm,idm", "--n-hparams", 1, "--runs", 1, "--test-domain", "10%")

@@ -212,6 +212,7 @@ def test_each_label_is_diagnosed_without_the_other(
         assert json.loads((tmp_path / f"found-{name}.json").read_text())["shift"] == alone["shift"]
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_each_label_has_a_study(shiftproof: Any, folder: Path, tmp_path: Path) -> None:
     asked = ["study", folder / "homes.csv", *COLUMNS, "-a", "linear", "--out", tmp_path / "out"]
     code, out, _ = shiftproof(*asked, "--no-open", "--quiet")

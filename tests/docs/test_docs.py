@@ -184,6 +184,7 @@ def shiftproof(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join((out + err).split())
 
 
+@pytest.mark.usefixtures("few_trees", "jobs_here")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_everything_on_the_page_runs(
     page: Path, workplace: ModuleType, capsys: pytest.CaptureFixture[str]

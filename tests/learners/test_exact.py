@@ -38,7 +38,8 @@ NAMES = [name for name in ALGORITHMS if ALGORITHMS.get(name).exact and name != "
 def built(name: str) -> Exact:
     cls = ALGORITHMS.get(name)
     task = Task((4,), 2, 3, "table")
-    return cls(task, cls.Hparams(), stream_seed(0, "noise"))
+    few = {"trees": 50} if name == "forest" else {}
+    return cls(task, cls.Hparams(**few), stream_seed(0, "noise"))
 
 
 def hospitals(n: int = 150, classes: int = 2, seed: int = 0) -> Samples:

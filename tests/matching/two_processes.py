@@ -1,4 +1,4 @@
-"""One of two processes that train together; run by test_surroundings.py.
+"""One of two processes that train together; test_surroundings.py is the other one.
 
 Usage: two_processes.py RANK FOLDER.  Reads nothing, meets the other one in FOLDER, and leaves there
 RANK.pt: the penalty and the averaged gradients of each step.
@@ -7,6 +7,7 @@ RANK.pt: the penalty and the averaged gradients of each step.
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -65,7 +66,11 @@ def train(
 
 def main(rank: int, folder: Path) -> None:
     dist.init_process_group(
-        "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2
+        "gloo",
+        init_method=f"file://{folder / 'meeting'}",
+        rank=rank,
+        world_size=2,
+        timeout=timedelta(seconds=120),
     )
     network = DistributedDataParallel(Network())
     part = [slice(size) if rank == 0 else slice(size, None) for size in FIRST_SIZES]

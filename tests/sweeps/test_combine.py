@@ -1,8 +1,6 @@
 """Combined draws against members computed apart; retraining against a run made apart."""
 
-import contextlib
 import json
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +19,6 @@ from shiftproof.sweeps.combine import run as combine_run
 from shiftproof.sweeps.combine.methods import METHODS
 from shiftproof.sweeps.combine.run import combine_draws
 from shiftproof.sweeps.combine.stored import FILE
-from shiftproof.sweeps.executors.base import Event, Executor
 from shiftproof.sweeps.jobs import SweepData, Variant
 from shiftproof.sweeps.plan import plan
 from shiftproof.sweeps.presets import PRESETS
@@ -249,33 +246,11 @@ def test_algorithms_that_are_fitted_at_once_make_an_ensemble(tmp_path):
 # --- from the command to the table -----------------------------------------------------------
 
 
-class Here(Executor):
-    """Runs jobs in this process, which starts at once."""
-
-    def workers(self, jobs, memory):
-        return 1
-
-    def run(self, jobs, folder, listener, memory):
-        for job in jobs:
-            listener(Event("started", job))
-            ended = train(job.config, job.data.load(job.trial_seed), folder.prepare(job))
-            listener(Event("ended", job, status=ended.status, seconds=ended.seconds))
-
-
-@pytest.fixture
-def here(monkeypatch):
-    def opened(*_):
-        return contextlib.nullcontext(Here())
-
-    # Not by its dotted name, which is the function `shiftproof.api.sweep`.
-    monkeypatch.setattr(sys.modules[sweep.__module__], "open_executor", opened)
-
-
 ASKED = {"algorithms": "erm", "preset": "lite", "n_hparams": 2, "trials": 1, "steps": 8,
          "domain": "place", "test_domains": "west", "device": "cpu"}  # fmt: skip
 
 
-def test_from_a_sweep_to_its_report(tmp_path, here):
+def test_from_a_sweep_to_its_report(tmp_path, jobs_here):
     table = write_table(tmp_path / "toy.csv")
     asked = ASKED | {"combine": METHODS, "shared_start": True, "retrain": True, "average": "ema"}
     asked |= {"test_domains": (), "selection": "training-domain", "out": tmp_path / "out"}
@@ -297,7 +272,7 @@ def test_from_a_sweep_to_its_report(tmp_path, here):
     assert sweep(table, **asked).combined == found.combined
 
 
-def test_retraining_is_the_selected_run_with_nothing_held_out(tmp_path, here):
+def test_retraining_is_the_selected_run_with_nothing_held_out(tmp_path, jobs_here):
     table = write_table(tmp_path / "toy.csv")
     found = sweep(table, **ASKED, selection="training-domain", out=tmp_path / "out", retrain=True)
     (result,) = found.combined
@@ -351,7 +326,7 @@ def test_mistakes_are_told_before_anything_runs(tmp_path, changes, error, messag
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_line_takes_several_and_speaks_options(shiftproof, tmp_path, here):
+def test_the_command_line_takes_several_and_speaks_options(shiftproof, tmp_path, jobs_here):
     table = write_table(tmp_path / "toy.csv")
     command = ["sweep", table, "--domain", "place", "--algorithms", "erm", "--preset", "lite",
                "--steps", 4, "--n-hparams", 2, "--trials", 1, "--test-domain", "west", "--quiet",

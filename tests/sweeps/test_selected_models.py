@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from jobs_here import jobs_in_this_process
 
 from shiftproof.core.errors import RunConflict
 from shiftproof.data.load import DataRequest
@@ -42,7 +43,8 @@ def finished(tmp_path_factory):
         [data], [Variant("erm", "erm", {"lr": 0.01}), Variant.plain("idm")], PRESETS["lite"], NAMES,
         n_hparams=2, trials=1, steps=40, device="cpu",
     )  # fmt: skip
-    run_sweep(plan, folder / "sweep", workers=2)
+    with jobs_in_this_process():
+        run_sweep(plan, folder / "sweep")
     return plan, folder / "sweep"
 
 
@@ -53,7 +55,8 @@ def selected_from(plan, sweep):
 def runner(plan, calls):
     def run(jobs, out):
         calls.append(len(jobs))
-        return run_sweep(replace(plan, jobs=tuple(jobs)), out, workers=2).complete
+        with jobs_in_this_process():
+            return run_sweep(replace(plan, jobs=tuple(jobs)), out).complete
 
     return run
 

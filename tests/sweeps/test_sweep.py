@@ -73,7 +73,8 @@ def test_a_sweep_runs_everything_once_and_nothing_twice(table, tmp_path):
     assert not running
 
 
-def test_failed_runs_are_listed_and_tried_again_when_asked(table, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("jobs_here")
+def test_failed_runs_are_listed_and_tried_again_when_asked(table, tmp_path):
     plan = make(table, n_hparams=1)
     folder = SweepFolder(tmp_path / "sweep")
     (tmp_path / "elsewhere").mkdir()
@@ -89,6 +90,7 @@ def test_failed_runs_are_listed_and_tried_again_when_asked(table, tmp_path, monk
     assert again.failures == []
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_sweep_whose_runs_all_die_at_their_start_is_given_up(table, tmp_path, shiftproof):
     plan = make(table, ("erm", "irm"), n_hparams=10)
     assert len(plan.jobs) == 60
@@ -132,6 +134,7 @@ def test_two_sweeps_do_not_share_a_folder_and_settings_do_not_mix(table, tmp_pat
         run_sweep(plan, other)
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_sweep_grows(table, tmp_path):
     run_sweep(make(table, n_hparams=1), tmp_path / "sweep", workers=1)
     more = run_sweep(make(table, ("erm", "coral"), n_hparams=1), tmp_path / "sweep", workers=1)
@@ -347,16 +350,17 @@ def test_killed_ten_times_it_ends_the_same(table, tmp_path):
     check_kills(table, tmp_path, kills=10, seed=2)
 
 
-def test_ctrl_c_stops_with_checkpoints_and_says_how_to_go_on(table, tmp_path):
-    arguments = command(table, tmp_path / "sweep")
-    arguments[arguments.index("--steps") + 1] = "100000"
+def test_ctrl_c_stops_with_checkpoints_and_says_how_to_go_on(table, tmp_path, shiftproof):
+    """Without its own stop, a run would write its first checkpoint after five seconds."""
+    few = ["--algorithms", "erm", "--n-hparams", "1", "--workers", "1", "--steps", "100000"]
+    arguments = [*command(table, tmp_path / "sweep"), *few]
     driver = subprocess.Popen(
         arguments, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         deadline = time.monotonic() + 120
-        while not list((tmp_path / "sweep").glob("runs/*/checkpoint.safetensors")):
+        while not list((tmp_path / "sweep").glob("runs/*/records.jsonl")):
             assert time.monotonic() < deadline
             assert driver.poll() is None
             time.sleep(0.05)
@@ -367,15 +371,14 @@ def test_ctrl_c_stops_with_checkpoints_and_says_how_to_go_on(table, tmp_path):
     assert driver.returncode == 130
     assert "Interrupted. Run the same command again to resume." in err
     assert "Traceback" not in err
-    status = subprocess.run(
-        [sys.executable, "-m", "shiftproof", "sweep", "--status", str(tmp_path / "sweep")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "0 of 24 runs" in status.stdout
-    assert "No process is running. Run the command again to resume." in status.stdout
+    assert list((tmp_path / "sweep").glob("runs/*/checkpoint.safetensors"))
+    code, out, _ = shiftproof("sweep", "--status", tmp_path / "sweep")
+    assert code == 0
+    assert "0 of 3 runs" in out
+    assert "No process is running. Run the command again to resume." in out
 
 
-@pytest.mark.usefixtures("interruptible")
+@pytest.mark.usefixtures("interruptible", "jobs_here")
 def test_a_stop_after_the_last_run_reaches_what_follows_the_sweep(table, tmp_path):
     class Late(local.LocalExecutor):
         def run(self, *arguments):
@@ -406,6 +409,7 @@ def test_some_draws_of_a_search_are_the_runs_that_the_whole_search_has(table):
             planned(table, n_hparams=4, draws=[0, wrong])
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_runs_are_evaluated_at_the_interval_that_is_asked_for(table, tmp_path):
     plain = planned(table, n_hparams=1)
     assert {job.config.eval_every for job in plain.jobs} == {5}

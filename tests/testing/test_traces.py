@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
 from collections import Counter
 from pathlib import Path
@@ -297,20 +297,23 @@ def test_no_arguments_print_the_usage(capsys: pytest.CaptureFixture[str]) -> Non
     assert printed.err.startswith("usage: ")
 
 
-def test_the_command_passes_the_exit_code_on(tmp_path: Path) -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "shiftproof.testing.traces", *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, encoding="utf-8", check=False, timeout=120
-        )
+def test_the_command_passes_the_exit_code_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: str) -> tuple[object, str, str]:
+        """As python -m does, in this process."""
+        monkeypatch.delitem(sys.modules, "shiftproof.testing.traces", raising=False)
+        monkeypatch.setattr(sys, "argv", ["traces", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module("shiftproof.testing.traces", run_name="__main__", alter_sys=True)
+        return ended.value.code, *capsys.readouterr()
 
     arrays = arrays_of(IDM)
     arrays["step06/head.bias"][0] += 1e-6
-    wrong = run(str(IDM), str(written(tmp_path / "wrong.npz", arrays)))
-    assert wrong.returncode == 1
-    assert [line[:4] for line in wrong.stdout.splitlines()] == ["ok  ", "FAIL"]
-    missing = run(str(tmp_path / "nowhere.npz"))
-    assert missing.returncode == 2
-    assert missing.stdout == ""
-    assert len(missing.stderr.splitlines()) == 1
-    assert "Traceback" not in missing.stderr
+    code, out, _ = run(str(IDM), str(written(tmp_path / "wrong.npz", arrays)))
+    assert code == 1
+    assert [line[:4] for line in out.splitlines()] == ["ok  ", "FAIL"]
+    code, out, err = run(str(tmp_path / "nowhere.npz"))
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert "Traceback" not in err

@@ -280,15 +280,17 @@ def test_two_processes_at_once_end_alike(folder, home):
         "import sys; from pathlib import Path; from shiftproof.data.images.folder import *\n"
         "from shiftproof.training.features import freeze\n"
         f"d = load_image_folder(Path(sys.argv[1]), ImageView(image_size={SIZE}))\n"
+        "print('ready', flush=True); input()\n"
         f"f = freeze(d, '{BACKBONE}', 'random', device='cpu')\n"
         "print(f.fingerprint, float(f.domains[2].x.sum()))"
     )
-    command = [sys.executable, "-c", script, str(folder)]
-    both = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
-        for _ in range(2)
-    ]
-    said = {process.communicate(timeout=200)[0] for process in both}
-    assert [process.returncode for process in both] == [0, 0]
-    assert len(said) == 1
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", script, str(folder)], **pipes) as other:
+        assert other.stdout.readline() == "ready\n"
+        other.stdin.write("go\n")
+        other.stdin.flush()
+        found = freeze(load(folder), BACKBONE, "random", device="cpu")
+        said = other.communicate(timeout=200)[0]
+    assert other.returncode == 0
+    assert said == f"{found.fingerprint} {float(found.domains[2].x.sum())}\n"
     assert not list(Path(home / "features").rglob("*.new"))

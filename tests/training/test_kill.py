@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 def command(folder, steps):
     return [
-        sys.executable, "-m", "shiftproof", "train", "colored-mnist-irm",
+        "train", "colored-mnist-irm",
         "--algorithm", "idm", "--test-domain", "10%", "--data-option", "per_domain=2000",
         "--hparam", "hidden=64", "--hparam", "batch_size=256", "--hparam", "dropout=0.1",
         "--hparam", "gradient_warmup=100", "--steps", str(steps), "--eval-every", "10",
@@ -23,7 +23,10 @@ def command(folder, steps):
 def run_until_step(folder, steps, records, deadline=120.0):
     """Start a run and return it once it has written ``records`` records (or has ended)."""
     process = subprocess.Popen(
-        command(folder, steps), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "shiftproof", *command(folder, steps)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     path = folder / "records.jsonl"
     give_up = time.monotonic() + deadline
@@ -38,8 +41,8 @@ def run_until_step(folder, steps, records, deadline=120.0):
 @pytest.mark.parametrize(
     ("kills", "steps"), [(1, 150), pytest.param(10, 400, marks=pytest.mark.slow)]
 )
-def test_kills_leave_no_trace(tmp_path, kills, steps):
-    subprocess.run(command(tmp_path / "straight", steps), check=True, capture_output=True)
+def test_kills_leave_no_trace(tmp_path, kills, steps, shiftproof):
+    assert shiftproof(*command(tmp_path / "straight", steps))[0] == 0
     straight = (tmp_path / "straight/records.jsonl").read_bytes()
     total = straight.count(b"\n")
 
@@ -54,7 +57,7 @@ def test_kills_leave_no_trace(tmp_path, kills, steps):
         process.wait()
         process.stderr.close()
         assert not (killed / "done.json").exists()
-    subprocess.run(command(killed, steps), check=True, capture_output=True)
+    assert shiftproof(*command(killed, steps))[0] == 0
 
     assert (killed / "records.jsonl").read_bytes() == straight
     tensors = [load_file(tmp_path / n / "checkpoint.safetensors") for n in ("straight", "killed")]

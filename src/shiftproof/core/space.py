@@ -15,6 +15,7 @@ As in DomainBed, distributions have exponents as bounds: `Float(-4.5, -2.5, base
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -160,6 +161,11 @@ H = TypeVar("H")
 
 def specs(hparams: type) -> dict[str, HparamSpec]:
     """Return the hyper-parameters that an `Hparams` dataclass declares, by name."""
+    return dict(_specs(hparams))
+
+
+@functools.cache
+def _specs(hparams: type) -> dict[str, HparamSpec]:
     hints = typing.get_type_hints(hparams)
     found = {}
     for field in dataclasses.fields(hparams):
