@@ -8,6 +8,8 @@ import pytest
 
 from shiftproof.api.sweep import sweep
 from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.sweeps.estimate import Cost
+from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.sweep import SweepObserver
 
 SMALL = {"preset": "lite", "n_hparams": 1, "trials": 1, "steps": 3, "domain": "place",
@@ -36,7 +38,7 @@ class Notes(SweepObserver):
     def progress(self, what, done, total):
         self.loaded.append(what)
 
-    def planned(self, plan, workers, done=None):
+    def planned(self, plan, workers, done):
         self.plans.append((len(plan.jobs), workers, done))
 
     def standing(self, standing):
@@ -64,7 +66,7 @@ def test_a_dry_run_has_a_plan_and_writes_nothing(table, tmp_path):
     assert (planned.status, planned.result, planned.failures) == ("planned", None, [])
     assert planned.standing.total == 6
     assert planned.plan.seconds(workers=1) > 0
-    assert notes.plans == [(6, 1, None)]
+    assert notes.plans == [(6, 1, 0)]
     assert "measuring steps on toy.csv" in notes.loaded
     assert notes.ends == []
     assert not (tmp_path / "out").exists()
@@ -90,6 +92,26 @@ def test_from_the_plan_to_tables_and_models(table, tmp_path):
     again = sweep([table], ["erm"], hparams={"lr": "1e-2"}, **settings)
     assert again.status == "finished"
     assert records.stat().st_mtime_ns == stamp
+    # Nothing is left, so nothing was measured.
+    assert notes.plans == [(1, 1, 0), (0, 1, 1)]
+    assert set(again.plan.costs.values()) == {Cost(0.0, 0.0, 0)}
+
+
+@pytest.mark.usefixtures("jobs_here")
+def test_a_plan_has_what_is_left(table, tmp_path):
+    settings = SMALL | {"out": tmp_path / "out", "observer": (notes := Notes())}
+    sweep(table, "erm", **settings)
+    more = settings | {"test_domains": (), "selection": "oracle", "dry_run": True}
+    planned = sweep(table, ("erm", "coral"), **more).plan
+    assert notes.plans[-1] == (5, 1, 1)
+    done = SweepFolder(tmp_path / "out")
+    left = planned.left(done.is_left)
+    assert (planned.by_selector, left.by_selector) == ({"oracle": 6}, {"oracle": 5})
+    assert left.seconds(workers=1) < planned.seconds(workers=1)
+    failed = left.jobs[0]
+    done.record_failure(failed, "no reason")
+    assert not done.is_left(failed)
+    assert done.is_left(failed, retry_failed=True)
 
 
 @pytest.mark.parametrize(

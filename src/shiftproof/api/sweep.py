@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from shiftproof.api.report import Report, report
@@ -185,6 +186,7 @@ def sweep(
     held_out = [test_domains] if isinstance(test_domains, str) else list(test_domains)
     columns = (label, domain, weights_column)
     folder = Path(out)
+    is_left = partial(SweepFolder(folder).is_left, retry_failed=retry_failed)
     # The executor first, because planning takes a while: an error is told at once.
     with open_executor(executor, workers, ray_address, stall_seconds) as place:
         plan = make_plan(
@@ -195,6 +197,7 @@ def sweep(
             n_hparams=n_hparams,
             trials=trials,
             draws=some,
+            is_left=is_left,
             steps=steps,
             eval_every=eval_every,
             device=device,
@@ -206,7 +209,9 @@ def sweep(
             threads=place.threads,
             progress=observer.progress,
         )
-        observer.planned(plan, place.workers(plan.jobs, plan.memory))
+        left = plan.left(is_left)
+        workers_used = place.workers(left.jobs, plan.memory)
+        observer.planned(left, workers_used, len(plan.jobs) - len(left.jobs))
         if dry_run:
             return Sweep(folder, plan)
         result = run_sweep(

@@ -37,12 +37,12 @@ class SweepProgress(SweepObserver):
             self._bar = self._shown.enter_context(LoadingBar(quiet=self._quiet))
         self._bar(what, done, total)
 
-    def planned(self, plan: SweepPlan, workers: int, done: int | None = None) -> None:
+    def planned(self, plan: SweepPlan, workers: int, done: int) -> None:
         """Print the plan."""
         self._shown.close()
         self._bar = None
         if self._dry_run or (plan.jobs and not self._quiet):
-            if done is not None:
+            if done:
                 total = done + len(plan.jobs)
                 self._console.print(f"{done} of {total} runs are done; left:")
             self._console.print(plan_table(plan, workers))

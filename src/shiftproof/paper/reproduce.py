@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.paper.recorded_runs import runs_of_study
 from shiftproof.paper.studies import Choice, Findings, Study
 from shiftproof.sweeps.executors.base import Executor
-from shiftproof.sweeps.jobs import Frozen, Job, SweepData
+from shiftproof.sweeps.jobs import Frozen, SweepData
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.sweep import Block, SweepObserver, SweepResult, plan_blocks, run_sweep
@@ -41,12 +41,7 @@ def reproduce(
     ``frozen`` is the network whose features replace images where the preset freezes them.
     """
     observer = observer or SweepObserver()
-    store = SweepFolder(folder)
-    ended = ("finished", "diverged") if retry_failed else ("finished", "diverged", "failed")
-
-    def is_left(job: Job) -> bool:
-        return store.state(job) not in ended
-
+    is_left = partial(SweepFolder(folder).is_left, retry_failed=retry_failed)
     plan = plan_blocks(
         sweep_blocks(study, choice, frozen),
         study.preset(choice.scale),
@@ -56,9 +51,9 @@ def reproduce(
         threads=executor.threads,
         progress=observer.progress,
     )
-    left = tuple(job for job in plan.jobs if is_left(job))
-    workers = executor.workers(left, plan.memory)
-    observer.planned(replace(plan, jobs=left), workers, len(plan.jobs) - len(left))
+    left = plan.left(is_left)
+    workers = executor.workers(left.jobs, plan.memory)
+    observer.planned(left, workers, len(plan.jobs) - len(left.jobs))
     if dry_run:
         return Reproduced(None, None)
     result = run_sweep(

@@ -76,6 +76,11 @@ class SweepFolder:
             return "failed"
         return "begun" if (folder / "config.json").exists() else "waiting"
 
+    def is_left(self, job: Job, *, retry_failed: bool = False) -> bool:
+        """Return whether a run is to be made: it has not ended, or failed and is tried again."""
+        state = self.state(job)
+        return state in ("waiting", "begun") or (retry_failed and state == "failed")
+
     def check_places(self, jobs: Sequence[Job]) -> None:
         """Refuse a folder that has one of the runs in another row, or another run in its place.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,28 @@ from shiftproof.training.interrupt import stop_on_signal
 class SweepPlan:
     """The runs of a sweep, and what they cost.
 
-    ``by_selector`` counts the runs that each selection method needs, ``settings`` are what all runs
-    in a folder must have in common, ``memory`` is what one process takes, in bytes.
+    ``settings`` are what all runs in a folder must have in common, ``memory`` is what one process
+    takes, in bytes, and ``needs`` what each selection method reads.
     """
 
     jobs: tuple[Job, ...]
     costs: Mapping[tuple[str, str], Cost]
-    by_selector: Mapping[str, int]
     settings: Mapping[str, Any]
     memory: int
+    needs: Mapping[str, Needs] = field(default_factory=dict)
+
+    def left(self, is_left: Callable[[Job], bool]) -> SweepPlan:
+        """Return the plan of the runs that are left."""
+        return replace(self, jobs=tuple(job for job in self.jobs if is_left(job)))
+
+    @property
+    def by_selector(self) -> dict[str, int]:
+        """How many of the runs each selection method needs."""
+        pairs = sum(len(job.config.test_domains) > 1 for job in self.jobs)
+        return {
+            name: len(self.jobs) - (0 if need.evaluate_pairs else pairs)
+            for name, need in self.needs.items()
+        }
 
     def expected_seconds(self, job: Job) -> float:
         """Return about how long a run takes."""
@@ -76,8 +89,8 @@ class SweepObserver:
     def progress(self, what: str, done: int, total: int) -> None:
         """Data is being loaded, or steps are being measured."""
 
-    def planned(self, plan: SweepPlan, workers: int, done: int | None = None) -> None:
-        """The plan is made: so many runs at once; it leaves out ``done`` runs, None if unknown."""
+    def planned(self, plan: SweepPlan, workers: int, done: int) -> None:
+        """The plan of what is left is made: so many runs at once; ``done`` have ended before."""
 
     def standing(self, standing: Standing) -> None:
         """The runs stand so."""
@@ -111,6 +124,7 @@ def make_plan(
     n_hparams: int,
     trials: int,
     draws: Sequence[int] = (),
+    is_left: Callable[[Job], bool] = lambda job: True,
     steps: int | None = None,
     eval_every: int | None = None,
     device: str = "auto",
@@ -122,7 +136,7 @@ def make_plan(
     threads: int = 1,
     progress: Progress = silent,
 ) -> SweepPlan:
-    """Plan the runs that the selectors need, and measure a few steps of each kind."""
+    """Plan the runs that the selectors need, and measure a few steps of each kind that is left."""
     if n_hparams < 1 or trials < 1:
         raise InvalidValue("a sweep needs at least one draw of hyper-parameters and one trial")
     chosen = chosen_draws(n_hparams, draws)
@@ -139,6 +153,7 @@ def make_plan(
     planned = plan_blocks(
         blocks,
         preset,
+        is_left=is_left,
         device=device,
         precision=precision,
         average=average,
@@ -147,12 +162,7 @@ def make_plan(
         threads=threads,
         progress=progress,
     )
-    by_selector = {
-        name: sum(len(job.config.test_domains) == 1 or bool(need.evaluate_pairs)
-                  for job in planned.jobs)
-        for name, need in needs.items()
-    }  # fmt: skip
-    return replace(planned, by_selector=by_selector)
+    return replace(planned, needs=needs)
 
 
 def plan_blocks(
@@ -220,7 +230,7 @@ def plan_blocks(
         **({"shared start": True} if shared_start else {}),
     }
     every = tuple(job for own in planned for job in own)
-    return SweepPlan(every, costs, {}, settings, memory_so_far())
+    return SweepPlan(every, costs, settings, memory_so_far())
 
 
 def run_sweep(
