@@ -16,8 +16,9 @@ import torch
 
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.input_forms import TableForm
+from shiftproof.data.tables.column_features import Column
 from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.data.tables.preprocessing import Column, Columns
+from shiftproof.data.tables.preprocessing import Columns
 from shiftproof.inference.export import (
     DESCRIPTION,
     FORMATS,

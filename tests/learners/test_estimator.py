@@ -20,7 +20,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import shiftproof
 from shiftproof.core.errors import InvalidValue
-from shiftproof.data.tables.preprocessing import Column
+from shiftproof.data.tables.column_features import Column
 from shiftproof.learners.estimator import EstimatorModel, identified, seeded, title
 from shiftproof.sklearn import ShiftproofClassifier
 

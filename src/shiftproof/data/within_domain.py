@@ -28,7 +28,8 @@ from shiftproof.core.standardize import ADAPTATION, AUTO, DOMAIN, NONE, WHITEN, 
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain, as_float_rows
-from shiftproof.data.tables.preprocessing import FEWEST_ROWS, Columns, Scaled, statistics
+from shiftproof.data.tables.column_features import FEWEST_ROWS, Scaled, statistics
+from shiftproof.data.tables.preprocessing import Columns
 
 # The name of the site of rows whose site is not given.
 NEW_SITE = "new site"

@@ -24,7 +24,6 @@ from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import run_in
 from shiftproof.inference.predictions import NumberPredictions, Predictions
-from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.estimator import ESTIMATOR, title
 from shiftproof.sklearn.inputs import (
     KINDS,
@@ -38,6 +37,7 @@ from shiftproof.sklearn.inputs import (
 from shiftproof.sklearn.messages import Reporter, value_errors
 from shiftproof.sklearn.names import Names
 from shiftproof.sklearn.run import train_model
+from shiftproof.sklearn.sample_domain import domains_of
 from shiftproof.sklearn.stored import (
     damaged_estimator,
     is_run,
@@ -54,10 +54,6 @@ if TYPE_CHECKING:
 
 # The beginning of a parameter that is one hyper-parameter.
 HPARAMS = "hparams__"
-# The name of the single domain if no domains are given.
-ONE_DOMAIN = "all"
-# Algorithms of these families do not compare domains, so they need none.
-WITHOUT_DOMAINS = ("baseline", "exact")
 # The kinds of inputs that are rows of columns.
 TABLES = {"table", "frame"}
 
@@ -118,7 +114,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         kind, x = self._validated(X, reset=True)
         check_consistent_length(x, labels)
         algorithm = self._algorithm(kind)
-        domains, where = _domains(algorithm, sample_domain, len(x))
+        domains, where = domains_of(algorithm, sample_domain, len(x))
         check_consistent_length(x, where)
         view = {"image_size": self.image_size, "augment": self.augment}
         name = algorithm if isinstance(algorithm, str) else title(algorithm)
@@ -303,35 +299,3 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
 
             x = pd.DataFrame(x, columns=getattr(self, "feature_names_in_", None))
         return kind, x
-
-
-def require_none_of(other: Mapping[str, Any]) -> None:
-    """Raise for keywords that other estimators take, with what this one takes instead."""
-    for name in other:
-        if name in ("groups", "domains", "domain", "sites", "environments"):
-            raise DataError(f"`fit` has no {name!r}; the domain of each sample is `sample_domain`")
-        raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
-
-
-def _domains(
-    algorithm: str | BaseEstimator, sample_domain: Any, samples: int
-) -> tuple[Names, np.ndarray]:
-    """Return the domains, and the domain of each sample."""
-    named = isinstance(algorithm, str)  # an estimator of the user's needs no domains
-    compares = named and ALGORITHMS.get(algorithm).family not in WITHOUT_DOMAINS
-    advice = '`algorithm="erm"` does not use domains'
-    if sample_domain is None:
-        if compares:
-            raise DataError(
-                f"{algorithm} compares domains and needs the domain of each sample"
-                " (hospital, camera, year), as in fit(X, y, sample_domain=hospitals);"
-                f" without any, {advice}"
-            )
-        return Names.of([ONE_DOMAIN] * samples, "sample_domain")
-    domains, where = Names.of(as_numpy(sample_domain), "sample_domain")
-    if compares and len(domains.texts) == 1:
-        raise DataError(
-            f"{algorithm} compares domains, and all {len(where)} samples are from one,"
-            f" {domains.texts[0]!r}; give samples of at least two, or {advice}"
-        )
-    return domains, where

@@ -20,10 +20,11 @@ from shiftproof.core.json_types import conform
 from shiftproof.core.types import CLASSIFICATION
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.predictions import Predictions
-from shiftproof.sklearn.base import ShiftproofEstimator, require_none_of
+from shiftproof.sklearn.base import ShiftproofEstimator
 from shiftproof.sklearn.inputs import as_numpy
 from shiftproof.sklearn.messages import value_errors
 from shiftproof.sklearn.names import Names
+from shiftproof.sklearn.sample_domain import require_none_of
 from shiftproof.sklearn.stored import require_classes
 
 

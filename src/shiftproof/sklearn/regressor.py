@@ -16,9 +16,10 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from shiftproof.core.errors import DataError
 from shiftproof.core.types import REGRESSION, SQUARED
 from shiftproof.inference.predictions import NumberPredictions
-from shiftproof.sklearn.base import ShiftproofEstimator, require_none_of
+from shiftproof.sklearn.base import ShiftproofEstimator
 from shiftproof.sklearn.inputs import as_numpy
 from shiftproof.sklearn.messages import value_errors
+from shiftproof.sklearn.sample_domain import require_none_of
 
 
 class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[misc]

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from shiftproof.data.tables.preprocessing import Column, Columns
+from shiftproof.data.tables.column_features import Column
+from shiftproof.data.tables.preprocessing import Columns
 from shiftproof.data.tables.unseen import unseen_notes
 
 COLUMNS = Columns((Column("age", "number"), Column("pain", "category", ("", "mild", "none"))))

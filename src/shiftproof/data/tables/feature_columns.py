@@ -10,9 +10,9 @@ import numpy as np
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed, quoted
 from shiftproof.data.tables.cell_types import kind_of, texts
+from shiftproof.data.tables.column_features import Column
 from shiftproof.data.tables.groups import Groups, is_number, one_to_one
 from shiftproof.data.tables.label_kind import FEW
-from shiftproof.data.tables.preprocessing import Column
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,98 +19,22 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed, quoted
 from shiftproof.data.preparation import FittedPreparation, Preparation
 from shiftproof.data.tables.cell_types import named, texts, values
+from shiftproof.data.tables.column_features import (
+    FEWEST_ROWS,
+    PARTS,
+    Column,
+    IsMissing,
+    OneHot,
+    Part,
+    Scaled,
+    statistics,
+)
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 # The code of a category that is not among the column's values.
 _UNKNOWN = -1.0
-# What fewer rows share tells of single rows, and a model's file must not: rarer category values are
-# pooled, and columns with fewer values are left out.
-FEWEST_ROWS = 10
-# Standardised values are clipped to ± this many standard deviations, so that float32 networks stay
-# finite.
-FARTHEST = 1e6
-
-Kind = Literal["number", "category"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: its name, its kind and, for a category, its possible values.
-
-    The values are sorted as text, so the order of those in the training samples does not depend on
-    the others.
-    """
-
-    name: str
-    kind: Kind
-    values: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """A column of numbers: missing values become `median`, then (x − `mean`) / `std`."""
-
-    column: int
-    median: float
-    mean: float
-    std: float
-
-    def __post_init__(self) -> None:
-        if not (all(map(math.isfinite, (self.median, self.mean, self.std))) and self.std > 0):
-            raise ValueError(f"the scale of column {self.column} is not finite, or not positive")
-
-    def names(self, column: Column) -> list[str]:
-        """Return the names of the features."""
-        return [column.name]
-
-    def apply(self, x: np.ndarray) -> np.ndarray:
-        """Standardise [n] to [n, 1]."""
-        x = np.where(np.isnan(x), self.median, x)
-        # Halved, so that the difference of two very large numbers does not overflow; dividing by a
-        # very small number may, and the result is then clipped.
-        with np.errstate(over="ignore"):
-            scaled = (x / 2 - self.mean / 2) / (self.std / 2)
-        bounded: np.ndarray = scaled.clip(-FARTHEST, FARTHEST)[:, None]
-        return bounded
-
-
-@dataclass(frozen=True)
-class OneHot:
-    """A column of categories, one-hot encoded."""
-
-    column: int
-    codes: tuple[int, ...]
-
-    def names(self, column: Column) -> list[str]:
-        """Return the names of the features."""
-        return [f"{column.name}={column.values[code]}" for code in self.codes]
-
-    def apply(self, x: np.ndarray) -> np.ndarray:
-        """Encode [n] as [n, categories]; an unknown or missing category is all zeros."""
-        hot: np.ndarray = x[:, None] == np.array(self.codes)
-        return hot
-
-
-@dataclass(frozen=True)
-class IsMissing:
-    """1 where a column has no value."""
-
-    column: int
-
-    def names(self, column: Column) -> list[str]:
-        """Return the names of the features."""
-        return [f"{column.name} is missing"]
-
-    def apply(self, x: np.ndarray) -> np.ndarray:
-        """Mark [n] as [n, 1]."""
-        marks: np.ndarray = np.isnan(x)[:, None]
-        return marks
-
-
-Part = Scaled | OneHot | IsMissing
-_PARTS: dict[str, type[Part]] = {"scaled": Scaled, "one-hot": OneHot, "is-missing": IsMissing}
 
 
 @dataclass(frozen=True)
@@ -298,7 +221,7 @@ class FittedColumns(FittedPreparation):
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` rebuilds the fitted columns."""
-        kinds = {cls: kind for kind, cls in _PARTS.items()}
+        kinds = {cls: kind for kind, cls in PARTS.items()}
         return {
             **asdict(self.columns),
             "parts": [{"kind": kinds[type(part)], **asdict(part)} for part in self.parts],
@@ -319,16 +242,6 @@ class FittedColumns(FittedPreparation):
                 for key, item in part.items()
                 if key != "kind"
             }
-            parts.append(_PARTS[part["kind"]](**given))
+            parts.append(PARTS[part["kind"]](**given))
         made = Columns(columns, value["missing_indicators"])
         return cls(made, tuple(parts), tuple(value.get("notes", ())))
-
-
-def statistics(there: np.ndarray) -> tuple[float, float, float]:
-    """Return median, mean and standard deviation, without overflow in any sum or square."""
-    exponent = int(np.frexp(np.abs(there).max())[1]) - 1
-    small = np.ldexp(there, -exponent)  # within ±2, by a power of two: exact
-    found = (np.median(small), small.mean(), small.std())
-    median, mean, std = (float(np.ldexp(value, exponent)) for value in found)
-    # The deviation of numbers near the smallest float may round to 0.
-    return median, mean, max(std, float(np.finfo(np.float64).tiny))
