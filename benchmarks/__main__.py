@@ -18,10 +18,11 @@ from benchmarks.lite_runs import lite_runs
 from benchmarks.many_runs import report_of_many
 from benchmarks.matching import estimate, matcher, penalty, step, table1
 from benchmarks.protocol import run
-from benchmarks.report import figures_table, performance_page
+from benchmarks.report import NEW_PAGE, figures_table, measured_part
 from benchmarks.waiting import diagnosis, networks, start
 from shiftproof.core.errors import InvalidValue, ShiftproofError, UnknownName
 from shiftproof.paper.measure import machine
+from tools.marked_sections import MARKED, renewed
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "step": step,
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"some of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--json", action="store_true", help="print the ratios as JSON")
-    parser.add_argument("--out", type=Path, help="Markdown file to write as well")
+    parser.add_argument("--out", type=Path, help="Markdown file to renew as well")
     asked = parser.parse_args(arguments)
     try:
         _measure(asked.names or list(BENCHMARKS), asked.out, as_json=asked.json)
@@ -64,13 +65,16 @@ def _measure(names: Sequence[str], out: Path | None, *, as_json: bool) -> None:
             raise UnknownName("benchmark", name, BENCHMARKS)
     if out is not None and out.suffix != ".md":
         raise InvalidValue(f"--out must end in .md, not {out.name!r}")
+    page = NEW_PAGE if out is None or not out.exists() else out.read_text("utf-8")
+    if not MARKED.search(page):
+        raise InvalidValue(f"{out} has no part <!-- measured --> to renew; name another file")
     figures = []
     for name in dict.fromkeys(names):
         with Console(stderr=True).status(f"measuring {name}"):
             figures += list(BENCHMARKS[name]())
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(performance_page(figures, machine()), "utf-8")
+        out.write_text(renewed(page, lambda _: measured_part(figures, machine())), "utf-8")
     if as_json:
         found = {"machine": machine(), "figures": [figure.to_json() for figure in figures]}
         print(json.dumps(found, ensure_ascii=False))

@@ -20,11 +20,13 @@ def figures_table(figures: Sequence[Figure]) -> Table:
     return table
 
 
-def performance_page(figures: Sequence[Figure], machine: Mapping[str, Any]) -> str:
-    """Return the figures as Markdown, with the measurements behind them."""
+# A page that has no figures yet.
+NEW_PAGE = "# Performance\n\n<!-- measured -->\n<!-- /measured -->\n"
+
+
+def measured_part(figures: Sequence[Figure], machine: Mapping[str, Any]) -> str:
+    """Return the figures as Markdown, with the measurements behind them: a part of the page."""
     lines = [
-        "# Performance",
-        "",
         "Written by `make bench` on an otherwise idle machine. A ratio is the median over rounds",
         "in which both sides took turns within one process.",
         "",

@@ -1,14 +1,10 @@
 """Write the tables of docs/reproduction.md from the records under results/.
 
-    python tools/reproduced_tables.py
-
-The text between ``<!-- NAME -->`` and ``<!-- /NAME -->`` is made from recorded runs; the rest of
-the page is written by hand.
+python -m tools.reproduced_tables
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,11 +16,11 @@ from shiftproof.paper.studies import Choice
 from shiftproof.reporting.paper_tables import comparison_table
 from shiftproof.reporting.renderers.markdown import as_markdown
 from shiftproof.sweeps.read_runs import read_sweep
+from tools.marked_sections import renewed
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
 RESULTS = ROOT / "results"
-MARKED = re.compile(r"(<!-- (?P<name>[\w.-]+) -->\n).*?(<!-- /(?P=name) -->)", re.DOTALL)
 STAND_INS = {"pacs": "pacs-sample", "office-home": "office-caltech10"}
 
 
@@ -78,13 +74,8 @@ def table_named(name: str) -> str:
         table = compare_timings([read_timing(path) for path in paths])
     else:
         table = found(SOURCES[name])
-    return as_markdown(comparison_table(table)).partition("\n\n")[2].strip()
-
-
-def renewed(page: str) -> str:
-    """Return the page with all its tables replaced."""
-    return MARKED.sub(lambda m: f"{m[1]}\n{table_named(m['name'])}\n\n{m[3]}", page)
+    return as_markdown(comparison_table(table)).partition("\n\n")[2]
 
 
 if __name__ == "__main__":
-    PAGE.write_text(renewed(PAGE.read_text("utf-8")), "utf-8")
+    PAGE.write_text(renewed(PAGE.read_text("utf-8"), table_named), "utf-8")

@@ -1,14 +1,12 @@
 """Write the tables of results/domainbed-search.md from its records.
 
-    python tools/search_page.py
+    python -m tools.search_page
 
-The text between ``<!-- NAME -->`` and ``<!-- /NAME -->`` is made from recorded runs: every draw at
-its last step, and what each way of model selection chooses.  The rest is written by hand.
+They are every draw at its last step, and what each way of model selection chooses.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -16,10 +14,10 @@ from statistics import fmean
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.selection import SELECTORS
+from tools.marked_sections import renewed
 
 RESULTS = Path(__file__).parents[1] / "results"
 PAGE, RECORDS = RESULTS / "domainbed-search.md", RESULTS / "domainbed-search.jsonl.gz"
-MARKED = re.compile(r"(<!-- (?P<name>\w+) -->\n).*?(<!-- /(?P=name) -->)", re.DOTALL)
 SELECTIONS = ("oracle", "training-domain", "invariance")
 # The position of the reversed domain, 10%.
 REVERSED = 2
@@ -84,8 +82,7 @@ def tables() -> dict[str, str]:
 
 def rewritten(page: str) -> str:
     """Return the page with its tables made anew."""
-    made = tables()
-    return MARKED.sub(lambda found: f"{found[1]}\n{made[found['name']]}\n{found[3]}", page)
+    return renewed(page, tables().__getitem__)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import torch
 from benchmarks import matching
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.figure import Figure, can_measure_memory, peak_bytes
-from benchmarks.report import performance_page
+from benchmarks.report import measured_part
 from shiftproof.core.types import Task
 from shiftproof.matching import gradients
 from shiftproof.paper.measure import allocated_peak, medians, ratio_of, seconds_in_turn
@@ -119,7 +119,7 @@ def test_figures_know_whether_they_reach_their_targets() -> None:
 
     assert [figure(v, "≤").reached for v in (1.9, 2.0, 2.1)] == [True, True, False]
     assert [figure(v, "≥").reached for v in (1.9, 2.0, 2.1)] == [False, True, True]
-    page = performance_page([figure(2.5, "≤")], {"threads": 2})
+    page = measured_part([figure(2.5, "≤")], {"threads": 2})
     assert "| f | a / b | 2.5 | ≤ 2 | not reached |" in page
     assert "- **f**: seconds: a 0.512; runs: 3" in page
     assert "threads: 2." in page
@@ -138,7 +138,16 @@ def test_from_the_command_line(
     mean = figures["estimate"]["details"]["mean of 50 draws / exact"]
     assert mean == pytest.approx(1, abs=4 * figures["estimate"]["value"] / 50**0.5 + 1e-9)
     assert {"idm-auto", "InterDomainMatching"} < figures.keys()
-    assert "| penalty |" in page.read_text("utf-8")
+    written = page.read_text("utf-8")
+    assert "| penalty |" in written
+    page.write_text(written + "\nBy hand.\n", "utf-8")
+    assert main(["estimate", "--out", str(page)]) == 0
+    assert page.read_text("utf-8").endswith("\nBy hand.\n")
+    assert "| penalty |" not in page.read_text("utf-8")
+    capsys.readouterr()
+    page.write_text("By hand.\n", "utf-8")
+    assert main(["penalty", "--out", str(page)]) == 2
+    assert "no part <!-- measured -->" in capsys.readouterr().err
     assert main(["penalty"]) == 0
     assert "penalty-apart" in capsys.readouterr().out
 
