@@ -35,7 +35,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 import shiftproof
-from benchmarks.tables import _commit, _held_out, _read
+from benchmarks.tables import _commit, _held_out, read
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.read_file import read_frame
 from shiftproof.inference.adaptation.adapt import adapted, checked_adapt
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/adapt.jsonl"))
     asked = parser.parse_args(arguments)
-    done = _read(asked.out)
+    done = read(asked.out)
 
     def once(key: dict[str, Any], work: Callable[[], dict[str, Any]]) -> None:
         if not any(key.items() <= each.items() for each in done):

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -27,6 +28,7 @@ import numpy as np
 
 import shiftproof
 from shiftproof.api.best_settings import BUDGET_A_RUN, DEFAULT_BUDGET
+from shiftproof.core.text import counted
 from shiftproof.paper.measure import machine
 
 SINGLE = ("linear", "boosting", "forest")
@@ -83,7 +85,7 @@ def main(arguments: Sequence[str] | None = None, study: Study = TABLES) -> int:
     asked = parser.parse_args(arguments)
     study = replace(study, domain_by_domain=study.domain_by_domain or asked.by_domain)
     images = {"freeze": True, "backbone": asked.backbone, "weights": asked.weights}
-    done = _read(asked.out)
+    done = read(asked.out)
     parts = asked.most if study.domain_by_domain else 1
     for seed, part, spec, algorithm in product(asked.seeds, range(parts), asked.data, ALGORITHMS):
         name = Path(spec.split(":")[0]).name.split(".")[0]
@@ -96,7 +98,7 @@ def main(arguments: Sequence[str] | None = None, study: Study = TABLES) -> int:
             outcome = _run(spec, name, algorithm, seed, images, study, held_out, asked.most)
             with open(asked.out, "a") as file:
                 file.write(json.dumps(outcome) + "\n")
-            done = _read(asked.out)  # another process may have added others
+            done = read(asked.out)  # another process may have added others
             asked.out.with_suffix(".md").write_text(page(done, study, asked.most))
     return 0
 
@@ -198,7 +200,7 @@ def page(
                     means.setdefault(metric, {}).setdefault(algorithm, []).append(value)
             single = [value for algorithm, value in values.items() if algorithm != "best"]
             hindsight = max(single, key=lambda value: sign * value)
-            seeds = len({each["seed"] for each in outcomes if each["data"] == table})
+            seeds = _seeds(outcomes, table)
             shown = [f"{values[a]:.{digits}f}" if a in values else "–" for a in ALGORITHMS]
             shown.append(f"{hindsight:.{digits}f}")
             shown.append(f"{values['best'] - hindsight:+.{digits}f}")
@@ -226,9 +228,18 @@ def page(
             lines.append(f"- {table}: {told}")
     if not outcomes:
         return "\n".join([*lines, ""])
-    about = outcomes[-1]
-    lines += ["", f"Commit {about['commit']}; {about['machine']}.", ""]
+    commits = Counter(each["commit"] for each in outcomes).most_common()
+    told = ", ".join(f"{commit} ({counted(count, 'record')})" for commit, count in commits)
+    lines += ["", f"Commits: {told}. Machine of the last: {outcomes[-1]['machine']}.", ""]
     return "\n".join(lines)
+
+
+def _seeds(outcomes: Iterable[dict[str, Any]], table: str) -> str:
+    """Return how many seeds the learners have on a table: `3`, or `2 to 3` if they differ."""
+    own = {(each["algorithm"], each["seed"]) for each in outcomes if each["data"] == table}
+    counts = Counter(algorithm for algorithm, _ in own).values()
+    low, high = min(counts), max(counts)
+    return str(high) if low == high else f"{low} to {high}"
 
 
 def _mean(
@@ -244,7 +255,8 @@ def _mean(
     return fmean(values) if values else None
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the outcomes in a file; none if there is no file."""
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""Damaged and crafted files of a stranger, for every reader: 300 cases, and 3,000 with `slow`.
+"""Damaged and crafted files of a stranger, for every reader: 280 cases, and 2,800 with `slow`.
 
 Each is read, or refused in one clear line.  None runs a program, changes a file elsewhere, or takes
 much memory.  Image folders, tables and dataset archives have further cases in `test_fuzz.py`.
