@@ -13,6 +13,7 @@ from shiftproof.reporting.page.render import Source, page_values
 from shiftproof.reporting.page.shifts import output_shift_table
 from shiftproof.reporting.page.summary import lead, other_selections, sentence, title
 from shiftproof.reporting.page.tables import averages_table, dataset_table
+from shiftproof.reporting.sweep_tables import sweep_tables
 from shiftproof.sweeps.critical_difference import critical_difference
 from shiftproof.sweeps.results import Origin
 
@@ -229,6 +230,18 @@ def test_differences_to_the_baseline(made):
     assert [cell.text for cell in row.cells] == ["+20.0", "0.250", "0.250", "3"]
     assert "With 3 pairs, p cannot be below 0.25." in plot.table.notes[0]
     assert baseline_plot(made.chosen(outcomes)[0], "coral") is None
+
+
+def test_a_p_value_is_small_but_never_zero(made):
+    """Ahead in all of 20 pairs: two of 2²⁰ assignments, of which 100,000 are drawn."""
+    trials = 10
+    outcomes = made.grid({"erm": [(0.5,) * trials] * 2, "idm": [(0.6,) * trials] * 2}, trials)
+    (results,) = made.chosen(outcomes)
+    (row,) = baseline_plot(results, "erm").table.rows
+    *_, printed = sweep_tables(results)
+    for cells in (row.cells, printed.rows[0].cells):
+        assert [cell.text for cell in cells[1:]] == ["1e-05", "1e-05", "20"]
+        assert cells[1].value == pytest.approx(1e-5)
 
 
 def test_costs_are_ratios_of_runs_in_the_same_place(made):

@@ -13,6 +13,7 @@ from shiftproof.reporting.page.comparable import average, shown_domains
 from shiftproof.reporting.page.values import DotPlot, Mark
 from shiftproof.reporting.page.words import what_the_numbers_are
 from shiftproof.reporting.table import Column, Row, Table
+from shiftproof.reporting.words import p_value_text
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.critical_difference import LEVEL, compare_ranks
 from shiftproof.sweeps.domainbed.names import algorithm_title
@@ -124,8 +125,8 @@ def baseline_plot(results: SelectionResults, baseline: str | None, seed: int = 0
         Row.of(
             algorithm_title(each.algorithm),
             signed(100 * each.difference),
-            f"{each.p_value:.3f}",
-            f"{each.corrected:.3f}",
+            p_value_text(each.p_value, 3),
+            p_value_text(each.corrected, 3),
             f"{each.pairs}",
         )
         for each in found
