@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.paper.catalogue import STUDIES
+from shiftproof.paper.published import paper_table
 from shiftproof.paper.studies import Choice
 
 COLOURS = ("90%", "80%", "10%")
@@ -169,11 +172,70 @@ def test_table2_sums_up_datasets_and_ranks_those_there_are(make_run):
     assert not tables["table2-ranks"].comparable
 
 
+def like_the_paper(make_run, shift, trials=(0,)):
+    """Return runs on all seven datasets with the paper's averages, a little up or down."""
+    table = paper_table("table2")
+    runs = []
+    for column, heading in enumerate(table.columns):
+        domains = tuple(c.ours for c in paper_table(f"detail-{heading.ours}").columns)
+        for at, row in enumerate(table.rows):
+            share = (row.values[column].value + shift(at, column)) / 100
+            runs += [
+                make_run(
+                    heading.ours, row.ours, domains, name, {name: share}, outside={name: share},
+                    trial=trial,
+                )
+                for trial in trials
+                for name in domains
+            ]  # fmt: skip
+    return runs
+
+
+def tables_of(runs):
+    choice = Choice(selectors=("oracle",))
+    return {t.name: t for t in STUDIES["table2"]().find(runs, choice).comparisons}
+
+
+def test_ranks_are_of_averages_as_printed_like_the_papers(make_run):
+    """Averages that differ below the printed decimal share a rank, as in the paper's Table 2."""
+    runs = like_the_paper(make_run, lambda row, column: 0.04 * (-1) ** (row + column))
+    for row in tables_of(runs)["table2-ranks"].rows:
+        mean, median, worst = (cell.ours.values[0] for cell in row.cells)
+        assert (round(mean, 1), median, worst) == tuple(c.paper.value for c in row.cells), row.name
+
+
+def test_an_average_over_datasets_is_of_the_same_trials(make_run):
+    """On one dataset trial 1 is yet to come: trial 2 of it does not stand beside another's 1."""
+    runs = [
+        replace(run, evaluations=(replaced(run, 0.1 * run.trial_seed),))
+        for run in like_the_paper(make_run, lambda *_: 0.0, trials=(0, 1, 2))
+        if run.algorithm in ("erm", "idm")
+    ]
+    late = [r for r in runs if (r.dataset, r.algorithm, r.trial_seed) == ("pacs", "idm", 1)]
+    runs = [run for run in runs if run not in late]
+    cells = {row.name: row.cells for row in tables_of(runs)["table2"].rows}
+    first = {name: sum(c.ours.values[0] for c in row[:-1]) / 7 for name, row in cells.items()
+             if row[0].ours}  # fmt: skip
+    assert cells["ERM"][-1].ours.values == pytest.approx([first["ERM"] + 10 * t for t in range(3)])
+    assert cells["IDM"][-1].ours.values == pytest.approx([first["IDM"] + 10 * t for t in (0, 2)])
+
+
+def replaced(run, more):
+    """Return a run's evaluation with accuracies that are so much higher."""
+    (last,) = run.evaluations
+    higher = [
+        tuple(None if share is None else share + more for share in part)
+        for part in (last.inside, last.outside)
+    ]
+    return last._replace(inside=higher[0], outside=higher[1])
+
+
 @pytest.mark.parametrize(
     ("draws", "choice", "comparable"),
     [
         (20, Choice(), True),
         (19, Choice(), False),  # the best of fewer is lower
+        (21, Choice(), False),  # and that of more is higher
         (20, Choice(scale="lite"), False),
     ],
 )
@@ -186,6 +248,7 @@ def test_only_what_was_made_as_the_paper_did_is_compared_with_it(
     ]
     (table,) = STUDIES["ablation-pdm"]().find(runs, choice).comparisons
     assert table.comparable == comparable
+    assert any("among 20 draws" in note for note in table.notes) == (draws != 20)
 
 
 def draws_of(make_run, row, count, domains=COLOURS, dataset="colored-mnist"):

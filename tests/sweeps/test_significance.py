@@ -66,6 +66,14 @@ def test_random_signs_agree_with_the_exact_test_and_repeat(monkeypatch):
     assert sign_flip_p_value([1.0] * 60, draws=99) == 1 / 100
 
 
+@pytest.mark.parametrize("n", [3, 20])
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_what_is_not_finite_is_no_evidence_either(n, odd):
+    """NaN is at least as large as nothing: without a check, p would be 0."""
+    with pytest.raises(InvalidValue, match="finite"):
+        sign_flip_p_value([odd, *[0.1] * (n - 1)])
+
+
 def test_no_difference_is_no_evidence():
     assert sign_flip_p_value([0.0] * 5) == 1.0
     with pytest.raises(InvalidValue, match="at least one pair"):

@@ -104,7 +104,7 @@ def compare_rows(
     for printed, variant in zip(table.rows, part.rows, strict=True):
         papers = (*printed.values, printed.average) if published else (None,) * (len(domains) + 1)
         ours = [_of_domain(results, variant.name, name) for name in domains]
-        ours.append(trial_averages(results, variant.name))
+        ours.append([*trial_averages(results, variant.name).values()])
         whole = [_has_all_draws(results, variant.name, name) for name in domains]
         whole.append(all(whole))
         cells = map(Cell, papers, map(measured, ours), whole)
@@ -146,7 +146,7 @@ def is_comparable(results: DatasetResults, dataset: str, choice: Choice) -> bool
     return (
         choice.scale == "full"
         and choice.stand_in_of(dataset) is None
-        and len(results.draws) >= draws
+        and len(results.draws) == draws
     )
 
 
@@ -164,7 +164,7 @@ def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list
     ]
     if scale == "lite":
         notes.append("They compare with each other, not with the paper's.")
-    elif draws < ProtocolStudy.draws["full"]:
+    elif draws != ProtocolStudy.draws["full"]:
         notes.append(
             f"The paper chooses among {ProtocolStudy.draws['full']} draws: no difference is shown."
         )
@@ -179,15 +179,16 @@ def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list
     return notes
 
 
-def trial_averages(results: DatasetResults, row: str) -> list[float]:
+def trial_averages(results: DatasetResults, row: str) -> dict[int, float]:
     """Return the average over test domains in percent, of each trial that has them all."""
     if row not in results.algorithms or not results.covers(row):
-        return []
+        return {}
     cells = results.row(row)
     whole = set.intersection(*(set(cell.accuracies) for cell in cells))
-    return [
-        100 * sum(cell.accuracies[trial] for cell in cells) / len(cells) for trial in sorted(whole)
-    ]
+    return {
+        trial: 100 * sum(cell.accuracies[trial] for cell in cells) / len(cells)
+        for trial in sorted(whole)
+    }
 
 
 def _has_all_draws(results: DatasetResults, row: str, domain: str | None) -> bool:

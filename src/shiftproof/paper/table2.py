@@ -132,7 +132,7 @@ def _row(
     row: PaperRow,
     columns: Sequence[_Column],
     found: Mapping[str, DatasetResults],
-    averages: Mapping[str, list[float]],
+    averages: Mapping[str, Mapping[int, float]],
     *,
     published: bool,
 ) -> Row:
@@ -143,9 +143,11 @@ def _row(
         # The best of fewer draws than the paper's is lower.
         whole = results is not None and _is_whole(results, row.ours)
         paper = None if column.paper is None or not published else row.values[column.paper]
-        cells.append(Cell(paper, measured(averages.get(column.dataset or "", [])), whole))
+        ours = [*averages.get(column.dataset or "", {}).values()]
+        cells.append(Cell(paper, measured(ours), whole))
     everywhere = len(columns) == len(row.values) and all(cell.ours for cell in cells)
-    by_trial = [fmean(values) for values in zip(*averages.values(), strict=False)]
+    common = set.intersection(*map(set, averages.values()))
+    by_trial = [fmean(own[trial] for own in averages.values()) for trial in sorted(common)]
     cells.append(
         Cell(
             row.average if published else None,
@@ -177,7 +179,7 @@ def _notes(found: Mapping[str, DatasetResults], choice: Choice, selector: str) -
 
 
 def _ranks(
-    averages: Mapping[str, Mapping[str, list[float]]],
+    averages: Mapping[str, Mapping[str, Mapping[int, float]]],
     datasets: Sequence[str],
     selector: str,
     notes: list[str],
@@ -189,7 +191,8 @@ def _ranks(
     published = selector == PUBLISHED_SELECTOR
     ranks = rank_algorithms(
         {
-            row: {name: fmean(values) for name, values in own.items() if values}
+            # As printed, like the paper's: what looks equal is equal.
+            row: {name: round(fmean(by.values()), 1) for name, by in own.items() if by}
             for row, own in averages.items()
         }
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from shiftproof.core.text import counted
 from shiftproof.reporting.missing_runs import describe_missing
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
-from shiftproof.reporting.words import ERROR_BAR, capital, sizes_of
+from shiftproof.reporting.words import ERROR_BAR, capital, p_value_text, sizes_of
 from shiftproof.sweeps.aggregate import DatasetResults, Estimate, MissingRun, SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.ranking import rank_algorithms
@@ -132,12 +132,15 @@ def _comparison_table(results: SelectionResults, baseline: str, seed: int) -> Ta
         [name for name in results.algorithms if name != baseline],
         {
             c.algorithm: (
-                f"{100 * c.difference:+.1f}", f"{c.p_value:.4f}", f"{c.corrected:.4f}", f"{c.pairs}"
+                f"{100 * c.difference:+.1f}",
+                p_value_text(c.p_value, 4),
+                p_value_text(c.corrected, 4),
+                f"{c.pairs}",
             )
             for c in compared
         },
         columns=4,
-    )  # fmt: skip
+    )
     title = algorithm_title(baseline)
     return Table(
         f"Against {title}, model selection method: {results.selector.title}",

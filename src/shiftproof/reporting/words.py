@@ -51,6 +51,16 @@ def score_text(value: float) -> str:
     return text.replace("-", MINUS)
 
 
+def p_value_text(value: float, digits: int) -> str:
+    """Return a p-value with so many decimals; one that they cannot show is not 0.
+
+    >>> p_value_text(0.0123, 3), p_value_text(0.00014, 3), p_value_text(1.0, 4)
+    ('0.012', '1e-04', '1.0000')
+    """
+    text = f"{value:.{digits}f}"
+    return text if float(text) else f"{value:.0e}"
+
+
 def number_ranges(numbers: Iterable[int]) -> str:
     """Return whole numbers in short.
 

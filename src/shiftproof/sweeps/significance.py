@@ -57,6 +57,8 @@ def sign_flip_p_values(
     for n in {len(row) for row in rows}:
         positions = [position for position, row in enumerate(rows) if len(row) == n]
         values = np.asarray([rows[position] for position in positions], dtype=float)
+        if not np.isfinite(values).all():
+            raise InvalidValue("a paired test needs finite differences")
         # Equal sums may differ by rounding.
         least = np.abs(values.sum(1)) - 1e-12 * np.abs(values).sum(1)
         extreme = np.zeros(len(positions))

@@ -13,6 +13,7 @@ from shiftproof.reporting.page.render import Source, page_values
 from shiftproof.reporting.page.shifts import output_shift_table
 from shiftproof.reporting.page.summary import lead, other_selections, sentence, title
 from shiftproof.reporting.page.tables import averages_table, dataset_table
+from shiftproof.reporting.sweep_tables import sweep_tables
 from shiftproof.sweeps.critical_difference import critical_difference
 from shiftproof.sweeps.results import Origin
 
@@ -29,6 +30,27 @@ def test_the_lead_has_the_p_value_of_the_tables(made):
     assert "IDM is the more accurate of 2 algorithms (56.7% on average over 2 test domains" in text
     assert "20.0 points above ERM; the difference is hardly chance (p = 0.031, sign-flip" in text
     assert text.endswith("test over 6 pairs of test domain and trial).")
+
+
+def test_a_difference_of_pairs_the_other_way_is_no_proof_of_the_lead(made):
+    """IDM leads by the mean over datasets, ERM in most pairs: p is small, but of the opposite."""
+    outcomes = [
+        made.run(name, at, value, dataset=dataset, domains=domains)
+        for dataset, domains, values in (
+            ("few", ("a", "b"), {"erm": 0.5, "idm": 0.53}),
+            ("many", tuple("abcdefghijklmnop"), {"erm": 0.52, "idm": 0.5}),
+        )
+        for name, value in values.items()
+        for at in range(len(domains))
+    ]
+    (results,) = made.chosen(outcomes)
+    found = lead(results)
+    assert (found.first, found.points) == ("idm", pytest.approx(0.5))
+    # 2 differences of +3 and 16 of -2 points sum to -26.
+    assert found.p_value < 0.01
+    text = sentence(results, "erm")
+    assert "hardly chance" not in text
+    assert "0.5 points above ERM; but over 18 pairs of test domain and trial ERM is ahead" in text
 
 
 def test_trials_that_agree_do_not_make_a_difference_significant(made):
@@ -166,6 +188,33 @@ def test_ranks_over_datasets_with_ties_and_what_lacks_one(made):
     assert any(f"{critical_difference(3, 2):.1f} apart" in note for note in plot.table.notes)
 
 
+def test_nemenyis_test_is_of_ranks_that_equal_numbers_share_by_their_mean(made):
+    """Four are alike and IRM is last, on all of seven datasets.
+
+    The smallest ranks are 1 and 5, four apart, and the critical difference is 2.31.  But the four
+    share the ranks 1 to 4, and the mean of those, 2.5, is 2.5 from 5.  On five datasets the
+    difference is 2.73: nothing is told apart.
+    """
+    values = dict.fromkeys(("erm", "idm", "sd", "fish"), 0.75) | {"irm": 0.5}
+
+    def shaded(datasets):
+        outcomes = [
+            made.run(name, 0, value, dataset=dataset)
+            for dataset in datasets
+            for name, value in values.items()
+        ]
+        plot = rank_plot(made.chosen(outcomes)[0])
+        rows = zip(plot.table.rows, plot.marks, strict=True)
+        like_first = [r.label for r, marks in rows if any(m.kind == "band" for m in marks)]
+        return sorted(like_first), " ".join(plot.table.notes)
+
+    assert shaded("abcdefg")[0] == ["ERM", "Fish", "IDM", "SD"]
+    five, said = shaded("abcde")
+    assert five == ["ERM", "Fish", "IDM", "IRM", "SD"]
+    assert "2.7 apart" in said
+    assert "equal ones share the mean of their ranks" in said
+
+
 def test_one_dataset_is_ranked_by_test_domain_and_without_a_test(made):
     outcomes = made.grid({"erm": [0.5, 0.6], "idm": [0.4, 0.7], "irm": [0.3, 0.3]})
     plot = rank_plot(made.chosen(outcomes)[0])
@@ -181,6 +230,18 @@ def test_differences_to_the_baseline(made):
     assert [cell.text for cell in row.cells] == ["+20.0", "0.250", "0.250", "3"]
     assert "With 3 pairs, p cannot be below 0.25." in plot.table.notes[0]
     assert baseline_plot(made.chosen(outcomes)[0], "coral") is None
+
+
+def test_a_p_value_is_small_but_never_zero(made):
+    """Ahead in all of 20 pairs: two of 2²⁰ assignments, of which 100,000 are drawn."""
+    trials = 10
+    outcomes = made.grid({"erm": [(0.5,) * trials] * 2, "idm": [(0.6,) * trials] * 2}, trials)
+    (results,) = made.chosen(outcomes)
+    (row,) = baseline_plot(results, "erm").table.rows
+    *_, printed = sweep_tables(results)
+    for cells in (row.cells, printed.rows[0].cells):
+        assert [cell.text for cell in cells[1:]] == ["1e-05", "1e-05", "20"]
+        assert cells[1].value == pytest.approx(1e-5)
 
 
 def test_costs_are_ratios_of_runs_in_the_same_place(made):

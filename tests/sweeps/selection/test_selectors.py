@@ -1,5 +1,7 @@
 """Selectors on runs small enough to select from by eye."""
 
+import math
+
 import pytest
 
 from shiftproof.sweeps.results import Evaluation, OutputShift, RunOutcome
@@ -84,6 +86,15 @@ def test_only_finished_runs_are_selected(name, status):
     good = [run(tests, low, 0) for tests in held_out]
     assert select(name, bad) is None
     assert select(name, bad + good).accuracy == 0.1
+
+
+def test_a_score_that_is_no_number_is_no_score():
+    """Nothing is greater than NaN, so as the first it would stay the best."""
+    unknown = (math.nan,) * 3
+    odd = {1: ((0.9,) * 3, unknown), 2: ((0.2,) * 3, (0.5,) * 3)}
+    chosen = select("training-domain", [run((0,), odd), run((0,), {1: (ANY, unknown)}, 9)])
+    assert (chosen.run.hparams_seed, chosen.step, chosen.accuracy) == (0, 2, 0.2)
+    assert select("oracle", [run((0,), {1: (ANY, unknown)})]) is None
 
 
 @pytest.mark.parametrize("name", list(SELECTORS))

@@ -13,8 +13,9 @@ from shiftproof.reporting.page.comparable import average, shown_domains
 from shiftproof.reporting.page.values import DotPlot, Mark
 from shiftproof.reporting.page.words import what_the_numbers_are
 from shiftproof.reporting.table import Column, Row, Table
+from shiftproof.reporting.words import p_value_text
 from shiftproof.sweeps.aggregate import SelectionResults
-from shiftproof.sweeps.critical_difference import LEVEL, critical_difference
+from shiftproof.sweeps.critical_difference import LEVEL, compare_ranks
 from shiftproof.sweeps.domainbed.names import algorithm_title
 from shiftproof.sweeps.ranking import competition_ranks
 from shiftproof.sweeps.results import RunOutcome
@@ -35,7 +36,8 @@ def rank_plot(results: SelectionResults) -> DotPlot | None:
     whole = [name for name, row in accuracies.items() if len(row) == len(units)]
     if len(whole) < 3 or len(units) < 2:
         return None
-    ranks = ranks_within({name: accuracies[name] for name in whole}, units)
+    compared = {name: accuracies[name] for name in whole}
+    ranks = ranks_within(compared, units)
     whole.sort(key=lambda name: fmean(ranks[name]))
     notes = [
         f"Rank 1 is the highest {results.measure} as printed, over {counted(len(units), unit)};"
@@ -47,19 +49,20 @@ def rank_plot(results: SelectionResults) -> DotPlot | None:
         notes.append(f"{counted(lacking, 'algorithm')} without a number on each {unit}: not ranked")
     axis = Axis(1, max(len(whole), 2), _rank_ticks(len(whole)))
     key = [("tick", f"rank on one {unit}"), ("dot", "mean rank"), ("span", "best to worst")]
-    band: list[Mark] = []
+    alike: set[str] = set()
     if datasets > 1:
-        least = critical_difference(len(whole), len(units))
-        first = fmean(ranks[whole[0]])
-        band = [Mark("band", axis.percent(first), axis.percent(first + least))]
+        tested = compare_ranks(compared)
+        means = tested.mean_ranks
+        alike = {n for n in whole if abs(means[n] - means[whole[0]]) < tested.difference}
         key.append(("band", f"not told apart from {algorithm_title(whole[0])}"))
         notes.append(
             f"Two mean ranks differ by more than chance (Nemenyi test, {LEVEL:.0%}, datasets taken"
-            f" as independent) only if they are {least:.1f} apart."
+            f" as independent) only if they are {tested.difference:.1f} apart; for this test alone,"
+            " equal ones share the mean of their ranks."
         )
     marks = [
         [
-            *band,
+            *([Mark("band", 0.0, 100.0)] if name in alike else []),
             Mark("span", axis.percent(min(ranks[name])), axis.percent(max(ranks[name]))),
             *(Mark("tick", axis.percent(rank)) for rank in sorted(set(ranks[name]))),
             Mark("dot", axis.percent(fmean(ranks[name]))),
@@ -122,8 +125,8 @@ def baseline_plot(results: SelectionResults, baseline: str | None, seed: int = 0
         Row.of(
             algorithm_title(each.algorithm),
             signed(100 * each.difference),
-            f"{each.p_value:.3f}",
-            f"{each.corrected:.3f}",
+            p_value_text(each.p_value, 3),
+            p_value_text(each.corrected, 3),
             f"{each.pairs}",
         )
         for each in found

@@ -24,13 +24,18 @@ SIGNIFICANT = 0.05
 
 
 class Lead(NamedTuple):
-    """How far the first is ahead of the second, in points, and the p-value of no difference."""
+    """How far the first is ahead of the second, in points, and the p-value of no difference.
+
+    ``points`` are of averages over datasets, and ``paired`` of all pairs alike, as is the p-value:
+    where datasets differ in their numbers of test domains, the two may have different signs.
+    """
 
     first: str
     second: str
     points: float
     p_value: float
     pairs: int
+    paired: float
 
 
 def lead(results: SelectionResults) -> Lead | None:
@@ -46,8 +51,9 @@ def lead(results: SelectionResults) -> Lead | None:
     points = _apart(results, first, second) or 0.0
     compared = compare_with_baseline(accuracies, second)
     if not compared:
-        return Lead(first, second, points, 1.0, 0)
-    return Lead(first, second, points, compared[0].p_value, compared[0].pairs)
+        return Lead(first, second, points, 1.0, 0, 0.0)
+    (test,) = compared
+    return Lead(first, second, points, test.p_value, test.pairs, 100 * test.difference)
 
 
 def sentence(results: SelectionResults | None, baseline: str | None) -> str:
@@ -163,6 +169,11 @@ def _judged(found: Lead, first_of_two: bool = False) -> str:
             f"{pairs} are too few to tell that from chance"
             if found.pairs > 1
             else (f"{pairs} is too little to tell that from chance")
+        )
+    if found.paired < 0:
+        return (
+            f"but over {pairs} {algorithm_title(found.second)} is ahead on average, so that the two"
+            " cannot be told apart"
         )
     which = "the first difference" if first_of_two else "the difference"
     test = f"p = {found.p_value:.2g}, sign-flip test over {pairs}"

@@ -6,6 +6,7 @@ A new one subclasses `Selector`, says what it ``needs`` and implements
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -116,12 +117,15 @@ class StepSelector(Selector):
 def best_step(
     run: RunOutcome, test_domain: int, scored: Iterable[tuple[Evaluation, float | None]]
 ) -> Selection | None:
-    """Return the highest score, and of equal ones the earliest; a step must have an accuracy."""
+    """Return the highest score, and of equal ones the earliest; a step must have an accuracy.
+
+    NaN is no score: nothing would be higher.
+    """
     best: float | None = None
     step, reported = 0, 0.0
     for evaluation, score in scored:
         accuracy = evaluation.inside[test_domain]
-        if score is None or accuracy is None:
+        if score is None or accuracy is None or math.isnan(score):
             continue
         if best is None or score > best or (score == best and evaluation.step < step):
             best, step, reported = score, evaluation.step, accuracy
