@@ -32,6 +32,8 @@ FEWEST_ROWS = 10
 # Standardised values are clipped to ± this many standard deviations, so that float32 networks stay
 # finite.
 FARTHEST = 1e6
+# The largest number of float32.
+LARGEST = float(np.finfo(np.float32).max)
 
 Kind = Literal["number", "category"]
 
@@ -283,6 +285,7 @@ class FittedColumns(FittedPreparation):
 
         Category values that no feature is made of become the unknown one, and columns of numbers
         that are left out become missing: what such a model learns, it learns from the others.
+        Numbers beyond float32, which such a model computes with, become the largest of it.
         """
         cells = self.columns._cells(x).copy()
         used = {part.column: part for part in self.parts if not isinstance(part, IsMissing)}
@@ -291,6 +294,7 @@ class FittedColumns(FittedPreparation):
             if column.kind == "number":
                 if part is None:
                     own[:] = np.nan
+                np.clip(own, -LARGEST, LARGEST, out=own)
             else:
                 codes = part.codes if isinstance(part, OneHot) else ()
                 own[~np.isnan(own) & ~np.isin(own, codes)] = _UNKNOWN
