@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import hparam, resolve
+from shiftproof.core.text import listed
 from shiftproof.core.types import REGRESSION
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
@@ -24,6 +25,7 @@ from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.data.tables.feature_file import DOMAIN, LABEL, feature_dataset, feature_header
 from shiftproof.data.tables.label_kind import AUTO, checked_task
 from shiftproof.data.tables.read_file import read_frame
+from shiftproof.data.tables.vectors import vectors_in
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -127,8 +129,19 @@ class DataRequest:
         replace(self, label=None, domain=None).refuse_columns(f"{path.name} holds images")
         several = column_names(list(found.frame.columns), path.name, "label", found.label)
         labels = found.frame[several if len(several) > 1 else several[0]]
-        domains = found.frame[found.domain]
-        return from_arrays(found.images, labels, domains, name=path.name, task=self.task)
+        sites = column_names(list(found.frame.columns), path.name, "domain", found.domain)
+        if len(sites) > 1:
+            raise InvalidValue(f"`domain` names one array where {path.name} holds images")
+        dataset = from_arrays(
+            found.images, labels, found.frame[sites[0]], name=path.name, task=self.task
+        )
+        others = [name for name in found.frame.columns if name not in (*several, *sites)]
+        if not others:
+            return dataset
+        whole = {name: vector for vector, own in vectors_in(others).items() for name in own}
+        left = dict.fromkeys(whole.get(name, name) for name in others)
+        note = f"left out, because {path.name} holds images: {listed(list(left))}"
+        return replace(dataset, notes=(*dataset.notes, note))
 
     def table(self, frame: pd.DataFrame, name: str) -> DomainDataset:
         """Return a table that is in memory as a dataset called `name`."""

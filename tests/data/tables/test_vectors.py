@@ -163,8 +163,63 @@ def test_labels_that_do_not_fit_are_named(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
     with pytest.raises(DataError, match="has no labels: set `label` to an array of it"):
         load(tmp_path / "x.npy")
+    np.save(tmp_path / "y.npy", Y[:3])
+    with pytest.raises(DataError, match=r"y.npy has 3 entries for the 60 samples of x.npy"):
+        load(tmp_path / "x.npy")
+    with pytest.raises(DataError, match=r"`label` names x.npy, which holds the vectors"):
+        load(tmp_path / "x.npy", label=str(tmp_path / "x.npy"))
+    with pytest.raises(DataError, match=r"`label` and `domain` name the same array, .*y.npy"):
+        load(tmp_path / "x.npy", label=str(tmp_path / "y.npy"), domain=str(tmp_path / "y.npy"))
     with pytest.raises(DataError, match="has no array 'z', only 'domain', 'x', 'y'"):
         load(tmp_path / "x.npz", label="z")
+
+
+CODES = (Y == "well").astype(int)
+
+
+SHAPES: dict[str, tuple[dict[str, Any], str]] = {
+    "one-hot": ({"y": np.eye(2)[CODES]}, "'y' holds classes as one-hot rows: save y.argmax"),
+    "one-hot, whole": ({"y": np.eye(2, dtype=int)[CODES]}, "'y' holds classes as one-hot rows"),
+    "texts": ({"y": np.stack([Y, Y], 1)}, r"shape \(60, 2\); labels are one entry a sample, \[n\]"),
+    "one label": ({"y": np.array(1)}, r"'y' is one value; labels are one entry a sample, \[n\]"),
+    "domains": ({"domain": np.stack([D, D], 1)}, "domains are one entry a sample"),
+    "grey": ({"x": X.reshape(ROWS, 5, 1)}, r"save grey images as x\[:, None\]"),
+    "two": ({"x": X[:, None, :, None], "z": X[:, None, :, None]}, "two arrays of images, 'x', 'z'"),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_an_array_of_the_wrong_shape(case: str, tmp_path: Path) -> None:
+    change, message = SHAPES[case]
+    np.savez(tmp_path / "x.npz", **{"x": X, "y": Y, "domain": D, **change})
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / "x.npz")
+
+
+def test_labels_and_domains_of_one_column(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=X, y=Y[:, None], domain=D[:, None])
+    np.savez(tmp_path / "flat.npz", x=X, y=Y, domain=D)
+    assert load(tmp_path / "x.npz").fingerprint == load(tmp_path / "flat.npz").fingerprint
+
+
+def test_several_arrays_of_labels_and_of_domains(tmp_path: Path) -> None:
+    size = RNG.normal(size=(ROWS, 2))
+    year = np.arange(ROWS) % 2
+    np.savez(tmp_path / "x.npz", x=X, high=size[:, 0], wide=size[:, 1], site=D, year=year)
+    found = load(tmp_path / "x.npz", label="high,wide", domain="site,year")
+    frame = pd.DataFrame(X, columns=[f"x[{i}]" for i in range(WIDTH)])
+    frame = frame.assign(high=size[:, 0], wide=size[:, 1], site=D, year=year)
+    expected = load(frame, label="high,wide", domain="site,year")
+    assert found.targets == ("high", "wide")
+    assert found.fingerprint == expected.fingerprint
+    with pytest.raises(DataError, match="has no array 'wid'"):
+        load(tmp_path / "x.npz", label="high,wid", domain="site")
+
+
+def test_what_is_beside_images_is_left_out_with_a_note(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((ROWS, 1, 8, 8)), e=X, age=X[:, 0], y=Y, domain=D)
+    notes = load(tmp_path / "x.npz").notes
+    assert "left out, because x.npz holds images: 'e', 'age'" in notes
 
 
 @pytest.mark.parametrize(
