@@ -125,7 +125,7 @@ def test_a_mistake_is_one_line(folder: Path, shiftproof: Any) -> None:
             ["train", "x.npz", "--algorithm", "linear", "--weights", "random"],
             "linear has no weights to start from",
         ),
-        (["features", "x.npz", "--out", "f.parquet"], "is for images"),
+        (["features", "x.npz", "--out", "f.parquet"], "DATA must be images, and x.npz has none"),
     ):
         code, _, err = shiftproof(*arguments)
         assert code == 2
