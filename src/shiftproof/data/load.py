@@ -109,8 +109,9 @@ class DataRequest:
     @property
     def _names_no_columns(self) -> bool:
         """Whether a file of features is to be read as it was written."""
-        others = (self.categorical, self.by, self.pool_below, self.options, self.task != AUTO)
-        return (self.label or LABEL, self.domain or DOMAIN) == (LABEL, DOMAIN) and not any(others)
+        others = (self.categorical, self.by, self.pool_below, self.weights_column, self.options)
+        usual = (self.label or LABEL, self.domain or DOMAIN) == (LABEL, DOMAIN)
+        return usual and self.task == AUTO and not any(others)
 
     def _arrays(self, path: Path) -> DomainDataset:
         """Return arrays of NumPy: vectors are those of a table, and images are images."""
@@ -127,6 +128,8 @@ class DataRequest:
             request = replace(self, label=found.label, domain=found.domain)
             return request.table(found.frame, path.name)
         replace(self, label=None, domain=None).refuse_columns(f"{path.name} holds images")
+        for option in self.options:
+            raise InvalidValue(f"`{option}` is for image files; {path.name} holds arrays")
         several = column_names(list(found.frame.columns), path.name, "label", found.label)
         labels = found.frame[several if len(several) > 1 else several[0]]
         sites = column_names(list(found.frame.columns), path.name, "domain", found.domain)
@@ -145,6 +148,8 @@ class DataRequest:
 
     def table(self, frame: pd.DataFrame, name: str) -> DomainDataset:
         """Return a table that is in memory as a dataset called `name`."""
+        if "image_size" in self.options:
+            raise InvalidValue(f"`image_size` is for images; {name} is a table")
         options = resolve(TableOptions, "table", self.options, "option of a table")
         dataset = table_dataset(
             frame,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shiftproof import load
-from shiftproof.core.errors import DataError, ShiftproofError
+from shiftproof.core.errors import DataError, InvalidValue, ShiftproofError, UnknownName
 from shiftproof.data.load import DataRequest
 from shiftproof.data.tables.array_files import array_samples, read_arrays
 from shiftproof.data.tables.read_file import read_frame
@@ -222,6 +222,15 @@ def test_what_is_beside_images_is_left_out_with_a_note(tmp_path: Path) -> None:
     assert "left out, because x.npz holds images: 'e', 'age'" in notes
 
 
+def test_the_size_of_what_is_no_image_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((ROWS, 1, 8, 8)), y=Y, domain=D)
+    with pytest.raises(InvalidValue, match=r"`image_size` is for image files; x.npz holds arrays"):
+        load(tmp_path / "x.npz", image_size=16)
+    np.savez(tmp_path / "v.npz", x=X, y=Y, domain=D)
+    with pytest.raises(InvalidValue, match=r"`image_size` is for images; v.npz is a table"):
+        load(tmp_path / "v.npz", image_size=16)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -239,3 +248,49 @@ def test_a_crafted_header_of_features_is_one_line(change: Any, tmp_path: Path) -
     with pytest.raises(DataError) as error:
         load(tmp_path / "f.parquet")
     assert "\n" not in str(error.value)
+
+
+NETWORKS = {"e": {"backbone": "b", "weights": "w", "precision": "fp32"}}
+HEADER = {"format": 1, "networks": NETWORKS, "classes": ["ill", "well"], "target": ""}
+HEADER |= {"domains": ["north", "south", "east"], "extras": [], "eval_every": 1}
+
+
+def features_file(path: Path, **columns: Any) -> Path:
+    table = pa.table({**lists(), **columns})
+    described = {b"shiftproof.features": json.dumps(HEADER).encode()}
+    pq.write_table(table.replace_schema_metadata(described), path)
+    return path
+
+
+def test_columns_that_were_added_to_features(tmp_path: Path) -> None:
+    path = features_file(tmp_path / "f.parquet", age=X[:, 1], weight=np.full(ROWS, 2.0))
+    dataset = load(path)
+    assert dataset.input_shape == (WIDTH,)
+    assert "left out, because f.parquet is a file of features: 'age', 'weight'" in dataset.notes
+    weighted = load(path, weights_column="weight")
+    assert weighted.domains[0].weight_array.tolist() == [2.0] * 20
+    with pytest.raises(UnknownName, match=r"column of f.parquet 'w'"):
+        load(path, weights_column="w")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"extra": np.ones(ROWS, bool)}, "f.parquet has no domain to train on: all are extra"),
+        ({"extra": ["x"] * ROWS}, "column 'extra' of f.parquet must be true or false"),
+        ({"label": ["ill"] * ROWS}, "f.parquet has one class only, 'ill'"),
+    ],
+    ids=["all extra", "extra", "one class"],
+)
+def test_features_that_cannot_be_trained_on(columns: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        load(features_file(tmp_path / "f.parquet", **columns))
+
+
+def test_features_without_rows_and_networks_that_are_not_there(tmp_path: Path) -> None:
+    path = features_file(tmp_path / "f.parquet")
+    with pytest.raises(UnknownName, match=r"network of f.parquet 'f'; known: e"):
+        load(path, drop=["f"])
+    pq.write_table(pq.read_table(path).slice(0, 0), path)
+    with pytest.raises(DataError, match=r"f.parquet has no rows"):
+        load(path)
