@@ -15,7 +15,7 @@ from pathlib import Path
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import locked, write_json
-from shiftproof.core.text import counted
+from shiftproof.core.text import counted, quoted
 from shiftproof.data.base import DATASETS, DatasetCard, Progress, silent
 from shiftproof.data.cache_dir import cache_dir
 from shiftproof.data.images.suffixes import SUFFIXES
@@ -110,6 +110,8 @@ def remove_dataset(name: str) -> None:
 
 def _library_dataset(name: str) -> type[LibraryDataset]:
     source = DATASETS.get(name)
+    if source.needs:
+        raise DataError(f"{name} is made of {' and '.join(source.needs)}: import these by name")
     if not issubclass(source, LibraryDataset):
         raise DataError(
             f"{name} is part of the package: it needs no download and cannot be removed"
@@ -178,6 +180,9 @@ def _take(
         _require_space(name, [s.path for s in samples if not s.path.is_relative_to(work)])
     staged = work / "staged"
     for domain, label in sorted({(sample.domain, sample.label) for sample in samples}):
+        for part in (domain, label):
+            if Path(part).name != part or part == os.pardir:
+                raise DataError(f"{quoted(part)} leads out of the folder of {name}")
         (staged / domain / label).mkdir(parents=True)
     for done, sample in enumerate(samples):
         progress(f"importing {name}", done, len(samples))
@@ -212,8 +217,9 @@ def _find(
         found = source.collect(folders, progress)
     if not found.samples:
         card = source.card
+        told = "".join(f"; {note}" for note in found.notes)
         raise DataError(
-            f"{', '.join(map(str, paths))} holds no image of {source.name}; looked for:"
+            f"{', '.join(map(str, paths))} holds no image of {source.name}{told}; looked for:"
             f" {source.layout}, DOMAIN one of {', '.join(card.counts)}, CLASS one of"
             f" {', '.join(card.classes[:5])}{', …' * (len(card.classes) > 5)}"
         )
