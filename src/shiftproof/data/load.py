@@ -91,7 +91,7 @@ class DataRequest:
             if header is not None:
                 return feature_dataset(path, header, self.drop)
             return self.table(read_frame(path), path.name)
-        for name in ("by", "pool_below", "weights_column"):
+        for name in ("drop", "categorical", "by", "pool_below", "weights_column"):
             if getattr(self, name):
                 raise InvalidValue(f"`{name}` is for tables; {self.data} is a manifest of images")
         view = resolve(ImageView, "large-image", self.options, "option of an image manifest")

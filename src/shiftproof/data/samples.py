@@ -13,6 +13,7 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, quoted
 from shiftproof.data.base import DATASETS, Progress, silent
 from shiftproof.data.domain import LazyInputs
+from shiftproof.data.images.camera_traps import SUFFIX as CAMERA_TRAPS, camera_traps
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.image_root import image_root
@@ -113,6 +114,8 @@ class SampleRequest:
             raise DataError(f"no such file or folder: {self.data}")
         if is_array_file(path):
             return [self._array(path, form)]
+        if path.suffix.lower() == CAMERA_TRAPS and path.is_file():
+            return [self._traps(path, form, progress)]
         if isinstance(form, TableForm):
             if path.is_dir() or path.suffix.lower() in SUFFIXES:
                 kind = "a folder" if path.is_dir() else "an image"
@@ -174,6 +177,17 @@ class SampleRequest:
         labels, domains = [s.label for s in found], [s.domain for s in found]
         samples = _images(
             [s.path for s in found], form, progress, labels, domains, relative_to=folder
+        )
+        return replace(samples, notes=(*notes, *samples.notes))
+
+    def _traps(self, path: Path, form: InputForm, progress: Progress) -> Samples:
+        if not isinstance(form, ImageForm):
+            shape = ", ".join(map(str, form.input_shape))
+            raise DataError(f"{path.name} lists images, but the model takes [n, {shape}]")
+        found, notes = camera_traps(path, self.domain, labelled=self.labelled)
+        labels = [s.label for s in found] if self.labelled else None
+        samples = _images(
+            [s.path for s in found], form, progress, labels, [s.domain for s in found]
         )
         return replace(samples, notes=(*notes, *samples.notes))
 

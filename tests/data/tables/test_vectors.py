@@ -168,7 +168,7 @@ def test_labels_that_do_not_fit_are_named(tmp_path: Path) -> None:
         load(tmp_path / "x.npy")
     with pytest.raises(DataError, match=r"`label` names x.npy, which holds the vectors"):
         load(tmp_path / "x.npy", label=str(tmp_path / "x.npy"))
-    with pytest.raises(DataError, match=r"`label` and `domain` name the same array, .*y.npy"):
+    with pytest.raises(InvalidValue, match=r"`label` and `domain` name the same array, .*y.npy"):
         load(tmp_path / "x.npy", label=str(tmp_path / "y.npy"), domain=str(tmp_path / "y.npy"))
     with pytest.raises(DataError, match="has no array 'z', only 'domain', 'x', 'y'"):
         load(tmp_path / "x.npz", label="z")

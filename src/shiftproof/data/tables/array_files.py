@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from shiftproof.core.errors import DataError
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, listed, quoted, reason_of
 from shiftproof.data.tables.cell_types import named
 from shiftproof.data.tables.column_names import ARRAYS
@@ -71,7 +71,7 @@ def array_samples(
     import pandas as pd
 
     if label is not None and label == domain:
-        raise DataError(f"`label` and `domain` name the same array, {label}")
+        raise InvalidValue(f"`label` and `domain` name the same array, {label}")
     arrays = read_arrays(path)
     found = {
         role: _role_array(arrays, path, role, given, (usual or {}).get(role), labelled)

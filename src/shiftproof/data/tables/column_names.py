@@ -12,6 +12,7 @@ from shiftproof.data.tables.csv_records import csv_records
 
 # Files of NumPy's arrays, by their names (`array_files`, which needs NumPy).
 ARRAYS = (".npy", ".npz")
+JSON = ".json"
 
 
 def one_line(names: Sequence[object]) -> list[str]:
@@ -50,7 +51,7 @@ def column_names(
 
 def header_of(path: Path) -> list[str] | None:
     """Return the names of the columns of a CSV file that has rows; None of any other file."""
-    if path.suffix.lower() in ARRAYS:
+    if path.suffix.lower() in (*ARRAYS, JSON):
         return None
     try:
         with open(path, "rb") as file:
