@@ -8,7 +8,7 @@ from typing import Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.files import write_atomically
+from shiftproof.core.files import refuse_data_itself, write_atomically
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.tables.feature_file import feature_bytes
 from shiftproof.models.weights_name import PRETRAINED
@@ -81,7 +81,5 @@ def _check_out(path: Path, data: Data) -> None:
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if not above.is_dir():
         raise InvalidValue(f"{above} is not a folder; choose another `out`")
-    if isinstance(data, str | os.PathLike) and path.exists():
-        given = Path(data).expanduser()
-        if given.exists() and given.samefile(path):
-            raise InvalidValue(f"`out` is the data itself, {path}; choose another file")
+    if isinstance(data, str | os.PathLike):
+        refuse_data_itself(path, data)
