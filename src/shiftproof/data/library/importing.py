@@ -217,9 +217,9 @@ def _find(
         found = source.collect(folders, progress)
     if not found.samples:
         card = source.card
-        told = "".join(f"; {note}" for note in found.notes)
+        because = "".join(f"; {note}" for note in found.notes)
         raise DataError(
-            f"{', '.join(map(str, paths))} holds no image of {source.name}{told}; looked for:"
+            f"{', '.join(map(str, paths))} holds no image of {source.name}{because}; looked for:"
             f" {source.layout}, DOMAIN one of {', '.join(card.counts)}, CLASS one of"
             f" {', '.join(card.classes[:5])}{', …' * (len(card.classes) > 5)}"
         )
