@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import tarfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,8 @@ from shiftproof.data.datasets.spawrious import BREEDS, EACH, GROUPS, SHARED
 from shiftproof.data.datasets.spirals import SIGNATURE
 from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.library.base import Found, folder_of
-from shiftproof.data.library.importing import import_dataset, pull_dataset
+from shiftproof.data.library.checking import check_data
+from shiftproof.data.library.importing import import_dataset, pull_dataset, remove_dataset
 from shiftproof.reporting.data import counts_table
 
 
@@ -262,11 +265,24 @@ def test_the_first_digits_are_of_every_class(tmp_path: Path) -> None:
 
 
 def test_digits_are_imported_by_their_parts(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="digits is made of mnist-m and usps: import these"):
-        import_dataset("digits", tmp_path)
+    for change in (partial(import_dataset, path=tmp_path), remove_dataset, check_data):
+        with pytest.raises(DataError, match="digits is made of mnist-m and usps; name one of them"):
+            change("digits")
+
+
+def test_usps_in_an_archive_and_as_one_file(tmp_path: Path) -> None:
+    usps(tmp_path / "u")
+    with pytest.raises(DataError, match=r"usps.bz2 is one file of usps; import its folder, .*u$"):
+        import_dataset("usps", tmp_path / "u" / "usps.bz2")
+    with tarfile.open(tmp_path / "u.tar", "w") as archive:
+        archive.add(tmp_path / "u", "u")
+    assert import_dataset("usps", tmp_path / "u.tar").counts == {"usps": (2,) * 10}
 
 
 def test_what_has_no_link_says_what_to_do() -> None:
+    for use in (load, check_data):
+        with pytest.raises(DataError, match="machine; run `shiftproof data import usps PATH`"):
+            use("usps")
     with pytest.raises(DataError, match="wilds-fmow has no link to download it by"):
         pull_dataset("wilds-fmow")
 

@@ -45,6 +45,7 @@ class USPS(ImageBenchmark):
         " LIBSVM, or Hastie, Tibshirani and Friedman (2009)",
         licence="none stated",
     )
+    files = tuple(name for names in FILES for name in names)
     layout = "usps.bz2 and usps.t.bz2 (LIBSVM), or zip.train.gz and zip.test.gz"
 
     @classmethod

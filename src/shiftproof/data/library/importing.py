@@ -11,7 +11,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePath
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import locked, write_json
@@ -26,6 +27,7 @@ from shiftproof.data.library.base import (
     LocalCopy,
     folder_of,
     local_copy,
+    made_of,
 )
 from shiftproof.data.library.completeness import count, shortages
 from shiftproof.data.library.download import ByteProgress, fetch_any
@@ -55,6 +57,8 @@ def import_dataset(
     if not path.exists():
         raise DataError(f"no such file or folder: {path}")
     source = _library_dataset(name)
+    if path.is_file() and path.name in source.files:
+        raise DataError(f"{path.name} is one file of {name}; import its folder, {path.parent}")
     with _work_folder(name) as work:
         _refuse_complete(name, replace)
         return _take(source, [path], work, link, progress, replace)
@@ -111,7 +115,7 @@ def remove_dataset(name: str) -> None:
 def _library_dataset(name: str) -> type[LibraryDataset]:
     source = DATASETS.get(name)
     if source.needs:
-        raise DataError(f"{name} is made of {' and '.join(source.needs)}: import these by name")
+        raise made_of(name, source)
     if not issubclass(source, LibraryDataset):
         raise DataError(
             f"{name} is part of the package: it needs no download and cannot be removed"
@@ -210,7 +214,7 @@ def _find(
     for number, archive in enumerate(archives):
         told = _in_megabytes(progress, f"unpacking {archive.name}")
         folders.append(unpacked / str(number))
-        extract(archive, folders[-1], progress=told, keep=lambda p: p.suffix.lower() in WANTED)
+        extract(archive, folders[-1], progress=told, keep=partial(_is_wanted, source))
     if converted := source.convert(folders, unpacked / "converted"):
         folders.append(unpacked / "converted")
     if archives or converted:
@@ -224,6 +228,10 @@ def _find(
             f" {', '.join(card.classes[:5])}{', …' * (len(card.classes) > 5)}"
         )
     return found
+
+
+def _is_wanted(source: type[LibraryDataset], member: PurePath) -> bool:
+    return member.suffix.lower() in WANTED or member.name in source.files
 
 
 def _archives_in(folder: Path, card: DatasetCard) -> list[Path]:
