@@ -115,7 +115,27 @@ def test_features_of_what_is_no_image_or_to_no_parquet(pets: Path, tmp_path: Pat
     with pytest.raises(InvalidValue, match=r"`out` must end in .parquet, not 'f.csv'"):
         features(pets, tmp_path / "f.csv")
     table = pd.DataFrame({"label": [0, 1] * 20, "domain": [0, 0, 1, 1] * 10, "x": range(0, 80, 2)})
-    with pytest.raises(InvalidValue, match="`freeze` is for images"):
+    with pytest.raises(InvalidValue, match="`data` must be images, and table has none"):
         features(table, tmp_path / "f.parquet", backbone=ONE)
+    with pytest.raises(InvalidValue, match="`backbone` must be a pretrained network"):
+        features(pets, tmp_path / "f.parquet", backbone="mlp", **NETWORK)
     with pytest.raises(InvalidValue, match="must name each network once"):
         features(pets, tmp_path / "f.parquet", backbone=f"{ONE},{ONE}", **NETWORK)
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_images_are_read(tmp_path: Path) -> None:
+    """The data would be an error too: whatever is wrong with `out` comes first."""
+    (tmp_path / "folder.parquet").mkdir()
+    with pytest.raises(InvalidValue, match=r"folder.parquet is a folder"):
+        features(tmp_path / "nothing", tmp_path / "folder.parquet")
+    (tmp_path / "list.parquet").write_bytes(b"a list of images")
+    with pytest.raises(InvalidValue, match=r"`out` is the data itself, .*list.parquet"):
+        features(tmp_path / "list.parquet", tmp_path / "list.parquet")
+    with pytest.raises(InvalidValue, match=r"list.parquet is not a folder"):
+        features(tmp_path / "nothing", tmp_path / "list.parquet" / "f.parquet")
+
+
+def test_a_mistake_leaves_no_folder(pets: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnknownName):
+        features(pets, tmp_path / "new" / "f.parquet", backbone="none", **NETWORK)
+    assert not (tmp_path / "new").exists()

@@ -22,6 +22,7 @@ SAME = [
     *("--steps", "30", "--hparam", "batch_size=8", "--hparam", "lr=0.01", "--eval-every", "10"),
     *("--device", "cpu", "--label", "ill", "--domain", "ward"),
 ]
+LINEAR: dict[str, Any] = {"algorithm": "linear", "hparams": {}}
 FILES = ("config.json", "records.jsonl", "model.safetensors")
 
 
@@ -207,6 +208,8 @@ def test_what_was_not_evaluated_is_not_a_number(frame: pd.DataFrame, tmp_path: P
         ({"weights": "random", "hparams": {"weights": "random"}}, "give weights twice"),
         ({"algorithm": "imd"}, "did you mean 'idm'"),
         ({"label": "il"}, "did you mean 'ill'"),
+        ({**LINEAR, "compile": True}, "linear has no network: leave out `compile`"),
+        ({**LINEAR, "average": "ema"}, "linear has no network: leave out `average`"),
     ],
 )
 @pytest.mark.parametrize("verb", [train, train_each])

@@ -164,7 +164,7 @@ def test_photographs_as_pixels_and_as_features_of_a_run(shiftproof, pets):
         (["pets"], "holds photographs: give --weights and --backbone to measure"),
         (["pets", "--raw", "--freeze"], "give one of the two"),
         (["pets", "--weights", "lost.pt"], "there is no file 'lost.pt'"),
-        (["pets", "--backbone", "mlp"], "needs a pretrained backbone"),
+        (["pets", "--backbone", "mlp"], "--backbone must be a pretrained network"),
         (["pets", "--label", "x"], "--label is for tables"),
         (["colored-mnist", "--test-domain", "10"], "did you mean '10%'"),
     ],

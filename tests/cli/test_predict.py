@@ -213,6 +213,7 @@ def test_digits_by_name_and_as_arrays(tmp_path: Path, shiftproof: Any) -> None:
         (["predict", "nowhere", "west.csv"], "no such run or model: nowhere"),
         (["predict", "run", "west.csv", "--keep", "patent"], "did you mean 'patient'?"),
         (["predict", "run", "west.csv", "--out", "p.txt"], "--out must end in .csv or .parquet"),
+        (["predict", "run", "west.csv", "--out", "west.csv"], "--out is the data itself, west.csv"),
         (["predict", "run", "columnless.csv"], "lacks columns that are needed: 'age', 'smokes'"),
         (["predict", "run", "."], "the model takes rows of a table"),
         (["predict", "run", "rotated-mnist"], "but the model takes"),

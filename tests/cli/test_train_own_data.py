@@ -168,7 +168,7 @@ def test_what_is_left_out_is_said_once_and_training_goes_on(shiftproof, pets):
         (["pets", "--workers", "-1"], "workers must be at least 0"),
         (["pets", "--checkpoint-seconds", "-1"], "--checkpoint-seconds must be at least 0"),
         (["pets", "--data-option", "image_size=8", "--image-size", "9"], "give image_size twice"),
-        (["pets", "--freeze", "--backbone", "mlp"], "--freeze needs a pretrained backbone"),
+        (["pets", "--freeze", "--backbone", "mlp"], "--backbone must be a pretrained network"),
         (["pacs"], "pacs is not on this machine; run `shiftproof data pull pacs`"),
         (["pets", "--freeze", "--backbone", "resnet18", "--weights", "lost.pt"], "no file 'lost"),
     ],

@@ -54,6 +54,53 @@ def test_the_same_run_from_each_file(folder: Path, shiftproof: Any) -> None:
     assert json.loads(printed)["domains"] == domains
 
 
+def test_a_model_finds_arrays_by_the_names_of_training(folder: Path, shiftproof: Any) -> None:
+    with np.load("x.npz") as found:
+        np.savez("own.npz", e=found["embedding"], ill=found["y"], site=found["domain"])
+    code, _, err = shiftproof("train", "own.npz", "--label", "ill", "--domain", "site",
+                              "--algorithm", "linear", "--test-domain", "south", "--out", "run",
+                              "-q")  # fmt: skip
+    assert code == 0, err
+    code, printed, err = shiftproof("evaluate", "run", "own.npz", "--json", "-q")
+    assert code == 0, err
+    assert [own["domain"] for own in json.loads(printed)["domains"]] == ["east", "north", "south"]
+    code, printed, err = shiftproof("predict", "run", "own.npz", "-q")
+    assert code == 0, err
+    assert printed.startswith("row,domain,predicted,")
+
+
+def test_predicting_needs_no_labels(folder: Path, shiftproof: Any) -> None:
+    """Labels and domains beside the new vectors may be those of other vectors."""
+    np.save("domains.npy", np.load("sites.npy"))
+    code, _, err = shiftproof("train", "x.npy", "--algorithm", "linear", "--out", "run", "-q")
+    assert code == 0, err
+    np.save("new.npy", np.load("x.npy")[:7])
+    code, printed, err = shiftproof("predict", "run", "new.npy", "-q")
+    assert (code, len(printed.splitlines())) == (0, 8), err
+    assert printed.startswith("row,predicted,")
+    np.save("narrow.npy", np.load("x.npy")[:, :3])
+    np.save("image.npy", np.zeros((5, 1, 8, 8)))
+    for name, message in (
+        ("narrow.npy", "narrow.npy has vectors of 3 numbers, but the model takes 4"),
+        ("image.npy", "image.npy has shape (5, 1, 8, 8), but the model takes rows of 4 columns"),
+    ):
+        code, _, err = shiftproof("predict", "run", name)
+        assert code == 2
+        assert message in err, err
+        assert len(err.splitlines()) == 1
+
+
+def test_numbers_beyond_single_precision(folder: Path, shiftproof: Any) -> None:
+    np.save("domains.npy", np.load("sites.npy"))
+    x = np.load("x.npy").astype(float)
+    np.save("large.npy", np.concatenate([x, 1e300 * x[:, :1]], axis=1))
+    code, _, err = shiftproof("train", "large.npy", "--algorithm", "linear", "--out", "run", "-q")
+    assert (code, err) == (0, "")
+    code, _, err = shiftproof("predict", "run", "large.npy", "-q")
+    assert code == 0, err
+    assert "warning" not in err
+
+
 def test_diagnosis_and_sweep(folder: Path, shiftproof: Any) -> None:
     code, printed, err = shiftproof("diagnose", "x.npz", "--json", "-q")
     assert code == 0, err
@@ -66,11 +113,19 @@ def test_diagnosis_and_sweep(folder: Path, shiftproof: Any) -> None:
 
 
 def test_a_mistake_is_one_line(folder: Path, shiftproof: Any) -> None:
+    for name in ("pickled.npy", "pickled.npz"):
+        Path(name).write_bytes(b"\x80\x04\x95\x1f\x00\x00\x00\x00\x8c\x05posix\n")
     for arguments, message in (
         (["train", "x.npy"], "x.npy has no domains: set --domain to an array of it"),
         (["train", "x.npz", "--label", "z"], "x.npz has no array 'z', only 'domain', 'embedding'"),
         (["train", "x.npy", "--domain", "s.npy"], "no such file: s.npy"),
-        (["features", "x.npz", "--out", "f.parquet"], "is for images"),
+        (["train", "pickled.npy"], "pickled.npy is not a file of NumPy arrays"),
+        (["train", "pickled.npz"], "pickled.npz is not a file of NumPy arrays"),
+        (
+            ["train", "x.npz", "--algorithm", "linear", "--weights", "random"],
+            "linear has no weights to start from",
+        ),
+        (["features", "x.npz", "--out", "f.parquet"], "DATA must be images, and x.npz has none"),
     ):
         code, _, err = shiftproof(*arguments)
         assert code == 2

@@ -256,7 +256,7 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch):
     )
     with pytest.raises(InvalidValue, match="`freeze` is for images, but t has none"):
         frozen(table)
-    with pytest.raises(InvalidValue, match=r"pretrained backbone .*not mnist-cnn"):
+    with pytest.raises(InvalidValue, match=r"pretrained network .*not mnist-cnn"):
         freeze(load(folder), "mnist-cnn")
     with pytest.raises(UnknownName, match="did you mean"):
         freeze(load(folder), BACKBONE, "random", precision="fp31")

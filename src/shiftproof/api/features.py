@@ -8,7 +8,7 @@ from typing import Unpack
 
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.files import write_atomically
+from shiftproof.core.files import refuse_data_itself, write_atomically
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.tables.feature_file import feature_bytes
 from shiftproof.models.weights_name import PRETRAINED
@@ -52,8 +52,10 @@ def features(
     path = Path(out).expanduser()
     if path.suffix.lower() != SUFFIX:
         raise InvalidValue(f"`out` must end in {SUFFIX}, not {path.name!r}")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _check_out(path, data)
     dataset = load(data, seed=checked_seed(seed), progress=progress, **loading)
+    if dataset.preparation is not None or len(dataset.input_shape) != 3:
+        raise InvalidValue(f"`data` must be images, and {dataset.name} has none")
     given = PRETRAINED if weights is None else os.fspath(weights)
     made = {}
     for name, own in several_backbones(backbone or dataset.backbone, given):
@@ -67,5 +69,17 @@ def features(
             progress=progress,
         )
         made[found.frozen["backbone"]] = found
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, feature_bytes(made))
     return load(path)
+
+
+def _check_out(path: Path, data: Data) -> None:
+    """Raise if the file could not be written: computing features takes long."""
+    if path.is_dir():
+        raise InvalidValue(f"{path} is a folder; `out` must be a file")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise InvalidValue(f"{above} is not a folder; choose another `out`")
+    if isinstance(data, str | os.PathLike):
+        refuse_data_itself(path, data)

@@ -20,7 +20,7 @@ from shiftproof.inference.model_of_run import trained_model
 from shiftproof.models.weights_name import PRETRAINED
 from shiftproof.training import processes
 from shiftproof.training.choose_vector import ALL, pooled
-from shiftproof.training.config import DEFAULT_EVALUATION
+from shiftproof.training.config import DEFAULT_EVALUATION, NO_NETWORK
 from shiftproof.training.configure import configure, default_algorithm
 from shiftproof.training.loop import train as run
 from shiftproof.training.observers import CompositeObserver, Observer
@@ -176,6 +176,12 @@ def train(
         augment_validation=augment_validation,
         private=private,
     )
+    for name, given in (("compile", compile), ("average", average != "none")):
+        if given and config.backbone == NO_NETWORK:
+            raise InvalidValue(
+                f"{config.algorithm} has no network: leave out `{name}`, or choose another"
+                " `algorithm`"
+            )
     folder = folder or Path("runs", run_name(config))
     processes.join(config.device)
     writes = tensorboard and processes.leads()

@@ -88,6 +88,10 @@ def predict(
     if sets is not None and adapt != "none":
         raise InvalidValue("--sets are for predictions that are not adapted; leave out --adapt")
     check_model(run, data)
+    from shiftproof.core.files import refuse_data_itself, write_atomically
+
+    if out is not None:
+        refuse_data_itself(out, data)
     from shiftproof import api
     from shiftproof.api.expect import (
         check_adaptation,
@@ -97,7 +101,6 @@ def predict(
         targets_in,
     )
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.core.files import write_atomically
     from shiftproof.data.samples import SampleRequest
     from shiftproof.inference.compared import check_classes, check_targets
     from shiftproof.inference.conformal import domain_sets, domains_needed

@@ -57,6 +57,13 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.close(folder)
 
 
+def refuse_data_itself(out: Path, data: str | os.PathLike[str]) -> None:
+    """Raise if a file to write is the one that is read: the data would be lost."""
+    given = Path(data).expanduser()
+    if out.exists() and given.exists() and given.samefile(out):
+        raise InvalidValue(f"`out` is the data itself, {out}; choose another file")
+
+
 def without_links(path: str, flags: int) -> int:
     """Open a file for `open`, but not through a symbolic link."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)

@@ -16,7 +16,7 @@ from shiftproof.data.domain import TensorLike, as_array, as_float_rows
 from shiftproof.data.tables.column_features import Column
 from shiftproof.data.tables.dataset import frame_dataset
 from shiftproof.data.tables.groups import Groups, grouped
-from shiftproof.data.tables.label_kind import AUTO
+from shiftproof.data.tables.label_kind import AUTO, is_one_hot
 from shiftproof.data.tables.preprocessing import Columns
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ def _labels(given: Any) -> pd.DataFrame:
         given = as_array(given)
     if getattr(given, "ndim", 1) != 2 or given.shape[1] < 2:
         return _series(given, "y").to_frame()
-    values = np.asarray(given)
-    if np.isin(values, (0, 1)).all() and (values.sum(axis=1) == 1).all():
+    if is_one_hot(np.asarray(given)):
         raise DataError("`y` holds classes as one-hot rows: pass y.argmax(axis=1), one entry each")
     if isinstance(given, pd.DataFrame):
         return given.reset_index(drop=True)

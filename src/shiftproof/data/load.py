@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import hparam, resolve
+from shiftproof.core.text import listed
 from shiftproof.core.types import REGRESSION
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
@@ -24,6 +25,7 @@ from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.data.tables.feature_file import DOMAIN, LABEL, feature_dataset, feature_header
 from shiftproof.data.tables.label_kind import AUTO, checked_task
 from shiftproof.data.tables.read_file import read_frame
+from shiftproof.data.tables.vectors import vectors_in
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -89,7 +91,7 @@ class DataRequest:
             if header is not None:
                 return feature_dataset(path, header, self.drop)
             return self.table(read_frame(path), path.name)
-        for name in ("by", "pool_below", "weights_column"):
+        for name in ("drop", "categorical", "by", "pool_below", "weights_column"):
             if getattr(self, name):
                 raise InvalidValue(f"`{name}` is for tables; {self.data} is a manifest of images")
         view = resolve(ImageView, "large-image", self.options, "option of an image manifest")
@@ -107,8 +109,9 @@ class DataRequest:
     @property
     def _names_no_columns(self) -> bool:
         """Whether a file of features is to be read as it was written."""
-        others = (self.categorical, self.by, self.pool_below, self.options, self.task != AUTO)
-        return (self.label or LABEL, self.domain or DOMAIN) == (LABEL, DOMAIN) and not any(others)
+        others = (self.categorical, self.by, self.pool_below, self.weights_column, self.options)
+        usual = (self.label or LABEL, self.domain or DOMAIN) == (LABEL, DOMAIN)
+        return usual and self.task == AUTO and not any(others)
 
     def _arrays(self, path: Path) -> DomainDataset:
         """Return arrays of NumPy: vectors are those of a table, and images are images."""
@@ -125,13 +128,28 @@ class DataRequest:
             request = replace(self, label=found.label, domain=found.domain)
             return request.table(found.frame, path.name)
         replace(self, label=None, domain=None).refuse_columns(f"{path.name} holds images")
+        for option in self.options:
+            raise InvalidValue(f"`{option}` is for image files; {path.name} holds arrays")
         several = column_names(list(found.frame.columns), path.name, "label", found.label)
         labels = found.frame[several if len(several) > 1 else several[0]]
-        domains = found.frame[found.domain]
-        return from_arrays(found.images, labels, domains, name=path.name, task=self.task)
+        sites = column_names(list(found.frame.columns), path.name, "domain", found.domain)
+        if len(sites) > 1:
+            raise InvalidValue(f"`domain` names one array where {path.name} holds images")
+        dataset = from_arrays(
+            found.images, labels, found.frame[sites[0]], name=path.name, task=self.task
+        )
+        others = [name for name in found.frame.columns if name not in (*several, *sites)]
+        if not others:
+            return dataset
+        whole = {name: vector for vector, own in vectors_in(others).items() for name in own}
+        left = dict.fromkeys(whole.get(name, name) for name in others)
+        note = f"left out, because {path.name} holds images: {listed(list(left))}"
+        return replace(dataset, notes=(*dataset.notes, note))
 
     def table(self, frame: pd.DataFrame, name: str) -> DomainDataset:
         """Return a table that is in memory as a dataset called `name`."""
+        if "image_size" in self.options:
+            raise InvalidValue(f"`image_size` is for images; {name} is a table")
         options = resolve(TableOptions, "table", self.options, "option of a table")
         dataset = table_dataset(
             frame,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.text import quoted
+from shiftproof.core.text import counted, quoted
 from shiftproof.data.base import DATASETS, Progress, silent
 from shiftproof.data.domain import LazyInputs
+from shiftproof.data.images.camera_traps import SUFFIX as CAMERA_TRAPS, camera_traps
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.image_root import image_root
@@ -113,6 +114,8 @@ class SampleRequest:
             raise DataError(f"no such file or folder: {self.data}")
         if is_array_file(path):
             return [self._array(path, form)]
+        if path.suffix.lower() == CAMERA_TRAPS and path.is_file():
+            return [self._traps(path, form, progress)]
         if isinstance(form, TableForm):
             if path.is_dir() or path.suffix.lower() in SUFFIXES:
                 kind = "a folder" if path.is_dir() else "an image"
@@ -177,6 +180,17 @@ class SampleRequest:
         )
         return replace(samples, notes=(*notes, *samples.notes))
 
+    def _traps(self, path: Path, form: InputForm, progress: Progress) -> Samples:
+        if not isinstance(form, ImageForm):
+            shape = ", ".join(map(str, form.input_shape))
+            raise DataError(f"{path.name} lists images, but the model takes [n, {shape}]")
+        found, notes = camera_traps(path, self.domain, labelled=self.labelled)
+        labels = [s.label for s in found] if self.labelled else None
+        samples = _images(
+            [s.path for s in found], form, progress, labels, [s.domain for s in found]
+        )
+        return replace(samples, notes=(*notes, *samples.notes))
+
     def _manifest(self, path: Path, form: ImageForm, progress: Progress) -> Samples:
         frame = named(read_frame(path), path.name)
         column = column_of(frame, path.name, "image", self._column("image"))
@@ -192,7 +206,9 @@ class SampleRequest:
         return replace(samples, names={**samples.names, **kept}) if kept else samples
 
     def _array(self, path: Path, form: InputForm) -> Samples:
-        found = array_samples(path, self.label, self.domain)
+        found = array_samples(
+            path, self.label, self.domain, usual=self.usual, labelled=self.labelled
+        )
         if self.labelled and found.label is None:
             raise DataError(
                 f"{path.name} has no labels: set `label` to an array of it or to a .npy file, or"
@@ -200,11 +216,15 @@ class SampleRequest:
             )
         if found.images is None:
             inputs = self._inputs(found.frame, path.name, form)
+        elif isinstance(form, TableForm):
+            inputs = form.read(found.images, table=path.name)
         else:
             inputs = form.read(found.images)
         roles = {"label": found.label, "domain": found.domain}
         named_roles = {role: name for role, name in roles.items() if name is not None}
-        plain = replace(self, label=None, domain=None, usual=named_roles)
+        named_roles |= {"by": self.usual["by"]} if "by" in self.usual else {}
+        own = None if self.domain is None else found.domain
+        plain = replace(self, label=None, domain=own, usual=named_roles)
         described = plain._described(found.frame, path.name)
         return replace(described, inputs=inputs)
 
@@ -224,7 +244,13 @@ class SampleRequest:
                 )
             return form.read(frame[vectors].to_numpy())
         known = [column.name for column in form.columns.columns.columns]
-        renamed = len(vectors) == len(known) and not set(known) & set(frame.columns)
+        unknown = not set(known) & set(frame.columns)
+        renamed = unknown and len(vectors) == len(known)
+        if unknown and vectors and not renamed and len(vectors_in(known)) == 1:
+            raise DataError(
+                f"{table} has vectors of {counted(len(vectors), 'number')}, but the model takes"
+                f" {len(known)}"
+            )
         return form.read(frame[vectors].to_numpy() if renamed else frame, table=table)
 
     def _dataset(self, form: InputForm, seed: int, progress: Progress) -> list[Samples]:

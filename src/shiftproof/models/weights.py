@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 
 import safetensors.torch
@@ -33,7 +34,9 @@ def read_weights(path: str) -> dict[str, Tensor]:
             ) from error
     else:
         try:
-            found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about pickles that it then refuses
+                found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         except Exception as error:  # torch's own message advises reading the file unsafely
             raise CheckpointError(
                 f"{path} is neither a safetensors file nor a torch file of only tensors; it may be"

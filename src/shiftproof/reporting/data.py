@@ -173,6 +173,8 @@ def check_report(name: str, check: ImageCheck) -> Iterator[RenderableType]:
 
 
 def _of(found: int | None, published: int) -> str:
+    if found is not None and not published:  # the publishers state no number
+        return f"{found:,}"
     return f"{published:,}" if found in (None, published) else f"{found:,} of {published:,}"
 
 

@@ -133,8 +133,8 @@ def configure(
     for name in hparams or {}:
         if name == "weights" and name not in known:
             raise InvalidValue(
-                f"{backbone} has no weights to start from; `weights` is for resnet18, resnet50 and"
-                " timm's networks"
+                f"{backbone or algorithm} has no weights to start from; `weights` is for resnet18,"
+                " resnet50 and timm's networks"
             )
         if name not in known:
             on = f" on {backbone}" if backbone else ""

@@ -27,6 +27,7 @@ from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.file_format import FORMAT, KEY, check_format
 from shiftproof.core.files import write_atomically
 from shiftproof.core.space import resolve
+from shiftproof.core.text import counted
 from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
@@ -83,8 +84,8 @@ def freeze(
     name = MODELS.full_name(backbone)
     if not issubclass(MODELS.get(name), PretrainedModel):
         raise InvalidValue(
-            f"`freeze` needs a pretrained backbone (resnet18, resnet50 or timm's networks), not"
-            f" {name}"
+            f"`backbone` must be a pretrained network (resnet18, resnet50 or one of timm's) to"
+            f" compute features, not {name}"
         )
     if precision not in PRECISIONS:
         raise UnknownName("precision", precision, PRECISIONS)
@@ -167,8 +168,8 @@ def several_backbones(backbone: str, weights: str) -> list[tuple[str, str]]:
         raise InvalidValue(f"`backbone` must name each network once, not {backbone!r}")
     if len(own) != len(names):
         raise InvalidValue(
-            f"`weights` must be one for all of {len(names)} backbones, or one for each, not"
-            f" {len(own)}"
+            f"`weights` must be one for all, or one for each of {counted(len(names), 'backbone')},"
+            f" not {len(own)}"
         )
     return list(zip(names, own, strict=True))
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import tarfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from shiftproof import load
 from shiftproof.core.errors import DataError
@@ -20,8 +23,11 @@ from shiftproof.data.base import silent
 from shiftproof.data.datasets import spawrious
 from shiftproof.data.datasets.spawrious import BREEDS, EACH, GROUPS, SHARED
 from shiftproof.data.datasets.spirals import SIGNATURE
-from shiftproof.data.library.base import folder_of
-from shiftproof.data.library.importing import import_dataset, pull_dataset
+from shiftproof.data.images.files import LabelledPath
+from shiftproof.data.library.base import Found, folder_of
+from shiftproof.data.library.checking import check_data
+from shiftproof.data.library.importing import import_dataset, pull_dataset, remove_dataset
+from shiftproof.reporting.data import counts_table
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +59,9 @@ def test_sviro_by_the_class_in_the_name(tmp_path: Path) -> None:
     assert held.counts["x5"] == (2, 2, 1, 1, 1, 1, 1)
     assert "images without a class in their names: 1" in held.notes
     assert f"x5/empty_child_seat/{names[6]}" in taken("sviro")
+    console = Console(file=io.StringIO(), width=100)
+    console.print(counts_table(DATASETS.get("sviro").card, held.counts))
+    assert " of 0" not in console.file.getvalue()  # the publishers state no numbers
 
 
 def test_the_parts_of_spawrious_are_those_of_its_authors() -> None:
@@ -111,6 +120,44 @@ def test_camelyon_by_its_metadata(tmp_path: Path) -> None:
     both = [a + b for a, b in zip(train, val, strict=True)]
     assert [counts[f"hospital_{i}"] for i in (0, 3, 4)] == both
     assert (sum(train), sum(val), sum(counts.values())) == (302_436, 33_560, 455_954)
+
+
+COLUMNS = ("patient", "node", "x_coord", "y_coord", "tumor", "center")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("tumor", "7", "row 1 of .*metadata.csv has tumor '7'"),
+        ("tumor", "", "row 1 of .*metadata.csv has no tumor"),
+        ("center", "9", "row 1 of .*metadata.csv has center '9'"),
+        ("center", "x/../../../../out", "row 1 of .*metadata.csv has center 'x/"),
+        ("patient", "x/../../../out", "row 1 of .*metadata.csv has patient 'x/"),
+        ("node", "8", "wilds-camelyon; .*listed images that are missing: 1 of 1"),
+    ],
+)
+def test_metadata_of_camelyon_that_is_wrong(
+    column: str, value: str, message: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "camelyon"
+    put(root, "patches/patient_4_node_1/patch_patient_4_node_1_x_3_y_2.png")
+    row = {**dict(zip(COLUMNS, "413210", strict=True)), column: value}
+    (root / "metadata.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    with pytest.raises(DataError, match=message):
+        import_dataset("wilds-camelyon", root)
+    assert not folder_of("wilds-camelyon").exists()
+
+
+def test_a_name_that_leads_out_of_the_library_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "own", "x5/a.png")
+    outside = LabelledPath(tmp_path / "own/x5/a.png", "empty", "x5/../../../../out")
+    source = DATASETS.get("sviro")
+    monkeypatch.setattr(source, "collect", lambda *_: Found([outside], []))
+    with pytest.raises(DataError, match="leads out of the folder of sviro"):
+        import_dataset("sviro", tmp_path / "own")
+    assert not (tmp_path / "out").exists()
 
 
 def test_fmow_by_region_without_the_sequestered(tmp_path: Path) -> None:
@@ -189,13 +236,53 @@ def test_digits_of_three_sources(tmp_path: Path) -> None:
         assert domain.y.unique().numel() == 10
 
 
-def test_a_damaged_file_of_usps_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "usps.bz2").write_bytes(bz2.compress(b"12 1:0.5\n"))
-    with pytest.raises(DataError, match=r"not a file of USPS .11 is not a digit."):
+DAMAGED = {
+    "no digit": ("usps.bz2", bz2.compress(b"12 1:0.5\n"), r".11 is not a digit."),
+    "infinite": ("usps.bz2", bz2.compress(b"inf 1:0.5\n"), "not a file of USPS"),
+    "place 0": ("usps.bz2", bz2.compress(b"1 0:0.5\n"), "0 is not a place"),
+    "not a number": ("usps.bz2", bz2.compress(b"1 1:nan\n"), "a pixel is not a number"),
+    "empty": ("usps.bz2", bz2.compress(b""), "holds no digits"),
+    "deflated": ("zip.train.gz", gzip.compress(b"1 0\n")[:10] + b"\xff" * 20, "is damaged or not"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_file_of_usps_is_one_line(case: str, tmp_path: Path) -> None:
+    name, content, message = DAMAGED[case]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
         import_dataset("usps", tmp_path)
 
 
+def test_the_first_digits_are_of_every_class(tmp_path: Path) -> None:
+    """In the order of the publishers' lists, not of the folders of classes."""
+    mnist_m(tmp_path)
+    usps(tmp_path / "u")
+    import_dataset("mnist-m", tmp_path)
+    import_dataset("usps", tmp_path / "u")
+    for domain in load("digits", options={"per_domain": 10}).domains[1:]:
+        assert domain.y.tolist() == list(range(10))
+
+
+def test_digits_are_imported_by_their_parts(tmp_path: Path) -> None:
+    for change in (partial(import_dataset, path=tmp_path), remove_dataset, check_data):
+        with pytest.raises(DataError, match="digits is made of mnist-m and usps; name one of them"):
+            change("digits")
+
+
+def test_usps_in_an_archive_and_as_one_file(tmp_path: Path) -> None:
+    usps(tmp_path / "u")
+    with pytest.raises(DataError, match=r"usps.bz2 is one file of usps; import its folder, .*u$"):
+        import_dataset("usps", tmp_path / "u" / "usps.bz2")
+    with tarfile.open(tmp_path / "u.tar", "w") as archive:
+        archive.add(tmp_path / "u", "u")
+    assert import_dataset("usps", tmp_path / "u.tar").counts == {"usps": (2,) * 10}
+
+
 def test_what_has_no_link_says_what_to_do() -> None:
+    for use in (load, check_data):
+        with pytest.raises(DataError, match="machine; run `shiftproof data import usps PATH`"):
+            use("usps")
     with pytest.raises(DataError, match="wilds-fmow has no link to download it by"):
         pull_dataset("wilds-fmow")
 

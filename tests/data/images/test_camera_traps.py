@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from shiftproof import load
+from shiftproof.cli.preflight import check_data
 from shiftproof.core.errors import DataError
+from shiftproof.data.input_forms import ImageForm, TensorForm
+from shiftproof.data.samples import SampleRequest
 
 
 def put(root: Path, *places: str) -> None:
@@ -53,6 +58,62 @@ def test_camera_traps_by_location(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"images": 3}')
     with pytest.raises(DataError, match="not a file of COCO Camera Traps"):
         load(tmp_path / "bad.json")
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no list": ({"categories": None}, "not a file of COCO Camera Traps"),
+    "no entry": ({"annotations": [{"image_id": "creek-0"}]}, "'category_id' is missing"),
+    "category": (
+        {"annotations": [{"image_id": "creek-0", "category_id": 7}]},
+        "an annotation has the category 7, which is not listed",
+    ),
+    "no images": ({"images": []}, "traps.json lists no images"),
+    "no annotations": ({"annotations": []}, "left out 13 images without an annotation"),
+    "two of one id": (
+        {"images": [{"id": 1, "file_name": f"{place}.jpg", "location": place} for place in "ab"]},
+        "two images of traps.json have the id 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_file_that_lists_no_camera_traps_is_one_line(case: str, tmp_path: Path) -> None:
+    file = traps(tmp_path / "own")
+    change, message = WRONG[case]
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises(DataError, match=message) as error:
+        load(file)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"[1, 2]", b"hello", b"\xff\x00", b"", b"[" * 10**5])
+def test_json_is_not_taken_for_a_table(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_bytes(content)
+    assert check_data(str(tmp_path / "t.json")) == []
+    with pytest.raises(DataError, match="not a file of COCO Camera Traps"):
+        load(tmp_path / "t.json")
+
+
+def test_a_model_takes_camera_traps(tmp_path: Path) -> None:
+    file = traps(tmp_path / "own")
+    put(
+        tmp_path / "own" / "images", *(f"{p}/{n}.jpg" for p in ("creek", "ridge") for n in range(6))
+    )
+    (labelled,) = SampleRequest(str(file), labelled=True).read(ImageForm(8), 0)
+    assert Counter(labelled.domains) == {"creek": 6, "ridge": 5}
+    assert set(labelled.labels or ()) == {"deer", "fox"}
+    assert "left out 1 image of two categories" in labelled.notes
+    (new,) = SampleRequest(str(file), domain="night").read(ImageForm(8), 0)
+    assert (len(new), new.labels) == (12, None)  # one without a file
+    assert new.domains is not None
+    assert set(new.domains) == {"0", "1"}
+    content = json.loads(file.read_text())
+    content["images"] = [{"id": n, "file_name": f"creek/{n}.jpg"} for n in range(3)]
+    file.write_text(json.dumps(content))
+    (placeless,) = SampleRequest(str(file)).read(ImageForm(8), 0)
+    assert placeless.domains == ["none"] * 3
+    with pytest.raises(DataError, match=r"traps.json lists images, but the model takes \[n, 5\]"):
+        SampleRequest(str(file)).read(TensorForm((5,)), 0)
 
 
 def test_waterbirds_as_it_comes(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shiftproof.core.errors import DataError, UnknownName
+from shiftproof import load
+from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.manifest import load_manifest
 
@@ -60,6 +61,18 @@ def test_rows_that_cannot_be_used_are_noted(write):
 def test_paths_that_all_lead_nowhere_are_one_mistake(write):
     with pytest.raises(DataError, match=r"none of the 6 files .* paths start at the manifest's"):
         load_manifest(write(*rows("elsewhere/")), VIEW, image="path")
+
+
+def test_columns_that_say_nothing(write):
+    with pytest.raises(DataError, match=r"no row of list.csv has a path in column 'path'"):
+        load_manifest(
+            write(*(f",{'ab'[n % 2]},{'xyz'[n // 2]}" for n in range(6))), VIEW, image="path"
+        )
+    with pytest.raises(InvalidValue, match="`label` and `domain` name the same column, 'label'"):
+        load_manifest(write(*rows()), VIEW, image="path", domain="label")
+    for name in ("drop", "categorical"):
+        with pytest.raises(InvalidValue, match=f"`{name}` is for tables"):
+            load(write(*rows()), image="path", **{name: ["label"]})
 
 
 def test_a_file_listed_twice_is_noted_and_under_two_labels_an_error(write):

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from shiftproof import load
-from shiftproof.core.errors import DataError, ShiftproofError
+from shiftproof.core.errors import DataError, InvalidValue, ShiftproofError, UnknownName
 from shiftproof.data.load import DataRequest
-from shiftproof.data.tables.array_files import array_samples, read_arrays
+from shiftproof.data.tables.array_files import array_samples
+from shiftproof.data.tables.read_arrays import read_arrays
 from shiftproof.data.tables.read_file import read_frame
 
 ROWS, WIDTH = 60, 5
@@ -163,8 +164,72 @@ def test_labels_that_do_not_fit_are_named(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
     with pytest.raises(DataError, match="has no labels: set `label` to an array of it"):
         load(tmp_path / "x.npy")
+    np.save(tmp_path / "y.npy", Y[:3])
+    with pytest.raises(DataError, match=r"y.npy has 3 entries for the 60 samples of x.npy"):
+        load(tmp_path / "x.npy")
+    with pytest.raises(DataError, match=r"`label` names x.npy, which holds the vectors"):
+        load(tmp_path / "x.npy", label=str(tmp_path / "x.npy"))
+    with pytest.raises(InvalidValue, match=r"`label` and `domain` name the same array, .*y.npy"):
+        load(tmp_path / "x.npy", label=str(tmp_path / "y.npy"), domain=str(tmp_path / "y.npy"))
     with pytest.raises(DataError, match="has no array 'z', only 'domain', 'x', 'y'"):
         load(tmp_path / "x.npz", label="z")
+
+
+CODES = (Y == "well").astype(int)
+
+
+SHAPES: dict[str, tuple[dict[str, Any], str]] = {
+    "one-hot": ({"y": np.eye(2)[CODES]}, "'y' holds classes as one-hot rows: save y.argmax"),
+    "one-hot, whole": ({"y": np.eye(2, dtype=int)[CODES]}, "'y' holds classes as one-hot rows"),
+    "texts": ({"y": np.stack([Y, Y], 1)}, r"shape \(60, 2\); labels are one entry a sample, \[n\]"),
+    "one label": ({"y": np.array(1)}, r"'y' is one value; labels are one entry a sample, \[n\]"),
+    "domains": ({"domain": np.stack([D, D], 1)}, "domains are one entry a sample"),
+    "grey": ({"x": X.reshape(ROWS, 5, 1)}, r"save grey images as x\[:, None\]"),
+    "two": ({"x": X[:, None, :, None], "z": X[:, None, :, None]}, "two arrays of images, 'x', 'z'"),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_an_array_of_the_wrong_shape(case: str, tmp_path: Path) -> None:
+    change, message = SHAPES[case]
+    np.savez(tmp_path / "x.npz", **{"x": X, "y": Y, "domain": D, **change})
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / "x.npz")
+
+
+def test_labels_and_domains_of_one_column(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=X, y=Y[:, None], domain=D[:, None])
+    np.savez(tmp_path / "flat.npz", x=X, y=Y, domain=D)
+    assert load(tmp_path / "x.npz").fingerprint == load(tmp_path / "flat.npz").fingerprint
+
+
+def test_several_arrays_of_labels_and_of_domains(tmp_path: Path) -> None:
+    size = RNG.normal(size=(ROWS, 2))
+    year = np.arange(ROWS) % 2
+    np.savez(tmp_path / "x.npz", x=X, high=size[:, 0], wide=size[:, 1], site=D, year=year)
+    found = load(tmp_path / "x.npz", label="high,wide", domain="site,year")
+    frame = pd.DataFrame(X, columns=[f"x[{i}]" for i in range(WIDTH)])
+    frame = frame.assign(high=size[:, 0], wide=size[:, 1], site=D, year=year)
+    expected = load(frame, label="high,wide", domain="site,year")
+    assert found.targets == ("high", "wide")
+    assert found.fingerprint == expected.fingerprint
+    with pytest.raises(DataError, match="has no array 'wid'"):
+        load(tmp_path / "x.npz", label="high,wid", domain="site")
+
+
+def test_what_is_beside_images_is_left_out_with_a_note(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((ROWS, 1, 8, 8)), e=X, age=X[:, 0], y=Y, domain=D)
+    notes = load(tmp_path / "x.npz").notes
+    assert "left out, because x.npz holds images: 'e', 'age'" in notes
+
+
+def test_the_size_of_what_is_no_image_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((ROWS, 1, 8, 8)), y=Y, domain=D)
+    with pytest.raises(InvalidValue, match=r"`image_size` is for image files; x.npz holds arrays"):
+        load(tmp_path / "x.npz", image_size=16)
+    np.savez(tmp_path / "v.npz", x=X, y=Y, domain=D)
+    with pytest.raises(InvalidValue, match=r"`image_size` is for images; v.npz is a table"):
+        load(tmp_path / "v.npz", image_size=16)
 
 
 @pytest.mark.parametrize(
@@ -184,3 +249,49 @@ def test_a_crafted_header_of_features_is_one_line(change: Any, tmp_path: Path) -
     with pytest.raises(DataError) as error:
         load(tmp_path / "f.parquet")
     assert "\n" not in str(error.value)
+
+
+NETWORKS = {"e": {"backbone": "b", "weights": "w", "precision": "fp32"}}
+HEADER = {"format": 1, "networks": NETWORKS, "classes": ["ill", "well"], "target": ""}
+HEADER |= {"domains": ["north", "south", "east"], "extras": [], "eval_every": 1}
+
+
+def features_file(path: Path, **columns: Any) -> Path:
+    table = pa.table({**lists(), **columns})
+    described = {b"shiftproof.features": json.dumps(HEADER).encode()}
+    pq.write_table(table.replace_schema_metadata(described), path)
+    return path
+
+
+def test_columns_that_were_added_to_features(tmp_path: Path) -> None:
+    path = features_file(tmp_path / "f.parquet", age=X[:, 1], weight=np.full(ROWS, 2.0))
+    dataset = load(path)
+    assert dataset.input_shape == (WIDTH,)
+    assert "left out, because f.parquet is a file of features: 'age', 'weight'" in dataset.notes
+    weighted = load(path, weights_column="weight")
+    assert weighted.domains[0].weight_array.tolist() == [2.0] * 20
+    with pytest.raises(UnknownName, match=r"column of f.parquet 'w'"):
+        load(path, weights_column="w")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"extra": np.ones(ROWS, bool)}, "f.parquet has no domain to train on: all are extra"),
+        ({"extra": ["x"] * ROWS}, "column 'extra' of f.parquet must be true or false"),
+        ({"label": ["ill"] * ROWS}, "f.parquet has one class only, 'ill'"),
+    ],
+    ids=["all extra", "extra", "one class"],
+)
+def test_features_that_cannot_be_trained_on(columns: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        load(features_file(tmp_path / "f.parquet", **columns))
+
+
+def test_features_without_rows_and_networks_that_are_not_there(tmp_path: Path) -> None:
+    path = features_file(tmp_path / "f.parquet")
+    with pytest.raises(UnknownName, match=r"network of f.parquet 'f'; known: e"):
+        load(path, drop=["f"])
+    pq.write_table(pq.read_table(path).slice(0, 0), path)
+    with pytest.raises(DataError, match=r"f.parquet has no rows"):
+        load(path)

@@ -11,7 +11,7 @@ from shiftproof.data.datasets.mnist import load_mnist, mnist_card
 from shiftproof.data.datasets.mnist_m import MNISTM
 from shiftproof.data.datasets.usps import USPS
 from shiftproof.data.domain import Domain
-from shiftproof.data.images.files import ImageView, image_dataset
+from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.library.base import folder_of, local_copy
 
@@ -58,8 +58,11 @@ class DigitsOfThreeSources(DatasetSource):
         view = ImageView(image_size=28, augment=False)
         for source in IMPORTED:
             samples, found = find_images(folder_of(source.name))
+            # Names are in the order of the publishers' lists, and samples in that of the classes.
+            first = {sample.path for sample in sorted(samples, key=_name)[:most]}
+            samples = [sample for sample in samples if sample.path in first]
             made = image_dataset(
-                source.name, samples[:most], view, classes=self.card.classes, progress=progress
+                source.name, samples, view, classes=self.card.classes, progress=progress
             )
             notes += [*found, *made.notes]
             domains += made.in_memory().domains
@@ -72,3 +75,7 @@ class DigitsOfThreeSources(DatasetSource):
             self.card.eval_every,
             notes=tuple(notes),
         )
+
+
+def _name(sample: LabelledPath) -> str:
+    return sample.path.name

@@ -13,7 +13,7 @@ from shiftproof.data.base import DatasetCard, DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.walk import images_in, subfolders
-from shiftproof.data.library.base import Found, LibraryDataset, folder_of, local_copy
+from shiftproof.data.library.base import Found, LibraryDataset, absent, folder_of, local_copy
 from shiftproof.data.library.completeness import completeness_notes, count
 from shiftproof.data.similar_names import letters_of
 
@@ -41,10 +41,7 @@ class ImageBenchmark(ImageView, LibraryDataset):
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the images in the library, with domains in the card's order; it needs no seed."""
         if local_copy(self.name) is None:
-            raise DataError(
-                f"{self.name} is not on this machine; run `shiftproof data pull {self.name}` to"
-                f" download it, or `shiftproof data import {self.name} PATH` to use a copy of yours"
-            )
+            raise absent(type(self))
         samples, notes = find_images(folder_of(self.name))
         card = self.card
         foreign = [s for s in samples if s.domain not in card.counts or s.label not in card.classes]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -44,6 +45,7 @@ class USPS(ImageBenchmark):
         " LIBSVM, or Hastie, Tibshirani and Friedman (2009)",
         licence="none stated",
     )
+    files = tuple(name for names in FILES for name in names)
     layout = "usps.bz2 and usps.t.bz2 (LIBSVM), or zip.train.gz and zip.test.gz"
 
     @classmethod
@@ -60,12 +62,16 @@ class USPS(ImageBenchmark):
 
 
 def _write(file: Path, out: Path) -> None:
-    for number, (digit, pixels) in enumerate(_digits(file)):
+    written = 0
+    for digit, pixels in _digits(file):
         folder = out / str(digit)
         folder.mkdir(parents=True, exist_ok=True)
         grey = np.rint((pixels + 1) / 2 * 255).clip(0, 255).astype(np.uint8)
         stem = file.name.rpartition(".")[0].replace(".", "-")
-        Image.fromarray(grey.reshape(SIDE, SIDE)).save(folder / f"{stem}-{number:05d}.png")
+        Image.fromarray(grey.reshape(SIDE, SIDE)).save(folder / f"{stem}-{written:05d}.png")
+        written += 1
+    if not written:
+        raise DataError(f"{file} holds no digits; download it again")
 
 
 def _digits(file: Path) -> Iterator[tuple[int, np.ndarray]]:
@@ -74,23 +80,29 @@ def _digits(file: Path) -> Iterator[tuple[int, np.ndarray]]:
     try:
         with opened(file, "rt", encoding="ascii") as lines:
             for line in lines:
+                if not line.strip():
+                    continue
                 first, *rest = line.split()
                 if file.suffix == ".bz2":
                     pixels = np.full(SIDE * SIDE, -1.0)
                     for item in rest:
                         place, value = item.split(":")
+                        if int(place) < 1:
+                            raise ValueError(f"{place} is not a place")
                         pixels[int(place) - 1] = float(value)
-                    yield _checked(int(float(first)) - 1), pixels
+                    yield _checked(float(first) - 1, pixels), pixels
                 else:
                     pixels = np.array(rest, dtype=float)
                     if pixels.shape != (SIDE * SIDE,):
                         raise ValueError(f"{len(pixels)} numbers in a line")
-                    yield _checked(int(float(first))), pixels
-    except (OSError, EOFError, ValueError, IndexError) as error:
+                    yield _checked(float(first), pixels), pixels
+    except (OSError, EOFError, zlib.error, ValueError, IndexError) as error:
         raise DataError(f"{file} is damaged or not a file of USPS ({error})") from error
 
 
-def _checked(digit: int) -> int:
+def _checked(digit: float, pixels: np.ndarray) -> int:
     if digit not in range(10):
-        raise ValueError(f"{digit} is not a digit")
-    return digit
+        raise ValueError(f"{digit:g} is not a digit")
+    if np.isnan(pixels).any():
+        raise ValueError("a pixel is not a number")
+    return int(digit)

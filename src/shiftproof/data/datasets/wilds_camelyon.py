@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.text import quoted
 from shiftproof.data.base import DATASETS, Progress
 from shiftproof.data.datasets.image_benchmark import ImageBenchmark, image_card
 from shiftproof.data.datasets.wilds import folder_with, listed_images
 from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.library.base import Found
+from shiftproof.data.tables.cell_types import texts
 from shiftproof.data.tables.read_file import read_frame
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
 
 METADATA = "metadata.csv"
 CLASSES = ("normal", "tumor")
@@ -21,6 +27,11 @@ COUNTS = {
     "hospital_2": 85_054,
     "hospital_3": 129_838,
     "hospital_4": 146_722,
+}
+# The numbers of classes and hospitals in the metadata.
+KNOWN = {
+    "tumor": tuple(str(code) for code in range(len(CLASSES))),
+    "center": tuple(domain.removeprefix("hospital_") for domain in COUNTS),
 }
 
 
@@ -57,9 +68,26 @@ class WildsCamelyon(ImageBenchmark):
         needed = ["patient", "node", "x_coord", "y_coord", "tumor", "center"]
         if absent := [name for name in needed if name not in frame]:
             raise DataError(f"{root / METADATA} has no column {absent[0]!r}; download it again")
+        columns = {name: _texts(frame[name], root / METADATA) for name in needed}
         listed = []
-        for patient, node, x, y, tumor, center in frame[needed].itertuples(index=False):
+        for patient, node, x, y, tumor, center in zip(*columns.values(), strict=True):
             stem = f"patient_{patient}_node_{node}"
             path = root / "patches" / stem / f"patch_{stem}_x_{x}_y_{y}.png"
             listed.append(LabelledPath(path, CLASSES[int(tumor)], f"hospital_{center}"))
         return listed_images(listed, cls.name, progress)
+
+
+def _texts(column: pd.Series, file: Path) -> list[str]:
+    """Return the cells of a column; one that is missing, unknown or leads elsewhere is an error."""
+    codes, found = texts(column)
+    if (codes < 0).any():
+        row = int((codes < 0).argmax()) + 1
+        raise DataError(f"row {row} of {file} has no {column.name}; download it again")
+    for code, text in enumerate(found):
+        if text not in KNOWN.get(str(column.name), (Path(text).name,)):
+            row = int((codes == code).argmax()) + 1
+            raise DataError(
+                f"row {row} of {file} has {column.name} {quoted(text)}, which Camelyon17 has not;"
+                " download it again"
+            )
+    return [found[code] for code in codes]

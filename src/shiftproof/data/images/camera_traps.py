@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.text import counted, listed, printable
+from shiftproof.core.text import counted, listed, printable, reason_of
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.images.image_root import image_root
 from shiftproof.data.tables.cell_types import text_of
 
 LOCATION = "location"
+NO_DOMAIN = "none"
 SUFFIX = ".json"
 
 
@@ -30,10 +31,24 @@ def load_camera_traps(
     `domain` names another entry of the images to take the domains from.  Images without an
     annotation or a domain are left out, and so are those that show two categories.
     """
+    samples, notes = camera_traps(file, domain)
+    return image_dataset(file.stem, samples, view, notes=notes, progress=progress)
+
+
+def camera_traps(
+    file: Path, domain: str | None = None, *, labelled: bool = True
+) -> tuple[list[LabelledPath], list[str]]:
+    """Return the images that a file lists, and notes on those left out.
+
+    Without `labelled`, annotations and domains are not needed: labels are empty, and a domain that
+    is missing is called `NO_DOMAIN`.
+    """
     images, labels = _read(file)
     entry = domain or LOCATION
     known = {key for image in images.values() for key in image}
-    if entry not in known:
+    if not images:
+        raise DataError(f"{file.name} lists no images")
+    if entry not in known and (labelled or domain is not None):
         raise DataError(
             f"the images of {file.name} have no entry {entry!r}; set `domain` to one of"
             f" {listed(sorted(map(str, known)))}"
@@ -43,22 +58,28 @@ def load_camera_traps(
     left_out = {"without an annotation": 0, "of two categories": 0, f"without {entry!r}": 0}
     for key, image in images.items():
         found, place = labels.get(key, set()), text_of(image.get(entry))
-        if len(found) != 1:
+        if place is None and not labelled:
+            place = NO_DOMAIN
+        if labelled and len(found) != 1:
             left_out["of two categories" if found else "without an annotation"] += 1
         elif place is None:
             left_out[f"without {entry!r}"] += 1
         else:
-            (label,) = found
+            label = next(iter(found)) if labelled else ""
             samples.append(LabelledPath(root / str(image["file_name"]), label, place))
-    notes += [f"left out {counted(n, 'image')} {why}" for why, n in left_out.items() if n]
+    skipped = [f"left out {counted(n, 'image')} {why}" for why, n in left_out.items() if n]
+    if not samples:
+        raise DataError(f"{file.name} lists no image that can be used: {'; '.join(skipped)}")
     there = [sample for sample in samples if sample.path.is_file()]
     if not there:
         raise DataError(
-            f"none of the {counted(len(samples), 'image')} that {file.name} lists is beside it"
+            f"none of the {counted(len(samples), 'image')} that {file.name} lists is beside it (the"
+            f" first: {samples[0].path})"
         )
+    notes += skipped
     if missing := len(samples) - len(there):
         notes.append(f"left out {counted(missing, 'image')} that {file.name} lists, not found")
-    return image_dataset(file.stem, there, view, notes=notes, progress=progress)
+    return there, notes
 
 
 def _read(file: Path) -> tuple[dict[Any, Mapping[str, Any]], dict[Any, set[str]]]:
@@ -66,12 +87,26 @@ def _read(file: Path) -> tuple[dict[Any, Mapping[str, Any]], dict[Any, set[str]]
     try:
         content = json.loads(file.read_bytes())
         names = {item["id"]: printable(str(item["name"])) for item in content["categories"]}
-        images = {item["id"]: item for item in content["images"]}
+        images: dict[Any, Mapping[str, Any]] = {}
+        for item in content["images"]:
+            if images.setdefault(item["id"], item) != item:
+                raise DataError(f"two images of {file.name} have the id {item['id']!r}; keep one")
         labels: dict[Any, set[str]] = {}
         for annotation in content["annotations"]:
-            labels.setdefault(annotation["image_id"], set()).add(names[annotation["category_id"]])
+            category = annotation["category_id"]
+            if category not in names:
+                raise DataError(
+                    f"{file} is not a file of COCO Camera Traps (an annotation has the category"
+                    f" {category!r}, which is not listed)"
+                )
+            labels.setdefault(annotation["image_id"], set()).add(names[category])
         if any("file_name" not in image for image in images.values()):
             raise KeyError("file_name")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(f"{file} is not a file of COCO Camera Traps ({error!r})") from error
+    except KeyError as error:
+        raise DataError(
+            f"{file} is not a file of COCO Camera Traps ({error} is missing)"
+        ) from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        reason = reason_of(error, 120)
+        raise DataError(f"{file} is not a file of COCO Camera Traps ({reason})") from error
     return images, labels

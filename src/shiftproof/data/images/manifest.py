@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shiftproof.core.errors import DataError
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset, numbered_path
@@ -37,9 +37,13 @@ def load_manifest(
     """
     frame = read_frame(manifest)
     images = frame[column_of(frame, manifest.name, "image", image)]
+    labels = column_names(list(frame.columns), manifest.name, "label", label)
+    place = column_of(frame, manifest.name, "domain", domain)
+    if place in labels:
+        raise InvalidValue(f"`label` and `domain` name the same column, {place!r}")
     groups = grouped(
-        frame[column_names(list(frame.columns), manifest.name, "label", label)],
-        frame[column_of(frame, manifest.name, "domain", domain)],
+        frame[labels],
+        frame[place],
         manifest.name,
         task,
         images=True,
@@ -63,8 +67,10 @@ def load_manifest(
             f" first in row {nameless[0] + 1}"
         )
     notes += _repeated(samples, manifest.name)
+    if not samples:
+        raise DataError(f"no row of {manifest.name} has a path in column {image!r}")
     missing = [sample.path for sample in samples if not sample.path.exists()]
-    if samples and len(missing) == len(samples):
+    if len(missing) == len(samples):
         raise DataError(
             f"none of the {len(samples)} files in column {image!r} of {manifest.name} exists (the"
             f" first: {missing[0]}); relative paths start at the manifest's folder"

@@ -40,13 +40,14 @@ class LibraryDataset(DatasetSource):
 
     `bounds` gives the smallest and largest number of images of a domain where the exact number is
     uncertain; elsewhere the card's number counts.  `every_class` says whether each domain has
-    images of each class.
+    images of each class.  `files` are the names of files that `convert` reads.
     """
 
     name: ClassVar[str]
     layout: ClassVar[str] = "folders DOMAIN/CLASS"
     bounds: ClassVar[Mapping[str, tuple[int, int]]] = {}
     every_class: ClassVar[bool] = True
+    files: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     @abstractmethod
@@ -72,6 +73,21 @@ class LocalCopy:
     def images(self) -> int:
         """The number of images."""
         return sum(map(sum, self.counts.values()))
+
+
+def absent(source: type[LibraryDataset]) -> DataError:
+    """Return the error of a dataset that is not on this machine: how to get it."""
+    name = source.name
+    pull = f"`shiftproof data pull {name}` to download it, or " if source.card.sources else ""
+    return DataError(
+        f"{name} is not on this machine; run {pull}`shiftproof data import {name} PATH` to use a"
+        " copy of yours"
+    )
+
+
+def made_of(name: str, source: type[DatasetSource]) -> DataError:
+    """Return the error of a dataset that is a collection of others in the library."""
+    return DataError(f"{name} is made of {' and '.join(source.needs)}; name one of them")
 
 
 def library_datasets() -> dict[str, type[LibraryDataset]]:

@@ -11,7 +11,7 @@ from shiftproof.data.images.check import ImageCheck, check_images
 from shiftproof.data.images.findings import LabelledImage
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
-from shiftproof.data.library.base import folder_of, library_datasets, local_copy
+from shiftproof.data.library.base import absent, folder_of, library_datasets, local_copy, made_of
 from shiftproof.data.library.completeness import count, expected_counts
 
 
@@ -23,6 +23,8 @@ def check_data(data: str, progress: Progress = silent) -> ImageCheck:
     source = library_datasets().get(data)
     folder = Path(data).expanduser() if source is None else folder_of(data)
     if source is None:
+        if data in DATASETS and DATASETS.get(data).needs:
+            raise made_of(data, DATASETS.get(data))
         if data in DATASETS:
             raise DataError(f"{data} is part of the package: there is nothing to check")
         if folder.is_file():
@@ -30,9 +32,7 @@ def check_data(data: str, progress: Progress = silent) -> ImageCheck:
         if not folder.is_dir():
             raise UnknownName("dataset or folder", data, DATASETS)
     elif local_copy(data) is None:
-        raise DataError(
-            f"{data} is not on this machine; run `shiftproof data pull {data}` to download it"
-        )
+        raise absent(source)
     samples, notes = find_images(folder)
     records = scan([sample.path for sample in samples], progress)
     images = [

@@ -11,11 +11,12 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePath
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import locked, write_json
-from shiftproof.core.text import counted
+from shiftproof.core.text import counted, quoted
 from shiftproof.data.base import DATASETS, DatasetCard, Progress, silent
 from shiftproof.data.cache_dir import cache_dir
 from shiftproof.data.images.suffixes import SUFFIXES
@@ -26,6 +27,7 @@ from shiftproof.data.library.base import (
     LocalCopy,
     folder_of,
     local_copy,
+    made_of,
 )
 from shiftproof.data.library.completeness import count, shortages
 from shiftproof.data.library.download import ByteProgress, fetch_any
@@ -55,6 +57,8 @@ def import_dataset(
     if not path.exists():
         raise DataError(f"no such file or folder: {path}")
     source = _library_dataset(name)
+    if path.is_file() and path.name in source.files:
+        raise DataError(f"{path.name} is one file of {name}; import its folder, {path.parent}")
     with _work_folder(name) as work:
         _refuse_complete(name, replace)
         return _take(source, [path], work, link, progress, replace)
@@ -110,6 +114,8 @@ def remove_dataset(name: str) -> None:
 
 def _library_dataset(name: str) -> type[LibraryDataset]:
     source = DATASETS.get(name)
+    if source.needs:
+        raise made_of(name, source)
     if not issubclass(source, LibraryDataset):
         raise DataError(
             f"{name} is part of the package: it needs no download and cannot be removed"
@@ -178,6 +184,9 @@ def _take(
         _require_space(name, [s.path for s in samples if not s.path.is_relative_to(work)])
     staged = work / "staged"
     for domain, label in sorted({(sample.domain, sample.label) for sample in samples}):
+        for part in (domain, label):
+            if Path(part).name != part or part == os.pardir:
+                raise DataError(f"{quoted(part)} leads out of the folder of {name}")
         (staged / domain / label).mkdir(parents=True)
     for done, sample in enumerate(samples):
         progress(f"importing {name}", done, len(samples))
@@ -205,19 +214,24 @@ def _find(
     for number, archive in enumerate(archives):
         told = _in_megabytes(progress, f"unpacking {archive.name}")
         folders.append(unpacked / str(number))
-        extract(archive, folders[-1], progress=told, keep=lambda p: p.suffix.lower() in WANTED)
+        extract(archive, folders[-1], progress=told, keep=partial(_is_wanted, source))
     if converted := source.convert(folders, unpacked / "converted"):
         folders.append(unpacked / "converted")
     if archives or converted:
         found = source.collect(folders, progress)
     if not found.samples:
         card = source.card
+        because = "".join(f"; {note}" for note in found.notes)
         raise DataError(
-            f"{', '.join(map(str, paths))} holds no image of {source.name}; looked for:"
+            f"{', '.join(map(str, paths))} holds no image of {source.name}{because}; looked for:"
             f" {source.layout}, DOMAIN one of {', '.join(card.counts)}, CLASS one of"
             f" {', '.join(card.classes[:5])}{', …' * (len(card.classes) > 5)}"
         )
     return found
+
+
+def _is_wanted(source: type[LibraryDataset], member: PurePath) -> bool:
+    return member.suffix.lower() in WANTED or member.name in source.files
 
 
 def _archives_in(folder: Path, card: DatasetCard) -> list[Path]:

@@ -10,6 +10,10 @@ from shiftproof.core.gzip_lines import gzip_lines
 from shiftproof.core.text import listed, printable
 from shiftproof.data.tables.csv_records import csv_records
 
+# Files of NumPy's arrays, by their names (`array_files`, which needs NumPy).
+ARRAYS = (".npy", ".npz")
+JSON = ".json"
+
 
 def one_line(names: Sequence[object]) -> list[str]:
     """Return names on one line each; a column without a name gets its number."""
@@ -47,6 +51,8 @@ def column_names(
 
 def header_of(path: Path) -> list[str] | None:
     """Return the names of the columns of a CSV file that has rows; None of any other file."""
+    if path.suffix.lower() in (*ARRAYS, JSON):
+        return None
     try:
         with open(path, "rb") as file:
             start = file.read(4)

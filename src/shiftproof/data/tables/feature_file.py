@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from shiftproof.core.errors import DataError
+from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.text import listed, printable, quoted, reason_of
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain, as_float_rows
@@ -99,11 +99,15 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
         table = pq.read_table(path)
         kept = [name for name in header["networks"] if name not in drop]
         unknown = [name for name in drop if name not in header["networks"]]
-        if unknown or not kept:
+        if unknown:
+            raise UnknownName(f"network of {path.name}", unknown[0], header["networks"])
+        if not kept:
             raise DataError(
-                f"`drop` must leave a network of {path.name} and name others of"
-                f" {listed(list(header['networks']))}, not {listed(list(drop))}"
+                f"`drop` must leave a network of {path.name}, which has"
+                f" {listed(list(header['networks']))}"
             )
+        if len(table) == 0:
+            raise DataError(f"{path.name} has no rows")
         blocks = [_block(table.column(name), name, path) for name in kept]
         frame = table.select(
             [name for name in table.column_names if name not in header["networks"]]
@@ -114,7 +118,16 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
             label = values(frame[LABEL], f"column {quoted(LABEL)} of {path.name}")
         else:
             label, classes = _codes(frame[LABEL], header["classes"], path)
+            if len(set(label.tolist())) < 2:
+                raise DataError(
+                    f"{path.name} has one class only, {quoted(classes[label[0]])}; at least two are"
+                    " needed"
+                )
         extra = np.zeros(len(frame), dtype=bool) if EXTRA not in frame else frame[EXTRA].to_numpy()
+        if extra.dtype != bool:
+            raise DataError(f"column {quoted(EXTRA)} of {path.name} must be true or false")
+        if extra.all():
+            raise DataError(f"{path.name} has no domain to train on: all are extra")
         x = np.concatenate(blocks, axis=1)
         made: dict[bool, list[Domain]] = {False: [], True: []}
         for code, name in enumerate(domains):
@@ -122,6 +135,11 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
             if len(rows):
                 made[bool(extra[rows[0]])].append(Domain(name, x[rows], label[rows]))
         used = {name: _described(header["networks"][name]) for name in kept}
+        notes = [f"features of {'; '.join(used.values())}"]
+        if others := [name for name in frame if name not in (LABEL, DOMAIN, EXTRA)]:
+            notes.append(
+                f"left out, because {path.name} is a file of features: {listed(list(others))}"
+            )
         dataset = DomainDataset(
             path.name,
             tuple(made[False]),
@@ -130,7 +148,7 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
             backbone="mlp",
             eval_every=int(header["eval_every"]),
             extras=tuple(made[True]),
-            notes=(f"features of {'; '.join(used.values())}",),
+            notes=tuple(notes),
             columns={"label": LABEL, "domain": DOMAIN},
             targets=(str(header["target"]),) if header["target"] else (),
         )

@@ -39,6 +39,17 @@ def checked_task(task: str) -> TaskName:
     return typing.cast(TaskName, task)
 
 
+def is_one_hot(labels: np.ndarray) -> bool:
+    """Whether labels are classes as rows of zeros with a single one.
+
+    >>> is_one_hot(np.eye(3)), is_one_hot(np.ones((3, 2))), is_one_hot(np.ones(3))
+    (True, False, False)
+    """
+    if labels.ndim != 2 or labels.shape[1] < 2 or labels.dtype.kind not in "biuf":
+        return False
+    return bool(np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) == 1).all())
+
+
 def labels_kind(labels: pd.DataFrame, table: str, task: str = AUTO) -> tuple[Kind, tuple[str, ...]]:
     """Return the kind of task that columns of labels call for, and notes that say why.
 

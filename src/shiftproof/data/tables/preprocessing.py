@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # The code of a category that is not among the column's values.
 _UNKNOWN = -1.0
+# The largest number of float32.
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,7 @@ class FittedColumns(FittedPreparation):
 
         Category values that no feature is made of become the unknown one, and columns of numbers
         that are left out become missing: what such a model learns, it learns from the others.
+        Numbers beyond float32, which such a model computes with, become the largest of it.
         """
         cells = self.columns._cells(x).copy()
         used = {part.column: part for part in self.parts if not isinstance(part, IsMissing)}
@@ -214,6 +217,7 @@ class FittedColumns(FittedPreparation):
             if column.kind == "number":
                 if part is None:
                     own[:] = np.nan
+                np.clip(own, -LARGEST, LARGEST, out=own)
             else:
                 codes = part.codes if isinstance(part, OneHot) else ()
                 own[~np.isnan(own) & ~np.isin(own, codes)] = _UNKNOWN
