@@ -100,7 +100,7 @@ def test_a_manifest_knows_its_columns(tmp_path: Path) -> None:
         ),
         ("frame", {"label": "il"}, "did you mean 'ill'"),
         ("frame", {**COLUMNS, "image": "age"}, "`image` is for manifests that are files"),
-        ("frame", {**COLUMNS, "image_size": 8}, "unknown option of a table 'image_size'"),
+        ("frame", {**COLUMNS, "image_size": 8}, "`image_size` is for images, not for tables"),
         (
             "loaded",
             {"label": "ill"},

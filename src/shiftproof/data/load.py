@@ -149,7 +149,7 @@ class DataRequest:
     def table(self, frame: pd.DataFrame, name: str) -> DomainDataset:
         """Return a table that is in memory as a dataset called `name`."""
         if "image_size" in self.options:
-            raise InvalidValue(f"`image_size` is for images; {name} is a table")
+            raise InvalidValue("`image_size` is for images, not for tables")
         options = resolve(TableOptions, "table", self.options, "option of a table")
         dataset = table_dataset(
             frame,

@@ -228,7 +228,7 @@ def test_the_size_of_what_is_no_image_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"`image_size` is for image files; x.npz holds arrays"):
         load(tmp_path / "x.npz", image_size=16)
     np.savez(tmp_path / "v.npz", x=X, y=Y, domain=D)
-    with pytest.raises(InvalidValue, match=r"`image_size` is for images; v.npz is a table"):
+    with pytest.raises(InvalidValue, match=r"`image_size` is for images, not for tables"):
         load(tmp_path / "v.npz", image_size=16)
 
 
