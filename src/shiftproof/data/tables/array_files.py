@@ -87,9 +87,9 @@ def array_samples(
             if role == "domain" and name in beside and domain is None and not labelled:
                 columns["domain"] = None
                 continue
-            of = f"the {counted(count, 'sample')} of {path.name}"
-            of = of if name in beside else counted(count, "sample")
-            raise DataError(f"{where} has {len(own):,} entries for {of}")
+            all_samples = counted(count, "sample")
+            needed = f"the {all_samples} of {path.name}" if name in beside else all_samples
+            raise DataError(f"{where} has {len(own):,} entries for {needed}")
         if own.ndim == 1:
             frames.append(pd.DataFrame({name: own}))
         elif own.ndim == 2 and role is not None:
