@@ -100,15 +100,22 @@ class TwoStage(ERM):
             total = (total + weight * parts["penalty"]) / max(weight, 1.0)
         if h.track_penalties:
             with torch.no_grad():
+                gradients = self._gradients(outputs)  # once for all
                 parts |= {
                     f"{name}_penalty": parts["penalty"]
                     if name == h.penalty
-                    else self._penalty(name, outputs)
+                    else self._penalty(name, outputs, gradients)
                     for name in PENALTIES
                 }
         return Losses(total, parts)
 
-    def _penalty(self, name: str, outputs: Outputs) -> Tensor:
+    def _gradients(self, outputs: Outputs) -> Tensor:
+        """Return the samples' gradients by the head, [m, b, P]."""
+        return head_gradients(
+            self.head, outputs.representations, outputs.labels, outputs.logits, self.sample_loss
+        )
+
+    def _penalty(self, name: str, outputs: Outputs, gradients: Tensor | None = None) -> Tensor:
         if name == "irm":
             slopes = irm_slopes(outputs.logits, outputs.labels, self.sample_loss).mean(dim=1)
             return slopes.square().mean()
@@ -116,10 +123,10 @@ class TwoStage(ERM):
         pairs = domains**2  # Σ_{i<k} (xᵢ − xₖ)² = m² · (the variance across m domains)
         if name == "vrex":
             return pairs * variance_across_domains(outputs.risks)
-        of_head = (outputs.representations, outputs.labels, outputs.logits, self.sample_loss)
         if name == "idm":
+            of_head = (outputs.representations, outputs.labels, outputs.logits, self.sample_loss)
             return pairs * pdm(gradients_of(self.head, *of_head), trim=self.hparams.trim)
-        gradients = head_gradients(self.head, *of_head)
+        gradients = self._gradients(outputs) if gradients is None else gradients
         if name == "iga":
             return pairs * variance_across_domains(_trimmed_mean(gradients, self.hparams.trim))
         variances = gradients.var(dim=1, correction=0)
@@ -132,5 +139,9 @@ def _trimmed_mean(x: Tensor, trim: int) -> Tensor:
     check_trim(trim, size)
     if trim == 0:
         return x.mean(dim=1)
-    extremes = [x.topk(trim, dim=1, largest=side).values.sum(dim=1) for side in (True, False)]
-    return (x.sum(dim=1) - extremes[0] - extremes[1]) / (size - 2 * trim)
+    if trim == 1:  # one pass over memory in its order; topk gathers each dimension
+        largest, smallest = x.amax(dim=1), x.amin(dim=1)
+    else:
+        largest = x.topk(trim, dim=1).values.sum(dim=1)
+        smallest = x.topk(trim, dim=1, largest=False).values.sum(dim=1)
+    return (x.sum(dim=1) - largest - smallest) / (size - 2 * trim)
