@@ -16,10 +16,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from shiftproof.api.compare_sites import compare_sites as compare_sites
     from shiftproof.api.diagnose import diagnose as diagnose
+    from shiftproof.api.evaluate import evaluate as evaluate
     from shiftproof.api.expect import expect as expect
+    from shiftproof.api.export import export as export
     from shiftproof.api.features import features as features
     from shiftproof.api.load import load as load
     from shiftproof.api.load_model import load_model as load_model
+    from shiftproof.api.predict import predict as predict
     from shiftproof.api.recalibrate import recalibrate as recalibrate
     from shiftproof.api.report import report as report
     from shiftproof.api.study import study as study
@@ -47,8 +50,8 @@ if TYPE_CHECKING:
     )
 
 _VERBS = (
-    *("compare_sites", "diagnose", "expect", "features", "load", "load_model", "recalibrate"),
-    *("report", "study", "sweep", "train", "train_each"),
+    *("compare_sites", "diagnose", "evaluate", "expect", "export", "features", "load"),
+    *("load_model", "predict", "recalibrate", "report", "study", "sweep", "train", "train_each"),
 )
 _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
     name: module

@@ -15,7 +15,7 @@ from PIL import Image
 
 from shiftproof import features, load, load_model, train
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.data.samples import SampleRequest
+from shiftproof.data.sample_request import SampleRequest
 
 ONE, TWO = "test_resnet.r160_in1k", "test_efficientnet.r160_in1k"  # timm's smallest
 NETWORK: dict[str, Any] = {"weights": "random", "device": "cpu", "image_size": 32}

@@ -14,7 +14,7 @@ from shiftproof import api
 
 PUBLIC = {
     *("load", "diagnose", "expect", "train", "train_each", "sweep", "report", "load_model"),
-    *("compare_sites", "features", "recalibrate", "study"),
+    *("compare_sites", "evaluate", "export", "features", "predict", "recalibrate", "study"),
     *("ShiftproofClassifier", "ShiftproofRegressor", "InterDomainMatching", "pdm", "TrainedModel"),
     *("Algorithm", "Losses", "Batch", "Task"),
     *("Domain", "DomainDataset", "DatasetCard", "DatasetSource"),

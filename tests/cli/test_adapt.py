@@ -134,7 +134,7 @@ def test_recalibrate_in_python_reads_a_table(folder: Path) -> None:
     assert found.result.method == "intercept"
     with pytest.raises(library.ShiftproofError, match="'maybe' is not a class"):
         library.recalibrate(folder / "run", table.assign(ill="maybe"))
-    with pytest.raises(library.ShiftproofError, match="`label` must name a column"):
+    with pytest.raises(library.ShiftproofError, match="unknown column of the data frame 'sick'"):
         library.recalibrate(folder / "run", table, label="sick")
 
 

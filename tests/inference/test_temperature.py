@@ -13,7 +13,7 @@ import torch
 from scipy.optimize import minimize_scalar
 
 import shiftproof
-from shiftproof.api.expect import runs_in
+from shiftproof.api.held_out_answers import held_out_answers
 from shiftproof.api.trained_run import TrainedRun
 from shiftproof.core.errors import CheckpointError
 from shiftproof.core.types import Task
@@ -156,7 +156,7 @@ def test_predictions_outputs_and_file_have_it(trained: TrainedRun) -> None:
     found = model.probabilities(rows).numpy()
     np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_allclose(trained.outputs["north"].probabilities, expected, atol=1e-5)
-    each = runs_in(trained.folder.parent)
+    each = held_out_answers(trained.folder.parent).outputs
     np.testing.assert_allclose(each["north"].probabilities, expected, atol=1e-5)
     assert stored_header(trained.folder)["temperature"] == model.temperature
     again = TrainedModel.from_bytes(model.to_bytes(), "cpu")

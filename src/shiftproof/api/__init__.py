@@ -15,10 +15,13 @@ from shiftproof import LazyPackage
 if TYPE_CHECKING:
     from shiftproof.api.compare_sites import compare_sites
     from shiftproof.api.diagnose import diagnose
+    from shiftproof.api.evaluate import evaluate
     from shiftproof.api.expect import expect
+    from shiftproof.api.export import export
     from shiftproof.api.features import features
     from shiftproof.api.load import load
     from shiftproof.api.load_model import load_model
+    from shiftproof.api.predict import predict
     from shiftproof.api.recalibrate import recalibrate
     from shiftproof.api.report import report
     from shiftproof.api.study import study
@@ -29,10 +32,13 @@ if TYPE_CHECKING:
 __all__ = [
     "compare_sites",
     "diagnose",
+    "evaluate",
     "expect",
+    "export",
     "features",
     "load",
     "load_model",
+    "predict",
     "recalibrate",
     "report",
     "study",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from shiftproof.api.load_model import load_model
-from shiftproof.data.samples import SampleRequest
+from shiftproof.api.load_model import as_model
+from shiftproof.data.sample_request import SampleRequest
 from shiftproof.inference.adaptation.compare_sites import Comparison, compare_sites as compared
 from shiftproof.inference.model import TrainedModel
 
@@ -27,10 +27,9 @@ def compare_sites(
         data: rows of the new site: a table, its path, or what else the model takes.
         device: auto, cpu, cuda or mps, for a model that is read.
     """
-    trained = model if isinstance(model, TrainedModel) else load_model(model, device)
-    if not isinstance(data, str | os.PathLike):
-        return compared(trained, trained.form.read(data))
-    (part,) = SampleRequest(str(data), usual=trained.columns).read(
+    trained = as_model(model, device)
+    given = str(data) if isinstance(data, str | os.PathLike) else data
+    (part,) = SampleRequest(given, usual=trained.columns).read(
         trained.form, trained.config.data_seed
     )
     return compared(trained, part.inputs)

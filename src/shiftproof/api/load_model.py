@@ -19,3 +19,8 @@ def load_model(path: str | os.PathLike[str], device: str = "auto") -> TrainedMod
         device: auto, cpu, cuda or mps.
     """
     return TrainedModel.load(run_in(Path(path).expanduser()), device)
+
+
+def as_model(model: TrainedModel | str | os.PathLike[str], device: str = "auto") -> TrainedModel:
+    """Return a model as it is, or read it from its path."""
+    return model if isinstance(model, TrainedModel) else load_model(model, device)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from shiftproof.api.load_model import load_model
-from shiftproof.core.errors import DataError, InvalidValue, nearest
-from shiftproof.data.samples import SampleRequest, Samples
+from shiftproof.api.load_model import as_model
+from shiftproof.core.errors import DataError, nearest
+from shiftproof.data.sample_request import SampleRequest
 from shiftproof.inference.adaptation.recalibrate import Recalibration
 from shiftproof.inference.model import TrainedModel
 
@@ -44,19 +43,15 @@ def recalibrate(
         label: the column of the labels; by default that of the training data.
         device: auto, cpu, cuda or mps, for a model that is read.
     """
-    trained = model if isinstance(model, TrainedModel) else load_model(model, device)
-    if isinstance(data, str | os.PathLike):
-        request = SampleRequest(
-            str(Path(data).expanduser()), label=label, usual=trained.columns, labelled=True
-        )
-        (part,) = request.read(trained.form, trained.config.data_seed)
-        inputs, labels = part.inputs, list(part.labels or ())
-    else:
-        column = label or trained.columns.get("label")
-        if column is None or column not in data:
-            raise InvalidValue(f"`label` must name a column of the rows, not {column!r}")
-        inputs = trained.form.read(data)
-        labels = [None if value is None or value != value else str(value) for value in data[column]]
+    trained = as_model(model, device)
+    request = SampleRequest(
+        str(data) if isinstance(data, str | os.PathLike) else data,
+        label=label,
+        usual=trained.columns,
+        labelled=True,
+    )
+    (part,) = request.read(trained.form, trained.config.data_seed)
+    labels = list(part.labels or ())
     known = np.array([place for place, value in enumerate(labels) if value is not None], dtype=int)
     if not len(known):
         raise DataError("no row has a label")
@@ -68,5 +63,4 @@ def recalibrate(
             f"{first!r} is not a class of the model; {nearest(str(first), trained.classes)}"
         )
     codes = np.array([position[str(labels[place])] for place in known])
-    rows = Samples(inputs, {}).take(known).inputs
-    return Recalibrated(*trained.recalibrated(rows, codes))
+    return Recalibrated(*trained.recalibrated(part.take(known).inputs, codes))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +11,6 @@ from shiftproof.cli import options
 from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import parse_assignments
 from shiftproof.cli.preflight import check_model
-
-if TYPE_CHECKING:
-    from shiftproof.inference.metrics import DomainMetrics
-    from shiftproof.inference.number_metrics import NumberMetrics
 
 EXAMPLE = "Example: [bold]shiftproof evaluate runs/first new-hospital.csv --label ill[/]"
 
@@ -50,78 +45,30 @@ def evaluate(
     from rich.console import Console
 
     from shiftproof import api
-    from shiftproof.api.expect import check_adaptation, finished_runs, targets_in
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.data.samples import SampleRequest
-    from shiftproof.inference.compared import check_classes, check_targets, compare
-    from shiftproof.inference.metrics import domain_metrics
-    from shiftproof.inference.number_metrics import number_metrics
-    from shiftproof.reporting.number_predictions import number_card_table, numbers_table
-    from shiftproof.reporting.predictions import assessment_table, card_table
+    from shiftproof.reporting.evaluation import evaluation_tables
 
-    model = api.load_model(run, device)
-    asked = {}
-    if expected is not None:
-        check_targets(targets_in(finished_runs(expected)), model.targets)
-        asked = {
-            target: api.expect(expected, metric=metric, target=target or None)
-            for target in model.targets or ("",)
-        }
-        check_classes(next(iter(asked.values())).classes, model.classes)
-        check_adaptation(expected, model)
-    request = SampleRequest(
-        data,
-        label=label,
-        domain=domain,
-        image=image,
-        usual=model.columns,
-        options=parse_assignments("--data-option", data_option),
-        labelled=True,
-    )
-    seed = model.config.data_seed if data_seed is None else data_seed
     with LoadingBar(quiet=quiet or as_json) as progress:
-        parts = request.read(model.form, seed, progress)
-        if model.target:
-            numbers, notes = number_metrics(model, parts, workers=workers, progress=progress)
-        else:
-            outcomes, notes = domain_metrics(model, parts, workers=workers, progress=progress)
-    for note in notes:
+        found = api.evaluate(
+            run,
+            data,
+            label=label,
+            domain=domain,
+            image=image,
+            expected=expected,
+            metric=metric,
+            options=parse_assignments("--data-option", data_option),
+            data_seed=data_seed,
+            workers=workers,
+            device=device,
+            progress=progress,
+        )
+    for note in found.notes:
         typer.echo(f"note: {in_options(note)}", err=True)
-    adaptation = {"adaptation": model.standardized} if model.standardized else {}
-    assessed: Sequence[DomainMetrics | NumberMetrics] = numbers if model.target else outcomes
-    compared = []
-    if asked:
-        named = len(model.targets) > 1
-        pairs = [
-            compare(
-                asked[target],
-                f"{own.domain}, {target}" if named else own.domain,
-                own.outputs,
-            )
-            for own in assessed
-            if own.scores
-            for target in [getattr(own, "target", "")]
-        ]
-        compared = [found for found in pairs if found is not None]
     if as_json:
-        found = {
-            **(
-                {"targets": list(model.targets)}
-                if model.targets
-                else {"classes": list(model.classes)}
-            ),
-            "domains": [outcome.to_json() for outcome in assessed],
-            **adaptation,
-        }
-        if asked:
-            found["expected"] = [each.to_dict() for each in compared]
-        print(json.dumps(found, ensure_ascii=False))
+        print(json.dumps(found.to_dict(), ensure_ascii=False))
         return
-    if model.target:
-        Console().print(numbers_table(numbers, model.standardized))
-        Console().print(number_card_table(numbers))
-    else:
-        Console().print(assessment_table(outcomes, model.standardized))
-        Console().print(card_table(outcomes))
-    for comparison in compared:
+    for table in evaluation_tables(found.domains, found.model.standardized):
+        Console().print(table)
+    for comparison in found.compared or ():
         print(comparison.sentence)

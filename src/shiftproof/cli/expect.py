@@ -85,7 +85,7 @@ def expect(
     from rich.console import Console
 
     from shiftproof import api
-    from shiftproof.api.expect import runs_in, targets_in
+    from shiftproof.api.held_out_answers import answers_in
     from shiftproof.cli.progress import ProgressBar
     from shiftproof.inference.expected import DEFAULT_METRIC, Expected, sentences
     from shiftproof.reporting.forest import forest_table
@@ -128,9 +128,9 @@ def expect(
         if value not in (None, {}) and value != default.get(name)
     }
     asked: dict[str, Any] = {"metric": metric, "at_least": at_least, "level": level}
-    if runs_in(data):
-        targets = targets_in(data)
-        each: Any = data
+    each: Any = data
+    if finished := answers_in(data):
+        targets = finished.targets
     else:
         # A wrong setting must not cost a training.
         Expected({}, metric or DEFAULT_METRIC, level, at_least)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shiftproof.core.errors import DataError
-from shiftproof.core.text import listed, three_digits
+from shiftproof.core.text import three_digits
 from shiftproof.inference.expected import Expected, estimate_of, metric_name
 from shiftproof.learners.scores import LOSSES, TARGETS
 from shiftproof.training.outputs import AnyOutputs
@@ -52,24 +50,6 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
         return {**vars(self), "state": self.state}
-
-
-def check_classes(held_out: Sequence[str], model: Sequence[str]) -> None:
-    """Require that held-out runs and a model have the same classes in the same order."""
-    if tuple(held_out) != tuple(model):
-        raise DataError(
-            f"the held-out runs have the classes {listed(held_out)}, and the model"
-            f" {listed(model)}; give runs of the same task"
-        )
-
-
-def check_targets(held_out: Sequence[str], model: Sequence[str]) -> None:
-    """Require that held-out runs and a model predict the same numbers in the same order."""
-    if tuple(held_out) != tuple(model):
-        raise DataError(
-            f"the held-out runs predict {listed(held_out)}, and the model {listed(model)}; give"
-            " runs of the same task"
-        )
 
 
 def compare(expected: Expected, domain: str, outputs: AnyOutputs) -> Comparison | None:

@@ -14,7 +14,7 @@ from shiftproof import load
 from shiftproof.cli.preflight import check_data
 from shiftproof.core.errors import DataError
 from shiftproof.data.input_forms import ImageForm, TensorForm
-from shiftproof.data.samples import SampleRequest
+from shiftproof.data.sample_request import SampleRequest
 
 
 def put(root: Path, *places: str) -> None:

@@ -1,0 +1,137 @@
+"""`evaluate`: how good a trained model is on labelled samples, domain by domain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from shiftproof.api.held_out_answers import HeldOutAnswers, Runs, held_out_answers
+from shiftproof.api.load_model import as_model
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.sample_request import SampleRequest
+from shiftproof.inference.compared import Comparison, compare
+from shiftproof.inference.metrics import DomainMetrics, domain_metrics
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.number_metrics import NumberMetrics, number_metrics
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of a model on each domain, or of numbers on each domain and target.
+
+    `compared` has each score beside the range that held-out runs let expect, or is None where none
+    were given.  `notes` are sentences about the data.
+    """
+
+    model: TrainedModel
+    domains: tuple[DomainMetrics | NumberMetrics, ...]
+    compared: tuple[Comparison, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a domain (and target), with all its scores."""
+        import pandas as pd
+
+        rows = []
+        for own in self.domains:
+            found = own.to_json()
+            scores = found.pop("scores")
+            found.pop("confusion", None)
+            rows.append(found | scores)
+        return pd.DataFrame(rows).set_index("domain")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        model = self.model
+        predicted = {"targets": model.targets} if model.target else {"classes": model.classes}
+        found: dict[str, Any] = {name: list(values) for name, values in predicted.items()}
+        found["domains"] = [own.to_json() for own in self.domains]
+        if model.standardized:
+            found["adaptation"] = model.standardized
+        if self.compared is not None:
+            found["expected"] = [each.to_dict() for each in self.compared]
+        return found
+
+    def _repr_html_(self) -> str:
+        found: str = self.to_frame().to_html(float_format="{:.4g}".format)
+        return found
+
+
+def evaluate(
+    model: TrainedModel | str | os.PathLike[str],
+    data: pd.DataFrame | str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    domain: str | None = None,
+    image: str | None = None,
+    expected: Runs | None = None,
+    metric: str | None = None,
+    options: Mapping[str, str] | None = None,
+    data_seed: int | None = None,
+    workers: int | None = None,
+    device: str = "auto",
+    progress: Progress = silent,
+) -> Evaluation:
+    """Compare the predictions of a model with labels, domain by domain.
+
+    Args:
+        model: a trained model, or the path of its run or file.
+        data: what the model takes, with labels: a data frame, or the path of a table, of a folder
+            of images DIR/domain/class/*.jpg, of a manifest or of arrays; or a dataset name.
+        label: column of the labels; by default that of the training data, as the next two.
+        domain: column of the domain; without one, all samples are one domain.
+        image: column of the paths in a manifest.
+        expected: what `train_each` returned, or the folder of its runs: is each domain inside the
+            range that these let expect?
+        metric: the score to compare with `expected`, as in `expect`.
+        options: of a dataset name.
+        data_seed: seed of a dataset name; by default that of training.
+        workers: threads that read images ahead.
+        device: auto, cpu, cuda or mps, for a model that is read.
+        progress: told how many samples are done.
+    """
+    answers = None if expected is None else held_out_answers(expected)
+    trained = as_model(model, device)
+    if answers is not None:
+        answers.require_task_of(trained)
+        answers.expected(metric, target=next(iter(trained.targets), None))  # a wrong metric
+    request = SampleRequest(
+        data if not isinstance(data, str | os.PathLike) else str(data),
+        label=label,
+        domain=domain,
+        image=image,
+        usual=trained.columns,
+        options=options or {},
+        labelled=True,
+    )
+    parts = request.read(
+        trained.form, trained.config.data_seed if data_seed is None else data_seed, progress
+    )
+    found: Sequence[DomainMetrics | NumberMetrics]
+    measure = number_metrics if trained.target else domain_metrics
+    found, notes = measure(trained, parts, workers=workers, progress=progress)
+    compared = None if answers is None else _compared(found, answers, metric)
+    return Evaluation(trained, tuple(found), compared, tuple(notes))
+
+
+def _compared(
+    found: Sequence[DomainMetrics | NumberMetrics], answers: HeldOutAnswers, metric: str | None
+) -> tuple[Comparison, ...]:
+    """Return each domain beside what was expected; one without scores is left out."""
+    expected = {
+        target: answers.expected(metric, target=target or None)
+        for target in answers.targets or ("",)
+    }
+    several = len(expected) > 1
+    pairs = [
+        compare(expected[target], f"{own.domain}, {target}" if several else own.domain, own.outputs)
+        for own in found
+        if own.scores
+        for target in [getattr(own, "target", "")]
+    ]
+    return tuple(each for each in pairs if each is not None)

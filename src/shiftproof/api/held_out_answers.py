@@ -1,0 +1,129 @@
+"""What models answered on domains that they were not trained on: evidence about a new domain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shiftproof.api.train_each import LeaveOneOut
+from shiftproof.core.errors import DataError
+from shiftproof.core.standardize import ADAPTATION
+from shiftproof.core.text import listed
+from shiftproof.inference.estimates import LEVEL
+from shiftproof.inference.expected import Expected, default_metric
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_file import stored_header
+from shiftproof.inference.temperature import calibrated_outputs
+from shiftproof.training.load_run import read_run
+from shiftproof.training.outputs import HELD_OUT, AnyOutputs, one_target
+
+# What `train_each` returned, or the folder that its runs are in.
+Runs = LeaveOneOut | str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class HeldOutAnswers:
+    """The answers by held-out domain, and what the models predict.
+
+    `classes` or `targets` name what is predicted, and `adaptation` says how the models adapt to
+    a domain.  `metric` is the score to show first.
+    """
+
+    outputs: Mapping[str, AnyOutputs]
+    classes: tuple[str, ...]
+    targets: tuple[str, ...]
+    adaptation: str
+    metric: str
+
+    def expected(
+        self,
+        metric: str | None = None,
+        level: float = LEVEL,
+        at_least: float | None = None,
+        target: str | None = None,
+    ) -> Expected:
+        """Return what to expect at the next domain; `target` chooses one of several numbers."""
+        own = one_target(self.outputs, self.targets, target)
+        return Expected(own, metric or self.metric, level, at_least, self.classes, self.adaptation)
+
+    def require_task_of(self, model: TrainedModel) -> None:
+        """Raise unless a model predicts the same in the same order, and adapts in the same way."""
+        if self.targets != model.targets:
+            raise DataError(
+                f"the held-out runs predict {listed(self.targets) or 'classes'}, and the model"
+                f" {listed(model.targets) or 'classes'}; give runs of the same task"
+            )
+        if self.classes != model.classes:
+            raise DataError(
+                f"the held-out runs have the classes {listed(self.classes)}, and the model"
+                f" {listed(model.classes)}; give runs of the same task"
+            )
+        if self.adaptation != model.standardized:
+            raise DataError(
+                f"the held-out runs are {self.adaptation or 'not standardized'}, and the model is"
+                f" {model.standardized or 'not'}; give runs with the same `standardize`"
+            )
+
+
+def held_out_answers(runs: Runs) -> HeldOutAnswers:
+    """Return the answers of finished runs; raise if there are none."""
+    if isinstance(runs, LeaveOneOut):
+        if runs.status != "finished":
+            raise DataError(f"not all runs have finished: they {runs.status}; call again to resume")
+        return HeldOutAnswers(
+            runs.outputs, runs.classes, runs.targets, runs.adaptation, runs.metric
+        )
+    found = answers_in(runs)
+    if found is None:
+        raise DataError(
+            f"{runs} holds no runs with held-out domains; train them with every domain held out in"
+            " turn"
+        )
+    return found
+
+
+def answers_in(data: Any) -> HeldOutAnswers | None:
+    """Return the answers of the runs in a folder; None if it has none, or is no folder."""
+    if not isinstance(data, str | os.PathLike):
+        return None
+    folder = Path(data).expanduser()
+    runs = [path.parent for path in sorted(folder.glob(f"*/{HELD_OUT}"))]
+    outputs: dict[str, AnyOutputs] = {}
+    for run in runs:
+        for domain, own in calibrated_outputs(run).items():
+            if domain in outputs:
+                raise DataError(
+                    f"{folder} has two runs that held out domain {domain!r}; give the folder of one"
+                    " algorithm's runs"
+                )
+            outputs[domain] = own
+    if not outputs:
+        return None
+    classes, targets = (_shared(name, runs) for name in ("classes", "targets"))
+    return HeldOutAnswers(
+        outputs, classes, targets, _adaptation(runs), default_metric(outputs.values())
+    )
+
+
+def _shared(name: str, runs: list[Path]) -> tuple[str, ...]:
+    """Return what the models of runs all say."""
+    found = {tuple(stored_header(run).get(name, ())): run for run in runs}
+    if len(found) > 1:
+        first, second, *_ = found.values()
+        raise DataError(f"{first} and {second} have different {name}; give the runs of one task")
+    return next(iter(found))
+
+
+def _adaptation(runs: list[Path]) -> str:
+    """Return how runs adapt to the held-out domain, in words."""
+    found = {read_run(run).standardize: run for run in runs}
+    if len(found) > 1:
+        first, second, *_ = found.values()
+        raise DataError(
+            f"{first} and {second} differ in `standardize`; adaptation is not mixed with"
+            " generalization"
+        )
+    return ADAPTATION[next(iter(found))]

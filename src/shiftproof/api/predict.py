@@ -1,0 +1,222 @@
+"""`predict`: predictions of a trained model for new samples, one row each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shiftproof.api.held_out_answers import HeldOutAnswers, Runs, held_out_answers
+from shiftproof.api.load_model import as_model
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.files import refuse_data_itself, write_atomically
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.sample_request import SampleRequest
+from shiftproof.inference.adaptation.adapt import Adapted
+from shiftproof.inference.conformal import domain_sets, domains_needed
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.number_intervals import Width, checked_interval, half_width
+from shiftproof.reporting.number_predictions import numbers_frame, numbers_summary
+from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
+from shiftproof.training.outputs import of_classes, of_numbers
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+SUFFIXES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions for new samples, and what was noticed.
+
+    `notes` are sentences about the data and about what is promised.  `adapted` says by site
+    what was done to its probabilities, where that was asked for.
+    """
+
+    model: TrainedModel
+    frame: pd.DataFrame = field(repr=False)
+    notes: tuple[str, ...] = ()
+    adapted: Mapping[str, Adapted] = field(default_factory=dict, repr=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a sample.
+
+        It has its row or path, the predicted class and the probability of each, or the predicted
+        number, its typicality (the share of held-out training samples that are at least as unusual)
+        and whether it is far from every training domain, where a prediction is a guess.
+        """
+        return self.frame
+
+    @property
+    def summary(self) -> str:
+        """How many samples, what was predicted, and how many are far from the training domains."""
+        if self.model.target:
+            return numbers_summary(self.frame, self.model.targets)
+        return predictions_summary(self.frame)
+
+    def to_bytes(self, suffix: str = ".csv") -> bytes:
+        """Return the table as the content of a file, `.csv` or `.parquet`."""
+        return frame_bytes(self.frame, suffix)
+
+    def save(self, out: str | os.PathLike[str]) -> Path:
+        """Write the table to a file that ends in .csv or .parquet; return the file."""
+        path = checked_out(out)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, self.to_bytes(path.suffix))
+        return path
+
+    def _repr_html_(self) -> str:
+        found: str = self.frame.to_html(max_rows=20, index=False)
+        return found
+
+
+def predict(
+    model: TrainedModel | str | os.PathLike[str],
+    data: pd.DataFrame | str | os.PathLike[str],
+    *,
+    keep: Sequence[str] = (),
+    sets: float | None = None,
+    interval: float | None = None,
+    expected: Runs | None = None,
+    adapt: str = "none",
+    domain: str | None = None,
+    image: str | None = None,
+    options: Mapping[str, str] | None = None,
+    data_seed: int | None = None,
+    workers: int | None = None,
+    device: str = "auto",
+    progress: Progress = silent,
+) -> Predicted:
+    """Predict classes with probabilities, or numbers, and mark inputs unlike the training data.
+
+    Args:
+        model: a trained model, or the path of its run or file.
+        data: what the model takes, without labels: a data frame, or the path of a table, of a
+            folder of images, of one image, of a manifest or of an array; or a dataset name.
+        keep: columns to copy to the result (tables).
+        sets: probability, such as 0.9; adds the set of classes that holds the right one with this
+            probability at a new domain.  Needs `expected`.
+        interval: probability; adds the interval that holds the number with this probability at a
+            new domain, from the runs of `expected`, or from training domains that were held out in
+            training (best, linear, boosting, forest).
+        expected: what `train_each` returned, or the folder of its runs.
+        adapt: `auto` or `labels` corrects the probabilities for the class shares of the new site
+            (see `TrainedModel.predict`); each domain is a site, if there is a domain column.
+        domain: column of the domain; by default that of the training data, if it is there.
+        image: column of the paths in a manifest; by default that of the training data.
+        options: of a dataset name.
+        data_seed: seed of a dataset name; by default that of training.
+        workers: threads that read images ahead.
+        device: auto, cpu, cuda or mps, for a model that is read.
+        progress: told how many samples are done.
+    """
+    check_asked(sets, interval, expected, adapt)
+    answers = None if expected is None else held_out_answers(expected)
+    trained = as_model(model, device)
+    _check_model(trained, sets, interval, adapt, answers)
+    widths = () if interval is None else _widths(trained, interval, answers)
+    request = SampleRequest(
+        data if not isinstance(data, str | os.PathLike) else str(data),
+        domain=domain,
+        image=image,
+        keep=tuple(keep),
+        usual=trained.columns,
+        options=options or {},
+    )
+    parts = request.read(
+        trained.form, trained.config.data_seed if data_seed is None else data_seed, progress
+    )
+    notes = [note for part in parts for note in part.notes]
+    if interval is not None and not all(width.promised for width in widths):
+        domains = len(answers.outputs) if answers else len(trained.domains)
+        notes.append(_fewer("intervals", interval, domains, "the number"))
+    given: Any = {"workers": workers, "progress": progress}
+    if trained.target:
+        numbers = [
+            (part, trained.predict_numbers(part.inputs, sites=part.domains, **given))
+            for part in parts
+        ]
+        frame = numbers_frame(numbers, [width.half for width in widths], trained.targets)
+        return Predicted(trained, frame, tuple(notes))
+    done = [
+        (part, trained.predict(part.inputs, adapt=adapt, sites=part.domains, **given))
+        for part in parts
+    ]
+    members = None
+    if sets is not None and answers is not None:
+        found = [
+            domain_sets(list(of_classes(answers.outputs, "`sets`").values()), array, sets)
+            for array in (own.probability_array for _, own in done)
+        ]
+        members = [each.members for each in found]
+        if not all(each.promised for each in found):
+            notes.append(_fewer("sets", sets, len(answers.outputs), "the right class"))
+    frame = predictions_frame(done, trained.classes, members)
+    adapted = {site: own for _, each in done for site, own in each.adapted.items()}
+    return Predicted(trained, frame, tuple(notes), adapted)
+
+
+def check_asked(
+    sets: float | None, interval: float | None, expected: Runs | None, adapt: str
+) -> None:
+    """Raise if settings do not go together, whatever the model."""
+    if sets is None and interval is None and expected is not None:
+        raise InvalidValue("`expected` needs `sets`, or `interval` for numbers")
+    if sets is not None and expected is None:
+        raise InvalidValue("`sets` and `expected` go together")
+    if sets is not None and adapt != "none":
+        raise InvalidValue("`sets` are for predictions that are not adapted; leave out `adapt`")
+    if interval is not None:
+        checked_interval(interval)
+
+
+def checked_out(out: str | os.PathLike[str], data: str | None = None) -> Path:
+    """Return the file to write to; refuse another ending, and the file that `data` is read from."""
+    path = Path(out).expanduser()
+    if path.suffix not in SUFFIXES:
+        raise InvalidValue(f"`out` must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
+    if data is not None:
+        refuse_data_itself(path, data)
+    return path
+
+
+def _check_model(
+    model: TrainedModel,
+    sets: float | None,
+    interval: float | None,
+    adapt: str,
+    answers: HeldOutAnswers | None,
+) -> None:
+    if model.target and (sets is not None or adapt != "none"):
+        raise InvalidValue(
+            f"`sets` and `adapt` are for classes, and the model predicts a number, {model.target}"
+        )
+    if interval is not None and not model.target:
+        raise InvalidValue("`interval` is for numbers, and the model predicts classes: use `sets`")
+    if answers is not None:
+        answers.require_task_of(model)
+        if model.update is not None:
+            raise InvalidValue("`sets` are for trained models; this one is recalibrated")
+
+
+def _widths(
+    model: TrainedModel, interval: float, answers: HeldOutAnswers | None
+) -> tuple[Width, ...]:
+    """Return half the width of the intervals of each target."""
+    if answers is None:
+        return model.half_width(interval)
+    answered = of_numbers(answers.outputs, "`interval`").values()
+    return tuple(
+        half_width([own.of_target(place) for own in answered], interval)
+        for place in range(len(model.targets))
+    )
+
+
+def _fewer(what: str, level: float, domains: int, held: str) -> str:
+    return (
+        f"{what} of {level:g} need {domains_needed(level)} held-out domains, and there are"
+        f" {domains}: at a new domain they may hold {held} less often"
+    )
