@@ -210,6 +210,7 @@ def test_what_was_not_evaluated_is_not_a_number(frame: pd.DataFrame, tmp_path: P
         ({"label": "il"}, "did you mean 'ill'"),
         ({**LINEAR, "compile": True}, "linear has no network: leave out `compile`"),
         ({**LINEAR, "average": "ema"}, "linear has no network: leave out `average`"),
+        ({**LINEAR, "precision": "bf16"}, "linear has no network: leave out `precision`"),
     ],
 )
 @pytest.mark.parametrize("verb", [train, train_each])

@@ -176,7 +176,12 @@ def train(
         augment_validation=augment_validation,
         private=private,
     )
-    for name, given in (("compile", compile), ("average", average != "none")):
+    of_networks = {
+        "compile": compile,
+        "average": average != "none",
+        "precision": precision != "fp32",
+    }
+    for name, given in of_networks.items():
         if given and config.backbone == NO_NETWORK:
             raise InvalidValue(
                 f"{config.algorithm} has no network: leave out `{name}`, or choose another"

@@ -77,45 +77,14 @@ def configure(
     `fewest_training_domains` must be left for training; 1 is for runs that leave out most domains
     to choose hyper-parameters.
     """
-    if dataset.kind == CLASSIFICATION and len(dataset.classes) < 2:
-        raise DataError(
-            f"{dataset.name} has one class only ({', '.join(dataset.classes)}); at least two are"
-            " needed"
-        )
     estimator = None
     if not isinstance(algorithm, str):
-        estimator = accepted(algorithm, dataset.kind)
-        if hparams:
-            raise InvalidValue(
-                "`hparams` are those of a named algorithm; set the estimator's own parameters"
-            )
-        if private:
-            raise InvalidValue(
-                "an estimator of your own may store training samples in its model; `private` needs"
-                " a named `algorithm`"
-            )
-        algorithm, hparams = ESTIMATOR, identified(estimator)
+        estimator, hparams = _own_estimator(algorithm, dataset, hparams, private)
+        algorithm = ESTIMATOR
     elif algorithm == ESTIMATOR:
         raise InvalidValue(NEEDS_ONE)
     learner = ALGORITHMS.get(algorithm)
-    if dataset.kind == REGRESSION and learner.classes_only:
-        raise InvalidValue(
-            f"{algorithm} is for classes, since {learner.classes_only}, and {dataset.target!r} is a"
-            " number: choose another `algorithm`, such as erm or idm"
-        )
-    if dataset.standardize == AUTO and algorithm != "best":
-        raise InvalidValue(
-            f"`standardize={AUTO!r}` is for best, which judges models with and without it; for"
-            f" {algorithm}, choose one"
-        )
-    if class_weight == BALANCED and dataset.kind == REGRESSION:
-        raise InvalidValue(f"`class_weight` is for classes, and {dataset.target!r} is a number")
-    weighted = checked_class_weight(class_weight) == BALANCED or dataset.weighted
-    if weighted and not learner.weighs_samples:
-        raise InvalidValue(
-            f"{algorithm} does not weigh samples: leave out their weights, or choose another"
-            " `algorithm`, such as best, erm or idm"
-        )
+    _check_task(dataset, algorithm, learner, class_weight)
     if holdout is None:
         holdout = default_holdout(learner)
     if learner.exact:  # one step fits it, and no network is built
@@ -125,52 +94,18 @@ def configure(
             )
         backbone, steps, eval_every = NO_NETWORK, 1, 0
         evaluate = [name for name in evaluate if holdout > 0 or name != "train-out"]
-        declared: tuple[type, ...] = (learner.Hparams,)
     else:
         backbone = MODELS.full_name(backbone or dataset.backbone)
-        declared = (learner.Hparams, MODELS.get(backbone))
-    known = [name for part in declared for name in specs(part)]
-    for name in hparams or {}:
-        if name == "weights" and name not in known:
-            raise InvalidValue(
-                f"{backbone or algorithm} has no weights to start from; `weights` is for resnet18,"
-                " resnet50 and timm's networks"
-            )
-        if name not in known:
-            on = f" on {backbone}" if backbone else ""
-            raise UnknownName(f"hyper-parameter of {algorithm}{on}", name, known)
-    resolved: dict[str, Scalar] = {}
-    for part in declared:
-        values: Any = resolve(part, dataset.regime, declared_hparams(part, hparams or {}))
-        resolved |= {name: getattr(values, name) for name in specs(part)}
+    resolved = _hyper_parameters(dataset, algorithm, learner, backbone, hparams or {})
     weights_file = ""
     if names_a_file(weights := str(resolved.get("weights", RANDOM))):
         resolved["weights"] = content_hash(weights)
         weights_file = str(Path(weights).expanduser().absolute())
-    for name in evaluate:
-        if name not in EVALUATIONS:
-            raise UnknownName("evaluation set", name, EVALUATIONS)
-    if INVARIANCE in evaluate and "train-out" not in evaluate:
-        raise InvalidValue(
-            f"{INVARIANCE} tests the outputs on train-out: `evaluate` must include both (now:"
-            f" {','.join(evaluate)})"
-        )
+    eval_every = dataset.eval_every if eval_every is None else eval_every
+    _check_schedule(steps, eval_every, holdout)
+    _check_evaluation(evaluate, eval_every, average)
     if precision not in PRECISIONS:
         raise UnknownName("precision", precision, PRECISIONS)
-    if average not in AVERAGES:
-        raise UnknownName("average", average, AVERAGES)
-    if steps < 1:
-        raise InvalidValue(f"`steps` must be at least 1, not {steps}")
-    if not (0 <= holdout < 1 and math.isfinite(holdout)):
-        raise InvalidValue(f"`holdout` must lie in [0, 1), not {holdout}")
-    eval_every = dataset.eval_every if eval_every is None else eval_every
-    if eval_every < 0:
-        raise InvalidValue(f"`eval_every` must be at least 0, not {eval_every}")
-    if AVERAGES[average] and ("train-out" not in evaluate or eval_every == 0):
-        raise InvalidValue(
-            f"`average={average!r}` needs the risk on train-out: `evaluate` must include it (now:"
-            f" {','.join(evaluate)}) and `eval_every` must be above 0 (now: {eval_every})"
-        )
     return RunConfig(
         dataset=dataset.name,
         fingerprint=dataset.fingerprint,
@@ -197,6 +132,108 @@ def configure(
         weights_file=weights_file,
         estimator=estimator,
     )
+
+
+def _own_estimator(
+    given: Any, dataset: DomainDataset, hparams: Mapping[str, object] | None, private: bool
+) -> tuple[Any, dict[str, str]]:
+    """Return a scikit-learn estimator of the user's, and what identifies it."""
+    estimator = accepted(given, dataset.kind)
+    if hparams:
+        raise InvalidValue(
+            "`hparams` are those of a named algorithm; set the estimator's own parameters"
+        )
+    if private:
+        raise InvalidValue(
+            "an estimator of your own may store training samples in its model; `private` needs a"
+            " named `algorithm`"
+        )
+    return estimator, identified(estimator)
+
+
+def _check_task(
+    dataset: DomainDataset, algorithm: str, learner: type[Learner], class_weight: str
+) -> None:
+    """Raise if an algorithm cannot be trained on this data."""
+    if dataset.kind == CLASSIFICATION and len(dataset.classes) < 2:
+        raise DataError(
+            f"{dataset.name} has one class only ({', '.join(dataset.classes)}); at least two are"
+            " needed"
+        )
+    if dataset.kind == REGRESSION and learner.classes_only:
+        raise InvalidValue(
+            f"{algorithm} is for classes, since {learner.classes_only}, and {dataset.target!r} is a"
+            " number: choose another `algorithm`, such as erm or idm"
+        )
+    if dataset.standardize == AUTO and algorithm != "best":
+        raise InvalidValue(
+            f"`standardize={AUTO!r}` is for best, which judges models with and without it; for"
+            f" {algorithm}, choose one"
+        )
+    if class_weight == BALANCED and dataset.kind == REGRESSION:
+        raise InvalidValue(f"`class_weight` is for classes, and {dataset.target!r} is a number")
+    weighted = checked_class_weight(class_weight) == BALANCED or dataset.weighted
+    if weighted and not learner.weighs_samples:
+        raise InvalidValue(
+            f"{algorithm} does not weigh samples: leave out their weights, or choose another"
+            " `algorithm`, such as best, erm or idm"
+        )
+
+
+def _hyper_parameters(
+    dataset: DomainDataset,
+    algorithm: str,
+    learner: type[Learner],
+    backbone: str,
+    given: Mapping[str, object],
+) -> dict[str, Scalar]:
+    """Return the hyper-parameters of an algorithm and its network, if it has one."""
+    declared: tuple[type, ...] = (learner.Hparams,)
+    if backbone != NO_NETWORK:
+        declared = (learner.Hparams, MODELS.get(backbone))
+    known = [name for part in declared for name in specs(part)]
+    for name in given:
+        if name == "weights" and name not in known:
+            raise InvalidValue(
+                f"{backbone or algorithm} has no weights to start from; `weights` is for resnet18,"
+                " resnet50 and timm's networks"
+            )
+        if name not in known:
+            on = f" on {backbone}" if backbone else ""
+            raise UnknownName(f"hyper-parameter of {algorithm}{on}", name, known)
+    resolved: dict[str, Scalar] = {}
+    for part in declared:
+        values: Any = resolve(part, dataset.regime, declared_hparams(part, given))
+        resolved |= {name: getattr(values, name) for name in specs(part)}
+    return resolved
+
+
+def _check_schedule(steps: int, eval_every: int, holdout: float) -> None:
+    if steps < 1:
+        raise InvalidValue(f"`steps` must be at least 1, not {steps}")
+    if not (0 <= holdout < 1 and math.isfinite(holdout)):
+        raise InvalidValue(f"`holdout` must lie in [0, 1), not {holdout}")
+    if eval_every < 0:
+        raise InvalidValue(f"`eval_every` must be at least 0, not {eval_every}")
+
+
+def _check_evaluation(evaluate: Sequence[str], eval_every: int, average: str) -> None:
+    """Raise if the sets to evaluate are unknown, or lack what something else reads."""
+    for name in evaluate:
+        if name not in EVALUATIONS:
+            raise UnknownName("evaluation set", name, EVALUATIONS)
+    if INVARIANCE in evaluate and "train-out" not in evaluate:
+        raise InvalidValue(
+            f"{INVARIANCE} tests the outputs on train-out: `evaluate` must include both (now:"
+            f" {','.join(evaluate)})"
+        )
+    if average not in AVERAGES:
+        raise UnknownName("average", average, AVERAGES)
+    if AVERAGES[average] and ("train-out" not in evaluate or eval_every == 0):
+        raise InvalidValue(
+            f"`average={average!r}` needs the risk on train-out: `evaluate` must include it (now:"
+            f" {','.join(evaluate)}) and `eval_every` must be above 0 (now: {eval_every})"
+        )
 
 
 def _loss(dataset: DomainDataset, asked: str | None) -> str:
