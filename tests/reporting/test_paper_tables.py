@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row
-from shiftproof.reporting.paper_tables import FAR_NOTE, comparison_table
+from shiftproof.reporting.paper_tables import comparison_table, far_note
 from shiftproof.reporting.renderers import latex, markdown, text as fixed_width
 from shiftproof.reporting.renderers.terminal import as_rich
 
@@ -164,9 +164,19 @@ def test_more_than_two_standard_errors_are_marked(ours, marked):
     comparison = table((Row("IDM", (), (cell,)),), ("Acc",))
     for text in (as_text(comparison), "\n".join(on_terminal(comparison))):
         assert ("s.e.*" in text) == marked
-        assert (FAR_NOTE in " ".join(text.split())) == marked
+        assert ("where chance alone puts" in " ".join(text.split())) == marked
     assert (r"\mathbf" in as_latex(comparison)) == marked
     assert ("**" in as_markdown(comparison)) == marked
+
+
+def test_the_mark_is_explained_with_its_share_under_chance():
+    ten = Published(70.0, 1.0, deviation=1.0, runs=10)
+    few, many = Cell(ten, Measured((75.0,))), Cell(ten, Measured((75.0, 75.1) * 500))
+    both = table((Row("IDM", (), (few, many)),), ("Acc", "Gray"))
+    assert far_note(both).endswith("chance alone puts 8% of figures")  # ν = 9 twice
+    alike = Cell(ten, Measured(tuple(75 + 3 * x for x in (-1, 1) * 5)))
+    both = table((Row("IDM", (), (few, alike)),), ("Acc", "Gray"))
+    assert far_note(both).endswith("chance alone puts 7 to 8% of figures")
 
 
 def test_the_terminal_shows_the_marked_in_bold():
@@ -269,7 +279,7 @@ def test_markdown_has_as_many_cells_in_every_row():
     assert "|  | ours | 72.6 ± 0.9 (3) | 9.8 ± 0.4 (2) | 70.7 ± 1.0 (2) |" in text
     assert r"|  | diff | **+3.5 s.e.\*** | -0.5 s.e. | -1.3 |" in text
     assert "|  | ours | 70.4 (1) | 50.5 ± 0.7 (2) | – |" in text
-    assert "\n- \\* more than two standard errors from the paper (" in text
+    assert "\n- \\* more than two standard errors from the paper, where chance" in text
 
 
 def test_marks_are_in_every_format():

@@ -93,6 +93,24 @@ class Cell:
         together = math.hypot(theirs, own, ROUNDING)
         return difference / together if together > 0 else None
 
+    def beyond_by_chance(self, errors: float) -> float | None:
+        """Return how probable more than so many standard errors are if both are of one kind.
+
+        P(|t_ν| > errors), with Welch and Satterthwaite's degrees of freedom ν; the deviation of a
+        single run of ours is the paper's, and so is its ν.
+        """
+        from scipy.stats import t  # type: ignore[import-untyped]
+
+        if self.in_standard_errors is None or self.paper is None or self.ours is None:
+            return None
+        theirs, own = self.paper.standard_error or 0.0, self.ours.standard_error
+        if own is None:
+            return float(2 * t.sf(errors, max(self.paper.runs - 1, 1)))
+        counted = ((theirs, self.paper.runs), (own, len(self.ours.values)))
+        parts = sum(error**4 / (runs - 1) for error, runs in counted if runs > 1)
+        freedom = (theirs**2 + own**2) ** 2 / parts if parts > 0 else math.inf
+        return float(2 * t.sf(errors, freedom))
+
 
 class Row(NamedTuple):
     """A line of a table: its name, what distinguishes it (yes, no, -), and its cells in order."""

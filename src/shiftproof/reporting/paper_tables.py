@@ -19,11 +19,6 @@ from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
 
 # Further from the paper than this, in standard errors, is marked.
 FAR = 2.0
-# The share under chance is simulated in tests/paper/test_comparison.py.
-FAR_NOTE = (
-    "* more than two standard errors from the paper (of so few runs, chance alone puts 5 to 20% of"
-    " figures there)"
-)
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -130,10 +125,22 @@ def _signed(value: float, digits: int) -> str:
 def _notes(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
     """Yield what the signs mean, and what the comparison says itself."""
     if any(cell.mark == "far" for row in rows for cell in row.cells):
-        yield FAR_NOTE
+        yield far_note(comparison)
     if signs := "; ".join(_signs_explained(comparison, rows)):
         yield f"{signs[0].upper()}{signs[1:]}."
     yield from comparison.notes
+
+
+def far_note(comparison: Comparison) -> str:
+    """Say what the mark of a figure far from the paper means, and how often it is chance."""
+    found = [cell.beyond_by_chance(FAR) for row in comparison.rows for cell in row.cells]
+    shares = [100 * share for share in found if share is not None]
+    low, high = f"{min(shares):.0f}", f"{max(shares):.0f}"
+    share = low if low == high else f"{low} to {high}"
+    return (
+        f"* more than two standard errors from the paper, where chance alone puts {share}% of"
+        " figures"
+    )
 
 
 def _signs_explained(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
