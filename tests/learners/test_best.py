@@ -16,7 +16,13 @@ from shiftproof.learners.best import (
     planned,
     portfolio,
 )
-from shiftproof.learners.candidate import size_of
+from shiftproof.learners.boosting import (
+    FEWEST_BINS,
+    ROWS_A_BIN,
+    ROWS_A_LEAF,
+    BoostingCandidate,
+)
+from shiftproof.learners.candidate import Size, size_of
 from shiftproof.learners.judging import Judged, held_out_scores, judge
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.network import NetworkCandidate
@@ -52,6 +58,20 @@ def test_the_size_counts_gaps_and_categories_as_columns():
     x = np.array([[1.0, 0, np.nan], [2.0, 2, 1.0]])
     samples = Samples(x, np.array([0, 2]), np.array([0, 1]), 3, np.array([False, True, False]))
     assert size_of(samples) == (2, 2 + 1 + 3, 3)
+
+
+def test_few_rows_do_not_fill_a_boosted_tree_and_are_not_estimated_so():
+    samples = three_sites(100)
+    model = BoostingCandidate(variants=(20,)).fit(samples, 20, seed=0)
+    grown = [trees[0].get_n_leaf_nodes() for trees in model._predictors]
+    assert 2 < max(grown) <= len(samples) / ROWS_A_LEAF
+    few, many = Size(100, 1000, 7), Size(20_000, 1000, 7)
+    times = {leaves: BoostingCandidate(leaves=leaves).seconds for leaves in (5, 31)}
+    assert times[31](few) == times[5](few)
+    assert times[31](many) > 2 * times[5](many)
+    # A split looks at as many bins as a column has.
+    finer = Size(FEWEST_BINS * ROWS_A_BIN * 4, 1000, 7)
+    assert times[31](finer) > 4 * times[31](finer._replace(rows=FEWEST_BINS * ROWS_A_BIN))
 
 
 def test_scores_count_every_domain_alike():

@@ -21,6 +21,8 @@ from shiftproof.learners.samples import Samples
 # A bin of a column's histogram should hold some rows: with fewer, finer thresholds are noise.
 ROWS_A_BIN = 10
 FEWEST_BINS, MOST_BINS = 32, 255
+# The fewest rows in a leaf, scikit-learn's default: few rows do not fill a tree.
+ROWS_A_LEAF = 20
 STAGES = (25, 50, 100, 200)
 
 
@@ -54,8 +56,9 @@ class BoostingCandidate(Candidate):
     def seconds(self, size: Size) -> float:
         """Every level of a tree passes its rows, and every leaf its bins, by all columns."""
         rows, columns, outputs = size
-        column = 2.6e-9 * rows * math.log2(self.leaves) + 4.5e-7 * self.leaves
-        tree = 5e-5 * self.leaves + columns * column
+        leaves = min(self.leaves, max(rows / ROWS_A_LEAF, 1))
+        column = 2.6e-9 * rows * math.log2(leaves) + 1.8e-9 * leaves * _bins(rows)
+        tree = 5e-5 * leaves + columns * column
         return max(self.variants) * outputs * tree
 
     def fit(self, train: Samples, variant: int, seed: int) -> Any:
@@ -81,7 +84,7 @@ class BoostingCandidate(Candidate):
         )
 
         codes = np.where(np.isnan(train.x), -1, train.x).max(axis=0)
-        bins = int(np.clip(len(train) // ROWS_A_BIN, FEWEST_BINS, MOST_BINS))
+        bins = _bins(len(train))
         kind = HistGradientBoostingClassifier
         if not train.classes:
             kind = partial(HistGradientBoostingRegressor, loss=f"{train.loss}_error")
@@ -89,11 +92,17 @@ class BoostingCandidate(Candidate):
             learning_rate=self.learning_rate,
             max_iter=trees,
             max_leaf_nodes=self.leaves,
+            min_samples_leaf=ROWS_A_LEAF,
             max_bins=bins,
             early_stopping=False,
             categorical_features=train.categorical & (codes < bins),
             random_state=seed,
         )
+
+
+def _bins(rows: float) -> int:
+    """Return how many bins the histogram of a column has."""
+    return int(np.clip(rows // ROWS_A_BIN, FEWEST_BINS, MOST_BINS))
 
 
 def _without_bins(model: Any) -> Any:
