@@ -149,6 +149,9 @@ def test_wrong_data(frame: pd.DataFrame, each: Any, numbers: Any) -> None:
     model = each.runs[0].model
     with pytest.raises(DataError, match="the data frame"):
         shiftproof.predict(model, frame[["ward"]])
+    for given in (frame[["age", "marker"]].to_numpy(), ["a.jpg"]):
+        with pytest.raises(DataError, match=r"a path or a data frame, not (ndarray|list); arrays"):
+            shiftproof.predict(model, given)
     with pytest.raises(UnknownName, match="column of the data frame 'sick'"):
         shiftproof.evaluate(model, frame, label="sick")
     with pytest.raises(DataError, match="held-out runs predict 'age', and the model classes"):

@@ -99,6 +99,11 @@ class SampleRequest:
         return [self._manifest(path, form, progress)]
 
     def _frame(self, frame: pd.DataFrame, form: InputForm) -> Samples:
+        if not hasattr(frame, "columns"):
+            raise DataError(
+                f"`data` must be a path or a data frame, not {type(frame).__name__}; arrays and"
+                " lists of image files are for the model's own `predict`"
+            )
         if self.options:
             raise InvalidValue(f"`options` are for dataset names, not for {FRAME}")
         if isinstance(form, ImageForm):
