@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from shiftproof.api.load_model import as_model
-from shiftproof.data.sample_request import SampleRequest
+from shiftproof.api.new_samples import new_samples
 from shiftproof.inference.adaptation.compare_sites import Comparison, compare_sites as compared
 from shiftproof.inference.model import TrainedModel
 
@@ -28,8 +28,5 @@ def compare_sites(
         device: auto, cpu, cuda or mps, for a model that is read.
     """
     trained = as_model(model, device)
-    given = str(data) if isinstance(data, str | os.PathLike) else data
-    (part,) = SampleRequest(given, usual=trained.columns).read(
-        trained.form, trained.config.data_seed
-    )
+    (part,) = new_samples(trained, data)
     return compared(trained, part.inputs)

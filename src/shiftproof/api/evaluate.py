@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from shiftproof.api.held_out_answers import HeldOutAnswers, Runs, held_out_answers
 from shiftproof.api.load_model import as_model
+from shiftproof.api.new_samples import new_samples
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.sample_request import SampleRequest
 from shiftproof.inference.compared import Comparison, compare
 from shiftproof.inference.metrics import DomainMetrics, domain_metrics
 from shiftproof.inference.model import TrainedModel
@@ -100,17 +100,16 @@ def evaluate(
     if answers is not None:
         answers.require_task_of(trained)
         answers.expected(metric, target=next(iter(trained.targets), None))  # a wrong metric
-    request = SampleRequest(
-        data if not isinstance(data, str | os.PathLike) else str(data),
+    parts = new_samples(
+        trained,
+        data,
+        data_seed=data_seed,
+        progress=progress,
         label=label,
         domain=domain,
         image=image,
-        usual=trained.columns,
         options=options or {},
         labelled=True,
-    )
-    parts = request.read(
-        trained.form, trained.config.data_seed if data_seed is None else data_seed, progress
     )
     found: Sequence[DomainMetrics | NumberMetrics]
     measure = number_metrics if trained.target else domain_metrics

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from shiftproof.api.held_out_answers import HeldOutAnswers, Runs, held_out_answers
 from shiftproof.api.load_model import as_model
+from shiftproof.api.new_samples import new_samples
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.files import refuse_data_itself, write_atomically
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.sample_request import SampleRequest
 from shiftproof.inference.adaptation.adapt import Adapted
 from shiftproof.inference.conformal import domain_sets, domains_needed
 from shiftproof.inference.model import TrainedModel
@@ -118,16 +118,15 @@ def predict(
     trained = as_model(model, device)
     _check_model(trained, sets, interval, adapt, answers)
     widths = () if interval is None else _widths(trained, interval, answers)
-    request = SampleRequest(
-        data if not isinstance(data, str | os.PathLike) else str(data),
+    parts = new_samples(
+        trained,
+        data,
+        data_seed=data_seed,
+        progress=progress,
         domain=domain,
         image=image,
         keep=tuple(keep),
-        usual=trained.columns,
         options=options or {},
-    )
-    parts = request.read(
-        trained.form, trained.config.data_seed if data_seed is None else data_seed, progress
     )
     notes = [note for part in parts for note in part.notes]
     if interval is not None and not all(width.promised for width in widths):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shiftproof.api.load_model import as_model
+from shiftproof.api.new_samples import new_samples
 from shiftproof.core.errors import DataError, nearest
-from shiftproof.data.sample_request import SampleRequest
 from shiftproof.inference.adaptation.recalibrate import Recalibration
 from shiftproof.inference.model import TrainedModel
 
@@ -44,13 +44,7 @@ def recalibrate(
         device: auto, cpu, cuda or mps, for a model that is read.
     """
     trained = as_model(model, device)
-    request = SampleRequest(
-        str(data) if isinstance(data, str | os.PathLike) else data,
-        label=label,
-        usual=trained.columns,
-        labelled=True,
-    )
-    (part,) = request.read(trained.form, trained.config.data_seed)
+    (part,) = new_samples(trained, data, label=label, labelled=True)
     labels = list(part.labels or ())
     known = np.array([place for place, value in enumerate(labels) if value is not None], dtype=int)
     if not len(known):

@@ -1,0 +1,32 @@
+"""New samples in the form that a trained model takes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from shiftproof.data.base import Progress, silent
+from shiftproof.data.sample_request import SampleRequest
+from shiftproof.data.samples import Samples
+from shiftproof.inference.model import TrainedModel
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+
+def new_samples(
+    model: TrainedModel,
+    data: pd.DataFrame | str | os.PathLike[str],
+    *,
+    data_seed: int | None = None,
+    progress: Progress = silent,
+    **asked: Any,
+) -> list[Samples]:
+    """Return samples in as many parts as they are stored in.
+
+    Columns are called as in training by default, and the seed of a dataset is that of training.
+    What else is ``asked`` are fields of `SampleRequest`.
+    """
+    given = str(data) if isinstance(data, str | os.PathLike) else data
+    seed = model.config.data_seed if data_seed is None else data_seed
+    return SampleRequest(given, usual=model.columns, **asked).read(model.form, seed, progress)
