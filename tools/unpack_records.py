@@ -20,7 +20,7 @@ from typing import Any
 from shiftproof.core.files import write_atomically, write_json
 from shiftproof.sweeps.store import EVALUATED
 from shiftproof.sweeps.stored_run import JOB_NAMES, VARIANT, row_of
-from shiftproof.training.config import RunConfig
+from shiftproof.training.config import NO_NETWORK, RunConfig
 
 # Others are run again.
 ENDED = ("finished", "diverged")
@@ -48,8 +48,10 @@ def unpack(
         known = sorted({row_of(run) for run in runs})
         raise SystemExit(f"{archive} has none of these runs; it has {', '.join(known)}")
     configs = [RunConfig.from_json(run["config"]) for run in chosen]
+    # What is fitted at once has one step, whatever the sweep's.
+    stepped = [config for config in configs if config.backbone != NO_NETWORK] or configs
     settings = {
-        json.dumps(settings_of(config, preset, own_interval), sort_keys=True) for config in configs
+        json.dumps(settings_of(config, preset, own_interval), sort_keys=True) for config in stepped
     }
     if len(settings) > 1:
         raise SystemExit(f"{archive} has runs of several sweeps: {'; '.join(sorted(settings))}")

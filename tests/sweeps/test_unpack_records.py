@@ -15,13 +15,17 @@ from shiftproof.sweeps.sweep import make_plan, run_sweep
 from tools.unpack_records import unpack
 
 
-@pytest.fixture
-def plan(table):
+def planned(table, *rows, draws=2):
     data = SweepData("toy", DataRequest(str(table), domain="place"))
     return make_plan(
-        [data], [Variant.plain("erm"), Variant.plain("sd")], PRESETS["lite"],
-        ("training-domain", "oracle"), n_hparams=2, trials=1, steps=3, device="cpu",
+        [data], [Variant.plain(row) for row in rows], PRESETS["lite"],
+        ("training-domain", "oracle"), n_hparams=draws, trials=1, steps=3, device="cpu",
     )  # fmt: skip
+
+
+@pytest.fixture
+def plan(table):
+    return planned(table, "erm", "sd")
 
 
 def archived(plan, path, change=None):
@@ -55,6 +59,13 @@ def test_a_sweep_goes_on_from_unpacked_runs(plan, tmp_path):
     # Packed again they are the same runs.
     write_archive(read_stored_runs(out), tmp_path / "again.jsonl.gz")
     assert runs_in(tmp_path / "again.jsonl.gz") == runs_in(file)
+
+
+def test_what_is_fitted_at_once_does_not_change_the_settings_of_the_sweep(table, tmp_path):
+    plan = planned(table, "erm", "linear", draws=1)
+    file = archived(plan, tmp_path / "runs.jsonl.gz")
+    assert unpack(file, tmp_path / "sweep", "lite", set(), None) == 6
+    assert run_sweep(plan, tmp_path / "sweep", workers=1).standing.counts == {"finished": 6}
 
 
 def test_rows_and_draws_are_chosen(plan, tmp_path):
