@@ -29,11 +29,7 @@ each = shiftproof.train_each(cameras, "erm", steps=60, out="runs/images/each", *
 print(each.to_frame()[["accuracy", "commonest_class"]])
 
 run = shiftproof.train(cameras, "erm", steps=60, out="runs/images/final", **frozen)
-files = sorted(Path("new-camera").rglob("*.jpg"))
-predictions = run.model.predict(run.model.form.read(files))
-for file, number in list(zip(files, predictions.predicted.tolist(), strict=True))[::5]:
-    print(file, "→", run.model.classes[number])
-right = [
-    run.model.classes[n] == f.parent.name for f, n in zip(files, predictions.predicted, strict=True)
-]
-assert np.mean(right) > 0.9
+predictions = shiftproof.predict(run.model, "new-camera").to_frame()
+print(predictions[["path", "predicted"]][::5])
+right = [Path(path).parent.name for path in predictions["path"]] == predictions["predicted"]
+assert right.mean() > 0.9

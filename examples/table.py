@@ -49,9 +49,8 @@ print("page:", shiftproof.report("runs/table").save())
 # 4. Train on all hospitals, and predict for a new one.
 run = shiftproof.train(table, "erm", out="runs/table/final", **settings)
 new = patients("island", 0.5, 52)
-predictions = run.model.predict(run.model.form.read(new.drop(columns=["ill", "hospital"])))
-is_right = predictions.predicted.numpy() == new["ill"].to_numpy()
-print(
-    f"new hospital: {is_right.mean():.0%} right, {predictions.far.sum()} patients unlike the others"
-)
+predictions = shiftproof.predict(run.model, new.drop(columns=["ill", "hospital"])).to_frame()
+is_right = predictions["predicted"] == new["ill"].astype(str).to_numpy()
+unlike = predictions["far"].sum()
+print(f"new hospital: {is_right.mean():.0%} right, {unlike} patients unlike the others")
 assert is_right.mean() > 0.7
