@@ -64,3 +64,13 @@ def three_digits(value: float) -> str:
     """
     rounded = float(f"{value:.3g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:.3g}"
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """Return a difference with its sign; what rounds to zero has none.
+
+    >>> [signed(v) for v in (1.25, -0.34, -0.04)]
+    ['+1.2', '-0.3', '0.0']
+    """
+    text = f"{value:+.{digits}f}"
+    return text if float(text) else text[1:]

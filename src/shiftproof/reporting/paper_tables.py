@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from shiftproof.core.files import write_atomically
+from shiftproof.core.text import signed
 from shiftproof.paper.comparison import Cell as Figure, Comparison
 from shiftproof.paper.studies import Findings
 from shiftproof.reporting.dynamics import write_dynamics
@@ -112,14 +113,9 @@ def _difference(figure: Figure, digits: int) -> Cell:
         return Cell()
     errors = figure.in_standard_errors
     if errors is None:
-        return Cell(_signed(figure.difference, digits))
+        return Cell(signed(figure.difference, digits))
     far = abs(errors) > FAR
-    return Cell(_signed(errors, 1), sign="s.e." + "*" * far, mark="far" * far)
-
-
-def _signed(value: float, digits: int) -> str:
-    text = f"{value:+.{digits}f}"
-    return text if float(text) else text[1:]
+    return Cell(signed(errors, 1), sign="s.e." + "*" * far, mark="far" * far)
 
 
 def _notes(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from shiftproof.core.text import counted
+from shiftproof.core.text import counted, signed
 from shiftproof.reporting.missing_runs import describe_missing
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
 from shiftproof.reporting.words import ERROR_BAR, capital, p_value_text, sizes_of
@@ -132,7 +132,7 @@ def _comparison_table(results: SelectionResults, baseline: str, seed: int) -> Ta
         [name for name in results.algorithms if name != baseline],
         {
             c.algorithm: (
-                f"{100 * c.difference:+.1f}",
+                signed(100 * c.difference),
                 p_value_text(c.p_value, 4),
                 p_value_text(c.corrected, 4),
                 f"{c.pairs}",

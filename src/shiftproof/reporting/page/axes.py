@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.ticker import MaxNLocator
 
+from shiftproof.core import text as plain_text
 from shiftproof.reporting.page.values import Tick
 from shiftproof.reporting.words import MINUS
 
@@ -78,10 +79,9 @@ def short(value: float) -> str:
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """Return a difference with its sign; what rounds to zero has none.
+    """Return a difference with its sign, as `core.text.signed` does, and a minus of print.
 
     >>> [signed(v) for v in (1.25, -0.34, -0.04)]
     ['+1.2', '−0.3', '0.0']
     """
-    text = f"{value:+.{digits}f}"
-    return text[1:] if float(text) == 0 else text.replace("-", MINUS)
+    return plain_text.signed(value, digits).replace("-", MINUS)
