@@ -54,7 +54,7 @@ def test_a_frame_and_its_file_give_the_same_as_the_model(
 ) -> None:
     run = each.runs[0]
     found = shiftproof.predict(run.model, frame, keep=["age"])
-    from_file = shiftproof.predict(run.folder, table, keep=["age"])
+    from_file = shiftproof.predict(run.folder, table, keep="age")
     pd.testing.assert_frame_equal(found.to_frame(), from_file.to_frame())
     chances = run.model.predict(frame).probability_array
     np.testing.assert_array_equal(found.frame[["p(0)", "p(1)"]], chances)
@@ -143,6 +143,16 @@ def test_wrong_settings(
 ) -> None:
     with pytest.raises(InvalidValue, match=message):
         shiftproof.predict(each.runs[0].model, frame, **settings)
+
+
+def test_what_the_comparison_needs(frame: pd.DataFrame, each: Any) -> None:
+    model = each.runs[0].model
+    with pytest.raises(InvalidValue, match="`metric` is the score to compare with `expected`"):
+        shiftproof.evaluate(model, frame, metric="auroc")
+    with pytest.raises(InvalidValue, match="did you mean 'auroc'"):
+        shiftproof.evaluate(model, frame, expected=each, metric="auc")
+    with pytest.raises(InvalidValue, match=r"`expected` must be what .* not DataFrame"):
+        shiftproof.evaluate(model, frame, expected=frame)
 
 
 def test_wrong_data(frame: pd.DataFrame, each: Any, numbers: Any) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shiftproof.api.held_out_answers import HeldOutAnswers, Runs, held_out_answers
 from shiftproof.api.load_model import as_model
 from shiftproof.api.new_samples import new_samples
+from shiftproof.core.errors import InvalidValue
 from shiftproof.data.base import Progress, silent
 from shiftproof.inference.compared import Comparison, compare
 from shiftproof.inference.metrics import DomainMetrics, domain_metrics
@@ -29,7 +30,7 @@ class Evaluation:
     """
 
     model: TrainedModel
-    domains: tuple[DomainMetrics | NumberMetrics, ...]
+    domains: tuple[DomainMetrics | NumberMetrics, ...] = field(repr=False)
     compared: tuple[Comparison, ...] | None = None
     notes: tuple[str, ...] = ()
 
@@ -95,6 +96,8 @@ def evaluate(
         device: auto, cpu, cuda or mps, for a model that is read.
         progress: told how many samples are done.
     """
+    if metric is not None and expected is None:
+        raise InvalidValue("`metric` is the score to compare with `expected`; give both")
     answers = None if expected is None else held_out_answers(expected)
     trained = as_model(model, device)
     if answers is not None:

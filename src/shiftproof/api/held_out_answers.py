@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.api.train_each import LeaveOneOut
-from shiftproof.core.errors import DataError
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.standardize import ADAPTATION
 from shiftproof.core.text import listed
 from shiftproof.inference.estimates import LEVEL
@@ -75,6 +75,10 @@ def held_out_answers(runs: Runs) -> HeldOutAnswers:
             raise DataError(f"not all runs have finished: they {runs.status}; call again to resume")
         return HeldOutAnswers(
             runs.outputs, runs.classes, runs.targets, runs.adaptation, runs.metric
+        )
+    if not isinstance(runs, str | os.PathLike):
+        raise InvalidValue(
+            f"`expected` must be what `train_each` returned, or a folder, not {type(runs).__name__}"
         )
     found = answers_in(runs)
     if found is None:

@@ -77,7 +77,7 @@ def predict(
     model: TrainedModel | str | os.PathLike[str],
     data: pd.DataFrame | str | os.PathLike[str],
     *,
-    keep: Sequence[str] = (),
+    keep: str | Sequence[str] = (),
     sets: float | None = None,
     interval: float | None = None,
     expected: Runs | None = None,
@@ -96,7 +96,7 @@ def predict(
         model: a trained model, or the path of its run or file.
         data: what the model takes, without labels: a data frame, or the path of a table, of a
             folder of images, of one image, of a manifest or of an array; or a dataset name.
-        keep: columns to copy to the result (tables).
+        keep: column, or columns, to copy to the result (tables).
         sets: probability, such as 0.9; adds the set of classes that holds the right one with this
             probability at a new domain.  Needs `expected`.
         interval: probability; adds the interval that holds the number with this probability at a
@@ -125,7 +125,7 @@ def predict(
         progress=progress,
         domain=domain,
         image=image,
-        keep=tuple(keep),
+        keep=(keep,) if isinstance(keep, str) else tuple(keep),
         options=options or {},
     )
     notes = [note for part in parts for note in part.notes]
