@@ -27,7 +27,7 @@ def covers(dataset: DatasetResults, algorithm: str) -> bool:
 
 
 def complete(dataset: DatasetResults, algorithm: str) -> bool:
-    """Return whether it has one in every trial of these domains, and no run is missing."""
+    """Return whether the algorithm lacks no trial and no run on the shown test domains."""
     cells = [dataset.cells[algorithm, at] for at in shown_domains(dataset)]
     return all(len(c.selections) == len(c.trials) and not c.incomplete for c in cells)
 

@@ -10,7 +10,7 @@ from shiftproof.reporting.table import Column, Row, Table
 
 # With more classes, column names would not fit.
 MOST_CLASSES = 20
-# From each of these shares of a class on, in percent, a cell gets a stronger colour.
+# At each of these shares of a class, in percent, the colour of a cell gets stronger.
 LIMITS = (2.0, 10.0, 25.0, 50.0)
 
 

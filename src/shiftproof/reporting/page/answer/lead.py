@@ -22,7 +22,7 @@ TIMES = ("year", "quarter", "month", "week", "day", "season", "batch", "period")
 
 
 class Beside(NamedTuple):
-    """The accuracies on a domain of the model and of always predicting its commonest class."""
+    """The model's accuracy on a domain, and that of always predicting its commonest class."""
 
     domain: str
     accuracy: float

@@ -18,7 +18,7 @@ MEAN = "Training mean"
 
 
 class Beside(NamedTuple):
-    """The scores on a domain of the model and of predicting the mean of the other domains."""
+    """The model's score on a domain, and that of always predicting the mean of the others."""
 
     domain: str
     model: float
