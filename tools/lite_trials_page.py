@@ -16,7 +16,7 @@ from tools.marked_sections import renewed
 RESULTS = Path(__file__).parents[1] / "results"
 PAGE, RECORDS = RESULTS / "lite-trials.md", RESULTS / "lite-trials.jsonl.gz"
 PICTURE = RESULTS / "lite-trials-ranks.svg"
-# For each part of the page, a phrase in the titles of its tables.
+# For each part of the page, the end of the titles of its tables.
 SELECTORS = {"training-domain": "training-domain validation set", "oracle": "(oracle)"}
 
 

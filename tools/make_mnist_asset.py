@@ -21,7 +21,7 @@ MD5 = {
 
 
 def payload(folder: Path, name: str) -> bytes:
-    """Return the data of an IDX file without its header, after checking the header."""
+    """Return the data of an IDX file without its header, after checking the file's checksum."""
     raw = (folder / name).read_bytes()
     if hashlib.md5(raw, usedforsecurity=False).hexdigest() != MD5[name]:
         sys.exit(f"{name} is not the canonical file")

@@ -140,7 +140,7 @@ def _panels(
 
 
 def _across(domains: int, panels: int) -> int:
-    """Return the number of panels per row, so that those of an algorithm stay together."""
+    """Return the number of panels per row, so that an algorithm's panels stay together."""
     if domains == 1:
         return min(panels, 4)
     return {2: 4, 3: 3, 4: 4}.get(domains, 3 if domains % 3 == 0 else 4)

@@ -31,7 +31,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class DotPlot:
-    """A table with a plot in each row, all over one axis; ``marks`` are those of each row.
+    """A table with a plot in each row, all over one axis; ``marks`` holds each row's marks.
 
     ``tips`` are the tooltips of the plots.
     """
