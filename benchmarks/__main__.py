@@ -45,7 +45,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what was asked for; return the exit code."""
+    """Run the requested benchmarks; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"some of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--json", action="store_true", help="print the ratios as JSON")

@@ -126,7 +126,7 @@ def real_site(path: str, label: str, domain: str, held: str, asked: Any) -> dict
 
 
 def standardized_site(path: str, label: str, domain: str, held: str, asked: Any) -> dict[str, Any]:
-    """Return the scores of a held-out domain by `best`, without and with its standardised rows."""
+    """Return the scores of `best` on a held-out domain, with and without standardized rows."""
     found: dict[str, Any] = {}
     for how, budget in {"none": asked.budget, "auto": 2 * asked.budget}.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +146,7 @@ def standardized_site(path: str, label: str, domain: str, held: str, asked: Any)
 
 
 def simulated(path: str, label: str, domain: str, asked: Any) -> dict[str, Any]:
-    """Return how label shift is recovered, and how often concept shift is refused."""
+    """Return how well label shift is recovered, and how often concept shift is refused."""
     rng = np.random.default_rng(asked.seed)
     frame = read_frame(Path(path))
     order = rng.permutation(len(frame))
@@ -274,7 +274,7 @@ def page(outcomes: Sequence[dict[str, Any]]) -> str:
 
 
 def _table_lines(real: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a row for each table, and their mean."""
+    """Return one row per table, and their mean."""
     lines = [
         "| table | domains | accuracy: none | auto | labels | log loss: none | auto | labels |"
         " corrected | shares differ | error: auto | covered |",
@@ -309,7 +309,7 @@ def _table_lines(real: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _domain_lines(real: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a row for each domain."""
+    """Return one row per domain."""
     rows = [
         f"| {each['data']} | {each['domain']} | {each['rows']} | {each['difference']:.0%} |"
         f" {100 * each['none']['accuracy']:.1f} | {100 * each['auto']['accuracy']:.1f} |"

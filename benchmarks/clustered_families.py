@@ -36,11 +36,12 @@ KINDS = (
 
 @dataclass(frozen=True, eq=False)
 class Clustered:
-    """Domains of clusters [C, k] with weights [D, C], and codes of two values with chances [D, b].
+    """Domains of clusters [C, k] with weights [D, C], and binary codes with probabilities [D, b].
 
-    `offsets` [D, k] move all clusters of a domain; `slopes` [D, k + b, classes] and `levels`
-    [D, classes] give the label, `blur` [D] is the chance that it is drawn blindly; `shares`
-    [D, classes] instead if it comes first; `gone` [D, k + b] is the chance of a missing cell.
+    `offsets` [D, k] move all clusters of a domain.  `slopes` [D, k + b, classes] and `levels`
+    [D, classes] determine the label, and `blur` [D] is the probability of a random label; if the
+    label comes first, `shares` [D, classes] determine it.  `gone` [D, k + b] is the probability of
+    a missing cell.
     """
 
     name: str
@@ -63,17 +64,17 @@ class Clustered:
 
     @property
     def domains(self) -> int:
-        """Return how many domains there are."""
+        """Return the number of domains."""
         return len(self.weights)
 
     @property
     def columns(self) -> int:
-        """Return how many columns there are."""
+        """Return the number of columns."""
         return int(self.gone.shape[1])
 
     @property
     def missing(self) -> Array | None:
-        """Return the chances of missing cells, if any."""
+        """Return the probabilities of missing cells, if any."""
         return self.gone if self.gone.any() else None
 
     def log_labels(self, x: Array, d: int) -> Array:
@@ -137,7 +138,7 @@ class Clustered:
         return np.concatenate(xs), np.concatenate(ys), np.repeat(np.arange(self.domains), sizes)
 
     def truth(self, n: int = TRUTH) -> dict[str, float]:
-        """Return the amounts with equally likely domains, H(Y|X) and H(D), by simulation."""
+        """Return the amounts for equally likely domains, H(Y|X) and H(D), by simulation."""
         rng = np.random.default_rng([self.seed, 54321])
         x, y, d = self._drawn(np.full(self.domains, n // self.domains), rng)
         shares = self.shares
@@ -150,7 +151,7 @@ class Clustered:
 
 
 def clustered(seed: int) -> Clustered:
-    """Return the family of a seed: its kind is `KINDS[seed % 10]`, the rest is drawn."""
+    """Return the family of a seed: its kind is `KINDS[seed % 10]`, the rest is random."""
     rng = np.random.default_rng([seed, 22])
     kind = KINDS[seed % len(KINDS)]
     domains, classes = int(rng.integers(2, 9)), int(rng.integers(2, 6))
@@ -163,7 +164,7 @@ def clustered(seed: int) -> Clustered:
     slopes = rng.normal(size=(columns + codes, classes)) * used[:, None]
     slopes *= 2 / np.linalg.norm(slopes, axis=0)
     gone = np.zeros((domains, columns + codes))
-    if kind in ("same", "gaps"):  # only cells that the label does not depend on
+    if kind in ("same", "gaps"):  # only in columns that the label does not depend on
         gone[:, ~used] = rng.uniform(0.05, 0.4)
     plain = Clustered(
         name=f"{kind} {seed}",
@@ -224,7 +225,7 @@ def _one_column(f: Clustered, rng: np.random.Generator) -> Clustered:
 
 
 def _gaps(f: Clustered, rng: np.random.Generator) -> Clustered:
-    """Return cells that are missing more often in some domains; a column more that can be."""
+    """Make cells missing more often in some domains, and let one more column have gaps."""
     gone = f.gone.copy()
     gone[:, -1] = np.maximum(gone[:, -1], 0.2)
     slopes = f.slopes.copy()
@@ -244,13 +245,13 @@ def _threshold(f: Clustered, rng: np.random.Generator) -> Clustered:
 
 
 def _flip(f: Clustered, rng: np.random.Generator) -> Clustered:
-    """Return a first column whose effect on the label differs between domains."""
+    """Let the effect of the first column on the label differ between domains."""
     toward = _spread(f.domains, rng, (f.classes,))[:, None] * np.eye(1, f.columns).T
     return _concept(rng, lambda t: replace(f, slopes=f.slopes + t * toward))
 
 
 def _noise(f: Clustered, rng: np.random.Generator) -> Clustered:
-    """Return labels that are drawn blindly, more often in some domains than in others."""
+    """Draw labels at random, more often in some domains than in others."""
     lean = rng.permutation(np.linspace(0, 1, f.domains))
     f = replace(f, slopes=3 * f.slopes)
     return reaching(

@@ -23,11 +23,11 @@ ROUNDS = 5
 
 
 def decoding() -> Iterator[Figure]:
-    """Images a second of two threads against one: what one process can keep busy."""
+    """Measure images per second with two threads against one, in one process."""
     if (os.cpu_count() or 1) < 2:
         return
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the threads that read are those that count
+    torch.set_num_threads(1)  # only the reading threads should matter
     try:
         with tempfile.TemporaryDirectory() as folder:
             files = _files(Path(folder))

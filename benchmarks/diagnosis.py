@@ -31,7 +31,7 @@ from shiftproof.shift.diagnose import diagnose
 from shiftproof.shift.interpretation import kinds_of, summary
 from shiftproof.shift.samples import collect, every_sample
 
-# The images and the network that the frozen features are of, in the folder `--data`.
+# The images in the folder `--data`, and the network that computes their frozen features.
 IMAGES, NETWORK = "pacs-sample", "tf_efficientnet_lite0"
 
 
@@ -77,7 +77,7 @@ def frame_of(x: np.ndarray, y: np.ndarray, d: np.ndarray) -> pd.DataFrame:
 
 
 def record_of(make: Callable[[], Family | Clustered]) -> dict[str, Any]:
-    """Diagnose one family; return what was said beside the truth."""
+    """Diagnose one family; return the diagnosis and the truth."""
     one = make()
     true = one.truth()
     x, y, d = one.draw(one.rows, 0)
@@ -111,7 +111,7 @@ def record_of(make: Callable[[], Family | Clustered]) -> dict[str, Any]:
 
 
 def record_of_images(data: Path) -> dict[str, Any]:
-    """Diagnose frozen features of PACS; return what was said, there is no truth."""
+    """Diagnose frozen features of PACS, without a known truth; return the diagnosis."""
     began, worked = time.perf_counter(), time.process_time()
     found = shiftproof.diagnose(
         data / IMAGES, backbone=NETWORK, weights=data / "weights" / f"{NETWORK}.safetensors",

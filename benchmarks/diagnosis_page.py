@@ -12,14 +12,14 @@ from shiftproof.shift.judging import WORTH
 
 Record = Mapping[str, Any]
 
-# Each amount, and what it is a share of.
+# Each amount, and the total that it is a share of.
 AMOUNTS = {
     "covariate": "domain_entropy",
     "label": "label_entropy",
     "concept": "uncertainty",
     "within_label": "domain_entropy",
 }
-# Amounts from this share on have an estimate that can be compared with the truth as a ratio.
+# For amounts from this share on, the ratio of estimate to truth is meaningful.
 COMPARED = 0.02
 GROUPS: dict[str, Callable[[Record], bool]] = {
     "up to 12 columns, normal": lambda r: r["columns"] <= 12 and r["tails"] == "normal",
@@ -30,21 +30,21 @@ GROUPS: dict[str, Callable[[Record], bool]] = {
 
 
 def kinds(there: Container[str]) -> tuple[str, ...]:
-    """Return the kinds to name if these amounts are there: label shift alone if all follows."""
+    """Return the kinds of shift to name for these amounts: label shift alone if it explains all."""
     if "label" in there and "within_label" not in there:
         return ("label",)
     return tuple(kind for kind in ("covariate", "label", "concept") if kind in there)
 
 
 def true_kinds(true: Mapping[str, float]) -> tuple[str, ...]:
-    """Return the kinds of shift that are worth minding by the true amounts."""
+    """Return the kinds of shift whose true amounts are worth minding."""
     return kinds({name for name, of in AMOUNTS.items() if true[name] >= WORTH * true[of]})
 
 
 def right(record: Record) -> bool:
-    """Return whether the kinds were named right.
+    """Return whether the right kinds of shift were named.
 
-    A true amount within a factor of two of the limit may be taken to be there or not.
+    A true amount within a factor of two of the limit may be named or not.
     """
     shares = {name: record["truth"][name] / record["truth"][of] for name, of in AMOUNTS.items()}
     sure = [name for name, share in shares.items() if share > 2 * WORTH]
@@ -58,17 +58,17 @@ def right(record: Record) -> bool:
 
 
 def false_alarm(record: Record) -> bool:
-    """Return whether concept shift was named where there is none."""
+    """Return whether concept shift was named although there is none."""
     return "concept" in record["said"] and record["truth"]["concept"] < 1e-9
 
 
 def too_high(record: Record) -> list[str]:
-    """Return the amounts whose lower end is above the truth."""
+    """Return the amounts whose lower bound is above the truth."""
     return [n for n in AMOUNTS if record["estimates"][n][1] > record["truth"][n] + 1e-4]
 
 
 def line_of(record: Record) -> str:
-    """Return a record in one line."""
+    """Return a record as one line."""
     if record["kind"] == "data":
         return f"{record['name']}: {'+'.join(record['said']) or 'none'} {record['seconds']}"
     marks = ["right" if right(record) else "WRONG"]
@@ -126,7 +126,7 @@ def page(records: Sequence[Record]) -> str:
 
 
 def _coverage(records: Sequence[Record]) -> list[str]:
-    """Return how lower ends and estimates compare with the truth, by columns and tails."""
+    """Return how lower bounds and estimates compare with the truth, by columns and tails."""
     lines = [
         "## Lower bounds, by columns and tails",
         "",

@@ -34,7 +34,7 @@ METRICS = ("auroc", "accuracy")
 LEVEL = 0.95
 NORMAL = 1.959964
 SETS = 0.9
-# Tables with more domains are trained on with one domain held out, not with each pair of them.
+# For tables with more domains, models hold out one domain, not each pair of domains.
 MOST_NESTED = 15
 # scikit-learn's logistic regression with its defaults on scaled columns: for tables of numbers with
 # many domains, where choosing the penalty of `linear` by held-out domains takes long.
@@ -49,7 +49,7 @@ METHODS = {
 
 
 class Outcome(NamedTuple):
-    """Whether an interval held the score of a domain, and how wide it was."""
+    """Whether an interval contained the score of a domain, and its width."""
 
     inside: bool
     width: float
@@ -78,14 +78,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(spec: str, name: str, algorithm: str) -> dict[str, Any]:
-    """Return the scores of each held-out domain, and how its rows are covered by sets."""
+    """Return the scores on each held-out domain, and the coverage of its prediction sets."""
     path, label, domain = (*spec.split(":"), "label", "domain")[:3]
     learner = _logistic() if algorithm == LOGISTIC else algorithm
     data = shiftproof.load(path, label=label, domain=domain)
     with tempfile.TemporaryDirectory() as folder:
         runs = shiftproof.train_each(data, learner, out=folder)
         outputs = of_classes(runs.outputs, "`expect`")
-    # [next domain][other domain]: the answers there of a model trained on neither.
+    # [next domain][other domain]: outputs on the other domain of a model trained on neither.
     others = {
         held_out: {other: kept for other, kept in outputs.items() if other != held_out}
         for held_out in outputs
@@ -124,7 +124,7 @@ def _run(spec: str, name: str, algorithm: str) -> dict[str, Any]:
 
 
 def _scores(own: Outputs) -> dict[str, list[float] | None]:
-    """Return value, additive value and variance of each score; None where it is undefined."""
+    """Return value, additive value and variance of each score; None if it is undefined."""
     scores = {metric: estimate(metric, own.probabilities, own.labels) for metric in METRICS}
     return {
         metric: None if found is None else [found.value, found.additive, found.variance]
@@ -142,7 +142,7 @@ def _logistic() -> Any:
 
 
 def outcomes(table: dict[str, Any], metric: str) -> dict[str, list[Outcome]]:
-    """Return how each method does on each domain of a table, after all others."""
+    """Return how each method predicts each domain of a table from all others."""
     known = [each for each in table["domains"] if each[metric] is not None]
     scale = scale_of(metric)
     whole = random_effects(*_columns([each[metric] for each in known])[1:])
@@ -176,7 +176,7 @@ def outcomes(table: dict[str, Any], metric: str) -> dict[str, list[Outcome]]:
 
 
 def _others(known: Sequence[dict[str, Any]], own: dict[str, Any], metric: str) -> list[list[float]]:
-    """Return the scores of the other domains as `expect` sees them without this one."""
+    """Return the scores of the other domains, as `expect` sees them without this domain."""
     if own.get("others") is not None:
         found = [scores[metric] for scores in own["others"].values()]
         return [score for score in found if score is not None]

@@ -24,12 +24,12 @@ from shiftproof.inference.meta_analysis import (
 LEVEL = 0.95
 NORMAL = 1.959964
 EXPECT = "confidence distribution (`expect`)"
-# Number of values of τ; for posteriors and for REML, steps of equal ratio, beginning with 0.
+# Grid size of τ for posteriors and REML: 0, then steps of equal ratio.
 STEPS = 120
 
 
 class Sets(NamedTuple):
-    """Estimates and variances [sets, k], and true figure, estimate and variance of one more."""
+    """Estimates and variances [sets, k], and the true figure, estimate and variance of one more."""
 
     estimates: np.ndarray
     variances: np.ndarray
@@ -39,21 +39,21 @@ class Sets(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Whether the true figure, and the estimate, of one more domain is inside; [sets] each."""
+    """Whether the true figure, and the estimate, of one more domain are inside: [sets] each."""
 
     figure: np.ndarray
     estimate: np.ndarray
 
 
 def mixture_held(mixture: Predictive, sets: Sets) -> Held:
-    """Return what the interval with equal tails of each mixture holds."""
+    """Return what the equal-tailed interval of each mixture contains."""
     figure = mixture.shares_below(sets.figure[:, None], np.zeros(1))
     estimate = mixture.shares_below(sets.estimate[:, None], sets.variance[:, None])
     return Held(*(np.abs(share - 0.5) <= LEVEL / 2 for share in (figure, estimate)))
 
 
 def widths(mixture: Predictive) -> np.ndarray:
-    """Return the widths of the intervals of 95%, by bisection."""
+    """Return the widths of the 95% intervals, by bisection."""
     bounds = []
     for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2):
         reach = 40 * np.sqrt(mixture.variances.max(axis=1))
@@ -68,12 +68,12 @@ def widths(mixture: Predictive) -> np.ndarray:
 
 
 def expect_mixture(sets: Sets) -> Predictive:
-    """Return the mixtures of `expect`, with wider steps of τ: bounds move by a thousandth."""
+    """Return the mixtures of `expect` on a coarser grid of τ; bounds change by a thousandth."""
     return confidence_mixture(sets.estimates, sets.variances, STEPS)
 
 
 def held_by_all(sets: Sets) -> dict[str, Held]:
-    """Return what the interval of each method holds."""
+    """Return what the interval of each method contains."""
     taus = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, STEPS - 1)])
     given = np.tile(taus**2, (len(sets.estimates), 1)), sets.estimates, sets.variances
     own, likelihoods = profile(*given), log_likelihood(*given)
@@ -92,7 +92,7 @@ def held_by_all(sets: Sets) -> dict[str, Held]:
 
 
 def _normals(taus: np.ndarray, own: Profile, sets: Sets) -> tuple[np.ndarray, np.ndarray]:
-    """Return P(figure below that of the new domain) given τ, [sets, g]; and of the estimate."""
+    """Return P(figure below the new domain's | τ) [sets, g], and the same for the estimate."""
     variances = taus**2 + own.errors
     return (
         ndtr((sets.figure[:, None] - own.means) / np.sqrt(variances)),
@@ -103,9 +103,9 @@ def _normals(taus: np.ndarray, own: Profile, sets: Sets) -> tuple[np.ndarray, np
 def _plugged_in(
     taus: np.ndarray, own: Profile, likelihoods: np.ndarray, sets: Sets, lost: int, knapp: bool
 ) -> Held:
-    """Return what μ̂ ± t √(τ² + s.e.²) holds, with the REML τ² and t of k − lost degrees.
+    """Return what μ̂ ± t √(τ² + s.e.²) contains, with REML's τ² and t of k − `lost` degrees.
 
-    The s.e.² of Hartung and Knapp is 1 / Σw times Q / (k − 1).
+    Hartung and Knapp's s.e.² is 1 / Σw times Q / (k − 1).
     """
     k = sets.estimates.shape[1]
     best = likelihoods.argmax(axis=1)[:, None]
@@ -147,7 +147,7 @@ PRIORS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "posterior, τ flat to s, then flat in log τ": _flat_then_logarithmic,
     "posterior, DuMouchel's prior": _dumouchel,
 }
-# Degrees of freedom that are subtracted from k; and whether the s.e. is Hartung and Knapp's.
+# Degrees of freedom subtracted from k, and whether to use Hartung and Knapp's s.e.
 PLUGGED_IN = {
     "REML, t(k − 2) (Higgins et al.)": (2, False),
     "REML, t(k − 1)": (1, False),

@@ -39,18 +39,18 @@ from shiftproof.inference.estimates import estimate
 
 DOMAINS = (3, 5, 10, 20)
 TAUS = (0.1, 0.2, 0.5, 1.0)
-# Fewest and most samples of a domain; between them, equal ratios are equally likely.
+# The range of samples per domain; sizes are log-uniform within it.
 SIZES = ((50, 50), (100, 100), (400, 400), (2000, 2000), (50, 400), (50, 2000))
 FEWER_SIZES = ((100, 100), (400, 400), (50, 400))
 AUROC_SIZES = ((100, 100), (400, 400))
 LOWEST, HIGHEST, FROM = 0.93, 0.97, 5
 ACCURACY = 0.8
 POSITIVE = 0.4  # share of the first class, for the AUROC
-POOL = 2000  # simulated domains that sets are drawn from, for the AUROC
-AT_ONCE = 50  # sets, for the memory
-WIDTHS = 4  # batches of sets that the median width is of
+POOL = 2000  # simulated domains to draw sets from, for the AUROC
+AT_ONCE = 50  # sets per batch, to limit memory
+WIDTHS = 4  # batches of sets for the median width
 
-# Figures, estimates and variances [sets, k + 1] for a τ and numbers of samples.
+# Returns figures, estimates and variances [sets, k + 1] for a τ and numbers of samples.
 Process = Callable[[np.random.Generator, float, np.ndarray], tuple[np.ndarray, ...]]
 
 
@@ -70,7 +70,7 @@ def _accuracy(rng: np.random.Generator, tau: float, sizes: np.ndarray) -> tuple[
 
 
 def share_log_odds(right: np.ndarray, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return log odds and their variance as `estimate` does for an accuracy, of many at once."""
+    """Return log odds of accuracies and their variances, as `estimate` does, for arrays."""
     share = (right + 0.5) / (samples + 1)
     return logit(share), 1 / (share * (1 - share) * (samples + 1))
 
@@ -78,7 +78,7 @@ def share_log_odds(right: np.ndarray, samples: np.ndarray) -> tuple[np.ndarray, 
 def pooled_auroc(tau: float, samples: int, domains: int, rng: np.random.Generator) -> np.ndarray:
     """Return figure, estimate and variance [domains, 3] of the AUROC of simulated domains.
 
-    Scores of the classes are N(d, 1) and N(0, 1), whose AUROC is Φ(d / √2).
+    The scores of the two classes are N(d, 1) and N(0, 1), so the AUROC is Φ(d / √2).
     """
     labels = (np.arange(samples) >= POSITIVE * samples).astype(int)
     found = []
@@ -133,7 +133,7 @@ def draw(
 def simulate(
     name: str, k: int, tau: float, size: tuple[int, int], repetitions: int
 ) -> list[dict[str, Any]]:
-    """Return one cell of the simulation: the coverage of each method."""
+    """Return the coverage of each method in one cell of the simulation."""
     rng = np.random.default_rng([list(PROCESSES).index(name), k, round(1000 * tau), *size])
     inside: dict[str, list[np.ndarray]] = {}
     spans: list[np.ndarray] = []
@@ -159,7 +159,7 @@ def simulate(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate, and write the file."""
+    """Run the simulation, and write the file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.expect_simulated")
     parser.add_argument("--repetitions", type=int, default=4000)
     parser.add_argument("--out", type=Path, default=Path("results/expect-simulated.json"))

@@ -83,7 +83,7 @@ def section(stored: Mapping[str, Any]) -> list[str]:
 
 
 def _grid(name: str, cells: Sequence[Cell], *, widths: bool = False) -> list[str]:
-    """Return a table with a row for each number of domains and of samples."""
+    """Return a table with one row per number of domains and samples."""
     found = {(each["domains"], each["tau"], tuple(each["size"])): each for each in cells}
     heads = [f"τ = {tau:g}" for tau in TAUS]
     lines = [f"| domains | samples | s | {' | '.join(heads)} |", "|---:|---:|---:|" + "---:|" * 4]
@@ -106,7 +106,7 @@ def _grid(name: str, cells: Sequence[Cell], *, widths: bool = False) -> list[str
 
 
 def _judged(cells: Sequence[Cell]) -> list[str]:
-    """Return in words which cells are outside the range that was asked for."""
+    """Say which cells are outside the required range."""
     asked = [each for each in cells if each["domains"] >= FROM]
     high = [each for each in asked if each["true"] > HIGHEST]
     low = [each for each in asked if each["true"] < LOWEST]
@@ -139,7 +139,7 @@ def _typical_error(cell: Cell) -> float:
 
 
 def _compared(cells: Sequence[Cell]) -> list[str]:
-    """Return a table with a row for each method, the true figure before the estimate."""
+    """Return a table with one row per method: the true figure, then the estimate."""
     lines = [
         "| interval | true: lowest | highest | inside | estimate: lowest | highest | inside |",
         "|---|---:|---:|---:|---:|---:|---:|",

@@ -36,7 +36,7 @@ TAILS: dict[str, Any] = {
     "laplace": stats.laplace(),
     "skewed": stats.gumbel_r(),
 }
-# Two more densities of mean 0 and variance 1, for domains that differ in their tails alone.
+# Densities of mean 0 and variance 1, for domains that differ in their tails alone.
 SHAPES = (stats.norm(), stats.laplace(scale=np.sqrt(0.5)), stats.uniform(-np.sqrt(3), 12**0.5))
 RULES = ("linear", "radial", "product", "wave")
 TRUTH = 20_000
@@ -55,10 +55,10 @@ Known = TypeVar("Known", bound=HasTruth)
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Domains d with x = μ_d + A_d u; the label follows x, or with `shares` x follows the label.
+    """Domains d with x = μ_d + A_d u; y depends on x or, with `shares`, x depends on y.
 
-    `move`, `roots`, `twist` and `shares` are the strengths; `missing` [domains, k] is the chance
-    that a cell is missing, in columns that the label does not depend on.
+    `means`, `roots`, `twist` and `shares` are the strengths; `missing` [domains, k] is the
+    probability of a missing cell, in columns that the label does not depend on.
     """
 
     name: str
@@ -78,12 +78,12 @@ class Family:
 
     @property
     def domains(self) -> int:
-        """Return how many domains there are."""
+        """Return the number of domains."""
         return len(self.means)
 
     @property
     def columns(self) -> int:
-        """Return how many columns there are."""
+        """Return the number of columns."""
         return int(self.means.shape[1])
 
     def score(self, x: Array, d: int) -> Array:
@@ -101,7 +101,7 @@ class Family:
         return np.asarray(np.linalg.solve(self.roots[d], (x - self.means[d] - shift).T).T)
 
     def log_inputs(self, x: Array, d: int, shift: Array | float = 0.0) -> Array:
-        """Return log p(x | d), of observed cells and of which are observed."""
+        """Return log p(x | d) of the observed cells and of the missingness pattern."""
         law = self.shapes[d] if self.shapes else TAILS[self.tails]
         filled = np.where(np.isnan(x), 0.0, x)
         u = self._u(filled, d, shift)
@@ -127,7 +127,7 @@ class Family:
         return found
 
     def draw(self, rows: int, seed: int) -> tuple[Array, Array, Array]:
-        """Return x [n, k] with NaN where missing, y [n] and d [n], domains of unlike sizes."""
+        """Return x [n, k] with NaN where missing, y [n] and d [n]; domains differ in size."""
         rng = np.random.default_rng([self.seed, seed, 7])
         sizes = np.maximum(rng.dirichlet(np.full(self.domains, 10.0)) * rows, 60).astype(int)
         return self._drawn(sizes, rng)
@@ -150,7 +150,7 @@ class Family:
         return np.concatenate(xs), np.concatenate(ys), np.repeat(np.arange(self.domains), sizes)
 
     def truth(self, n: int = TRUTH) -> dict[str, float]:
-        """Return the amounts with equally likely domains, H(Y|X) and H(D), by simulation."""
+        """Return the amounts for equally likely domains, H(Y|X) and H(D), by simulation."""
         rng = np.random.default_rng([self.seed, 12345])
         x, y, d = self._drawn(np.full(self.domains, n // self.domains), rng)
         ones = self.shares
@@ -161,10 +161,10 @@ class Family:
 
 
 def amounts(both: Array, y: Array, d: Array, shares: Array, *, alike: bool) -> dict[str, float]:
-    """Return the true amounts, H(Y), H(Y|X) and H(D), with equally likely domains.
+    """Return the true amounts, H(Y), H(Y|X) and H(D), for equally likely domains.
 
     both [n, domains, classes] is log p(x, y | d) of samples with labels y [n] and domains d [n];
-    `shares` [domains, classes] are those of the labels, the same in all domains if `alike`.
+    `shares` [domains, classes] are the label shares, the same in all domains if `alike`.
     """
     own, count = np.arange(len(d)), np.log(both.shape[1])
     inputs = logsumexp(both, axis=2)
@@ -188,7 +188,7 @@ def amounts(both: Array, y: Array, d: Array, shares: Array, *, alike: bool) -> d
 
 
 def family(seed: int) -> Family:
-    """Return the family of a seed: its kind is `KINDS[seed % 10]`, the rest is drawn."""
+    """Return the family of a seed: its kind is `KINDS[seed % 10]`, the rest is random."""
     rng = np.random.default_rng([seed, 21])
     kind = KINDS[seed % len(KINDS)]
     domains = int(rng.integers(2, 9))
@@ -217,7 +217,7 @@ def family(seed: int) -> Family:
         gone[:, 2:] = (rng.random(columns - 2) < 0.3) * rng.uniform(0.05, 0.4)
         if kind == "mean":  # the sites differ in what they measure
             gone[:, 2:] *= rng.uniform(0, 2, (domains, 1))
-        if plain.rule in ("linear", "radial"):  # the label depends on complete columns alone
+        if plain.rule in ("linear", "radial"):  # the label depends on complete columns only
             plain = replace(plain, rule="wave")
         plain = replace(plain, missing=gone, name=plain.name + " with gaps")
     return _BUILD[kind](plain, rng)
@@ -226,7 +226,7 @@ def family(seed: int) -> Family:
 def reaching(
     amount: str, of: str, target: float, at: Callable[[float], Known], most: float
 ) -> Known:
-    """Return `at(t)` whose true amount is about the share `target` of `of`, by bisection."""
+    """Return `at(t)` whose true amount is about the share `target` of `of`, by bisection on t."""
     low, high = 0.0, most
     for _ in range(18):
         middle = (low + high) / 2

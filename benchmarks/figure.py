@@ -28,7 +28,7 @@ class Figure:
 
     @property
     def reached(self) -> bool:
-        """Whether the target is met."""
+        """Whether the target is reached."""
         return self.value <= self.target if self.bound == "≤" else self.value >= self.target
 
     def to_json(self) -> dict[str, Any]:
@@ -37,9 +37,9 @@ class Figure:
 
 
 def peak_bytes(work: Work) -> int:
-    """Return by how much the resident memory of the process rose at most while `work` ran.
+    """Return the largest rise of the process's resident memory while `work` ran.
 
-    Memory that the allocator still holds from earlier work is returned first.  Only on Linux.
+    Memory that the allocator still holds from earlier work is released first.  Linux only.
     """
     gc.collect()
     CDLL(None).malloc_trim(0)
@@ -50,7 +50,7 @@ def peak_bytes(work: Work) -> int:
 
 
 def can_measure_memory() -> bool:
-    """Whether this system reports peaks of memory."""
+    """Return whether this system reports peak memory."""
     return _STATUS.exists() and _CLEAR.exists()
 
 

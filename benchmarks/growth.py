@@ -31,7 +31,7 @@ FEATURES, BATCH = 512, 32
 
 
 def growth() -> Iterator[Figure]:
-    """Time and memory of the penalty with 2 to 16 domains, and with 60 to 1,000 classes."""
+    """Measure time and memory of the penalty with 2 to 16 domains, and with 60 to 1,000 classes."""
     scales: dict[str, tuple[Sequence[int], Callable[[int], _Match]]] = {
         "domains": ((2, 4, 8, 16), lambda domains: _Match(domains, 100)),
         "classes": ((62, 125, 250, 500, 1000), lambda classes: _Match(3, classes)),
@@ -76,7 +76,7 @@ class _Match:
 
 
 def overhead() -> Iterator[Figure]:
-    """Seconds of a sweep per run, besides training and evaluating: twelve runs against three."""
+    """Measure a sweep's seconds per run besides training and evaluation: 12 runs against 3."""
     preset = PRESETS["lite"]
     data = SweepData("colored-mnist", preset.request(DataRequest("colored-mnist")))
     spent, trained, counts = [], [], []
@@ -112,7 +112,7 @@ def overhead() -> Iterator[Figure]:
 
 
 def startup() -> Iterator[Figure]:
-    """Seconds of `shiftproof --help`."""
+    """Measure the seconds of `shiftproof --help`."""
     command = [sys.executable, "-m", "shiftproof", "--help"]
     ask = partial(subprocess.run, command, check=True, capture_output=True)
     taken = medians(seconds_in_turn({"help": ask}, 7, 1))
@@ -120,12 +120,12 @@ def startup() -> Iterator[Figure]:
 
 
 def _seconds(folder: Path) -> float:
-    """Return the seconds that all runs in a folder took to train and evaluate."""
+    """Return the seconds of training and evaluation of all runs in a folder."""
     return sum(float(read_json(path)["seconds"]) for path in folder.rglob("done.json"))
 
 
 def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
-    """Return the slope of log values over log sizes: 1 for linear growth.
+    """Return the slope of log values over log sizes, which is 1 for linear growth.
 
     >>> round(exponent([1, 2, 4], [3.0, 6.0, 12.0]), 6)
     1.0

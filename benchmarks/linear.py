@@ -14,13 +14,13 @@ from shiftproof.learners.logistic import logistic_path
 
 # PACS as frozen features: rows, features, classes, domains.
 ROWS, FEATURES, CLASSES, DOMAINS = 10_000, 1_280, 7, 4
-# Both stop at a gradient below TOLERANCE: at the weakest penalty, 1e-5, a coarser one leaves
-# coefficients that differ by more than CLOSE.
+# Both solvers stop at a gradient below TOLERANCE: at the weakest penalty, 1e-5, a coarser
+# tolerance leaves coefficients that differ by more than CLOSE.
 CLOSE, TOLERANCE = 1e-4, 2e-9
 
 
 def linear() -> Iterator[Figure]:
-    """Solve 20 penalties for each of 4 held-out domains, by both; compare times and results."""
+    """Solve 20 penalties for 4 held-out domains with both solvers; compare times and results."""
     x, y, domain = _features()
     weights = np.stack([domain != held for held in range(DOMAINS)]).astype(float)
     started = time.perf_counter()
@@ -43,7 +43,7 @@ def linear() -> Iterator[Figure]:
 
 
 def _features() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return features as a network has them: correlated, of falling variance, then scaled."""
+    """Return features like a network's: correlated, with decreasing variance, then scaled."""
     rng = np.random.default_rng(0)
     spectrum = 1 / np.sqrt(np.arange(1, FEATURES + 1))
     mixing = np.linalg.qr(rng.normal(size=(FEATURES, FEATURES)))[0] * spectrum[:, None]
@@ -69,6 +69,6 @@ def _scikit_learn(x: np.ndarray, y: np.ndarray, domain: np.ndarray) -> np.ndarra
 
 
 def _centred(coefficients: np.ndarray) -> np.ndarray:
-    """Return coefficients that sum to 0 over the classes: softmax knows no common shift."""
+    """Return coefficients centred over classes, since softmax ignores a common shift."""
     centred: np.ndarray = coefficients - coefficients.mean(axis=2, keepdims=True)
     return centred

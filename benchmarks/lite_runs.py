@@ -31,7 +31,7 @@ from shiftproof.training.trainer import Trainer
 ALGORITHMS = ("erm", "idm", "coral", "vrex", "sd", "mixup")
 DATA, TEST_DOMAIN, PRESET = "colored-mnist", "10%", "lite"
 ROUNDS = 3
-# Steps that are timed for the products of a run.
+# The number of steps to time for the products of a run.
 TIMED_STEPS = 200
 
 
@@ -44,12 +44,12 @@ class Product(NamedTuple):
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions."""
+        """The number of multiplications and additions."""
         return 2 * self.rows * self.inner * self.columns
 
 
 def lite_runs() -> Iterator[Figure]:
-    """Measure one run of each algorithm by processor time, the median of three, on one thread."""
+    """Measure the processor time of one run per algorithm on one thread, the median of three."""
     data = SweepData.at_size(preset_named(PRESET), DATA, Frozen("", ""))
     dataset = data.load(0)
     jobs = _jobs(data, dataset)
@@ -82,17 +82,17 @@ def lite_runs() -> Iterator[Figure]:
 
 
 def step_products(layers: Sequence[tuple[int, int]], rows: int) -> list[Product]:
-    """Return the products of one step of a perceptron, with (inputs, outputs) of each layer."""
+    """Return the matrix products of one step of an MLP with these (inputs, outputs) layers."""
     found = []
     for place, (inputs, outputs) in enumerate(layers):
         found += [Product(rows, inputs, outputs), Product(outputs, rows, inputs)]
-        if place > 0:  # nothing is learnt by the inputs of the network
+        if place > 0:  # the inputs of the network need no gradient
             found.append(Product(rows, outputs, inputs))
     return found
 
 
 def _jobs(data: SweepData, dataset: DomainDataset) -> dict[str, Job]:
-    """Return one run of each algorithm as a sweep plans it, with default hyper-parameters."""
+    """Return one run per algorithm as a sweep plans it, with default hyper-parameters."""
     needs = combined([SELECTORS.get(name).needs for name in ("training-domain", "oracle")])
     variants = [Variant.plain(name) for name in ALGORITHMS]
     jobs = plan(
@@ -113,7 +113,7 @@ def _seconds_of_run(job: Job, dataset: DomainDataset) -> float:
 
 
 def _seconds_of_products(trainer: Trainer) -> tuple[float, int]:
-    """Return processor seconds and operations of all products of a run of ERM."""
+    """Return processor seconds and operations of all matrix products of an ERM run."""
     config, algorithm = trainer.config, trainer.algorithm
     linear = [module for module in algorithm.modules() if isinstance(module, nn.Linear)]
     layers = [(layer.in_features, layer.out_features) for layer in linear]
@@ -130,7 +130,7 @@ def _seconds_of_products(trainer: Trainer) -> tuple[float, int]:
 
 
 def _seconds_of(products: Sequence[Product], times: int) -> float:
-    """Return the processor seconds of products, computed `times` times."""
+    """Return the processor seconds of computing products `times` times."""
     generator = torch.Generator().manual_seed(0)
     sizes = {(p.rows, p.inner) for p in products} | {(p.inner, p.columns) for p in products}
     numbers = {size: torch.rand(size, generator=generator) for size in sorted(sizes)}

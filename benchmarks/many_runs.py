@@ -31,14 +31,14 @@ ALGORITHMS = 21
 
 
 def report_of_many() -> Iterator[Figure]:
-    """`shiftproof report` over 30,240 runs, and how its time grows."""
+    """Measure `shiftproof report` over 30,240 runs, and how its time grows."""
     kinds = {"sweep": write_sweep, "domainbed": write_domainbed}
     for kind, write in kinds.items():
         counts, taken, peaks = [], [], []
         for algorithms in (3, ALGORITHMS):
             with tempfile.TemporaryDirectory() as folder:
                 counts.append(write(Path(folder), algorithms))
-                os.sync()  # or the disk would still be writing while they are read
+                os.sync()  # so that the disk is not writing while they are read
                 seconds, peak = measure([sys.executable, "-m", "shiftproof", "report", folder])
             taken.append(seconds)
             peaks.append(peak)
@@ -62,10 +62,10 @@ def report_of_many() -> Iterator[Figure]:
 
 
 def measure(command: list[str]) -> tuple[float, int]:
-    """Return the seconds that a command takes, and the peak of the memory of all its processes.
+    """Return the seconds of a command, and the peak memory of all its processes.
 
-    The memory is what is resident, sampled ten times a second, since sampling takes time of the
-    cores that are measured; pages that processes share count for each.
+    Resident memory is sampled only ten times a second, since sampling takes time from the measured
+    cores; shared pages count once per process.
     """
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -80,7 +80,7 @@ def measure(command: list[str]) -> tuple[float, int]:
 
 
 def write_sweep(folder: Path, algorithms: int = ALGORITHMS) -> int:
-    """Write the runs of a sweep of ours; return how many."""
+    """Write the runs of a Shiftproof sweep; return their number."""
     values = np.random.default_rng(0)
     count = 0
     names = [f"domain{position}" for position in range(DOMAINS)]
@@ -110,7 +110,7 @@ def write_sweep(folder: Path, algorithms: int = ALGORITHMS) -> int:
 
 
 def write_domainbed(folder: Path, algorithms: int = ALGORITHMS) -> int:
-    """Write the runs of a sweep in DomainBed's form; return how many."""
+    """Write the runs of a sweep in DomainBed's format; return their number."""
     values = np.random.default_rng(0)
     count = 0
     for count, (dataset, algorithm, test, draw, trial) in enumerate(_runs(algorithms), 1):

@@ -27,14 +27,14 @@ from shiftproof.sweeps.estimate import bytes_of
 
 # DomainNet: five training domains, a ResNet-50's features, 345 classes.
 DOMAINS, BATCH, FEATURES, CLASSES = 5, 32, 2048, 345
-# Fewer classes in float64, since the plain version takes much memory.
+# Fewer classes in float64, since the plain version needs much memory.
 FEWER_CLASSES = 32
 GAMMA = 0.95
 OWN_LOOP = "InterDomainMatching"
 
 
 def step() -> Iterator[Figure]:
-    """IDM's step against ERM's: DomainBed's network for digits, two domains of 64, fp32."""
+    """Measure IDM's step against ERM's: DomainBed's MNIST network, two domains of 64, fp32."""
     regime: Regime = "small-image"
     task = Task((2, 28, 28), 2, 2, regime)
     batch = batch_for(task, 64)
@@ -65,7 +65,7 @@ def step() -> Iterator[Figure]:
 
 
 class PenaltySides:
-    """The gradient penalty of one step, forward and backward, by the fast and the plain version."""
+    """The gradient penalty of one step, forward and backward, in the fast and plain versions."""
 
     def __init__(self, classes: int, dtype: torch.dtype = torch.float32) -> None:
         torch.manual_seed(0)
@@ -84,7 +84,7 @@ class PenaltySides:
         self._plain = PlainMatch(GAMMA, corrected=True)
 
     def apart(self) -> float:
-        """Return the largest difference of values and gradients, as a share of the largest."""
+        """Return the largest difference of values and gradients, relative to the largest value."""
         outcomes = zip(self.sides["fast"](), self.sides["plain"](), strict=True)
         return max(float((a - b).abs().max() / b.abs().max()) for a, b in outcomes)
 
@@ -102,7 +102,7 @@ class PenaltySides:
 
 
 def penalty() -> Iterator[Figure]:
-    """The gradient penalty at DomainNet's size, against plain torch."""
+    """Measure the gradient penalty at DomainNet's size against plain torch."""
     whole = PenaltySides(CLASSES)
     taken = seconds_in_turn(whole.sides, 5, 1)
     yield Figure(
@@ -135,7 +135,7 @@ def penalty() -> Iterator[Figure]:
 
 
 class LoopOfYourOwn:
-    """Steps of cross-entropy and `InterDomainMatching`, with the network of an algorithm."""
+    """A training loop with cross-entropy and `InterDomainMatching`, on an algorithm's network."""
 
     def __init__(self, algorithm: Algorithm) -> None:
         self._algorithm = algorithm
@@ -151,7 +151,7 @@ class LoopOfYourOwn:
         self._algorithm.descend(nn.functional.cross_entropy(logits, labels) + penalty)
 
     def training_state(self) -> dict[str, Any]:
-        """Return everything that evolves."""
+        """Return all state that changes during training."""
         return {**self._algorithm.training_state(), "matching": self._matching.state_dict()}
 
 
@@ -165,7 +165,7 @@ def matcher_problem() -> tuple[Task, Batch]:
 
 
 def matcher_side(name: str, task: Task, **hparams: object) -> Side:
-    """Return an algorithm, or `OWN_LOOP`, that matches from the first step on."""
+    """Return an algorithm, or `OWN_LOOP`, that matches from the first step."""
     torch.manual_seed(0)
     cls = ALGORITHMS.get("idm" if name == OWN_LOOP else name)
     settings = resolve(cls.Hparams, task.regime, {"gradient_warmup": 0, **hparams})
@@ -175,7 +175,7 @@ def matcher_side(name: str, task: Task, **hparams: object) -> Side:
 
 
 def matcher() -> Iterator[Figure]:
-    """A step of `idm-auto`, and one with `InterDomainMatching`, against a step of `idm`."""
+    """Measure a step of `idm-auto`, and one with `InterDomainMatching`, against a step of `idm`."""
     task, batch = matcher_problem()
     names = ("idm", "idm-auto", OWN_LOOP)
     sides = {name: partial(matcher_side(name, task).update, batch) for name in names}
@@ -205,7 +205,7 @@ def _two_steps(name: str, task: Task, batch: Batch) -> None:
 
 
 def estimate() -> Iterator[Figure]:
-    """A sample of the dimensions at DomainNet's size: its error and its speed."""
+    """Measure the error and speed of sampling dimensions at DomainNet's size."""
     torch.manual_seed(0)
     head = nn.Linear(FEATURES, CLASSES)
     features, labels = (
@@ -239,7 +239,7 @@ def estimate() -> Iterator[Figure]:
 
 
 def table1() -> Iterator[Figure]:
-    """One step of Table 1's Colored MNIST: all 25,000 of two domains, hidden 433, fp32."""
+    """Measure one step of Table 1's Colored MNIST: two full domains of 25,000, hidden 433, fp32."""
     task = Task((2, 14, 14), 2, 2, "small-image")
     batch = batch_for(task, 25_000)
     model: dict[str, object] = {"hidden": 433, "depth": 2, "single_logit": True}

@@ -8,7 +8,7 @@ from torch.func import functional_call, grad, vmap
 
 
 def plain_gradients(head: nn.Linear, features: Tensor, labels: Tensor) -> Tensor:
-    """Per-sample gradients of cross-entropy by torch.func, materialised: [domains, batch, P]."""
+    """Return per-sample gradients of cross-entropy by torch.func: [domains, batch, P]."""
     parameters: dict[str, Tensor] = dict(head.named_parameters())
 
     def risk(parameters: dict[str, Tensor], feature: Tensor, label: Tensor) -> Tensor:

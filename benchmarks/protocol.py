@@ -26,13 +26,13 @@ from shiftproof.training.trainer import Trainer
 TEST_DOMAIN = "10%"
 EVERYTHING = ("train-in", "train-out", "test-in", "test-out")
 EVERY = 100
-# Time an evaluation on this many samples of each domain; it is linear in their number.
+# Evaluations are timed on this many samples per domain; the time is linear in their number.
 SAMPLES = 1200
 TARGETS = {("oracle",): 5.0, ("oracle", "training-domain"): 3.0}
 
 
 def run() -> Iterator[Figure]:
-    """Seconds of a whole run, from the seconds of its steps and evaluations."""
+    """Estimate the seconds of a whole run from those of its steps and evaluations."""
     whole = ColoredMNIST().load(0)
     some = _some(whole)
     share = sum(map(len, whole.domains)) / sum(map(len, some.domains))
@@ -70,7 +70,7 @@ def run() -> Iterator[Figure]:
 
 
 def has_bf16() -> bool:
-    """Whether this processor has instructions for bfloat16."""
+    """Return whether this processor has instructions for bfloat16."""
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 

@@ -32,17 +32,17 @@ from shiftproof.shift.advise import advise
 from shiftproof.shift.diagnose import diagnose
 from shiftproof.training.outputs import NumberOutputs
 
-# Families whose seeds begin here were not looked at before.
+# Seeds from here on were not used before.
 FRESH = 7000
 DOMAINS, TAUS, SIZES = (3, 5, 10, 20), (0.05, 0.1, 0.2, 0.5), (50, 200, 1000)
-POOL = 400  # simulated domains that sets are drawn from
+POOL = 400  # simulated domains to draw sets from
 LEVEL = 0.9
 INTERVAL_DOMAINS = (4, 9, 15, 30)
 METRICS = ("mae", "rmse", "r2")
 
 
 def shifts(seeds: int) -> list[dict[str, Any]]:
-    """Return truth and estimates of each amount, family by family."""
+    """Return the true and estimated amounts of each family."""
     found = []
     for seed in range(FRESH, FRESH + seeds):
         for kind in KINDS:
@@ -73,7 +73,7 @@ def shifts(seeds: int) -> list[dict[str, Any]]:
 
 
 def _errors(shape: str, rng: np.random.Generator, n: int) -> np.ndarray:
-    """Return errors of variance 1."""
+    """Return errors with variance 1."""
     if shape == "normal":
         return rng.standard_normal(n)
     if shape == "heavy tails":
@@ -92,12 +92,13 @@ MEAN_ABSOLUTE = {
 def pooled(metric: str, shape: str, tau: float, n: int) -> np.ndarray:
     """Return figure, estimate and variance [POOL, 3] of simulated domains, on the additive scale.
 
-    Labels are N(0, 1), predictions y + s e with log s ~ N(log ½, τ²): R² is 1 − s², RMSE is s.
+    Labels are N(0, 1) and predictions y + s e with log s ~ N(log ½, τ²), so R² is 1 − s² and RMSE
+    is s.
     """
     rng = np.random.default_rng([METRICS.index(metric), len(shape), round(1000 * tau), n])
     found = []
     for z in rng.standard_normal(POOL):
-        # On the scale of R², −log(1 − R²) = −2 log s.
+        # The additive scale of R² is −log(1 − R²) = −2 log s.
         s = 0.5 * np.exp((tau / 2 if metric == "r2" else tau) * z)
         y = rng.standard_normal(n)
         own = number_estimate(metric, y + s * _errors(shape, rng, n), y)
@@ -108,7 +109,7 @@ def pooled(metric: str, shape: str, tau: float, n: int) -> np.ndarray:
 
 
 def expectations(sets: int) -> list[dict[str, Any]]:
-    """Return the share of intervals that hold the figure, and the estimate, of one more domain."""
+    """Return how often intervals contain the figure, and the estimate, of one more domain."""
     found = []
     for metric in METRICS:
         for shape in MEAN_ABSOLUTE:
@@ -135,7 +136,7 @@ def expectations(sets: int) -> list[dict[str, Any]]:
 
 
 def _known(rng: np.random.Generator, k: int) -> tuple[list[NumberOutputs], NumberOutputs]:
-    """Return errors of k domains and one more with own means and spreads; no model is fitted."""
+    """Return errors of k domains and one more, with random means and spreads and no model."""
     found = []
     for _ in range(k + 1):
         n = int(np.exp(rng.uniform(np.log(30), np.log(300))))
@@ -147,7 +148,7 @@ def _known(rng: np.random.Generator, k: int) -> tuple[list[NumberOutputs], Numbe
 
 
 def _fitted(rng: np.random.Generator, k: int) -> tuple[list[NumberOutputs], NumberOutputs]:
-    """Return the answers of ridges without each domain, and of one with all on one more domain."""
+    """Return outputs of ridge models without each domain, and of one on all k for a new domain."""
     data = []
     for _ in range(k + 1):
         n = int(np.exp(rng.uniform(np.log(30), np.log(300))))
@@ -170,7 +171,7 @@ CASES = {"errors drawn": _known, "ridge, refitted": _fitted}
 
 
 def intervals(sets: int) -> list[dict[str, Any]]:
-    """Return the share of labels of a new domain inside, from runs and from a model's file."""
+    """Return the coverage of labels of a new domain, by runs and by a stored model."""
     found = []
     for name, case in CASES.items():
         for k in INTERVAL_DOMAINS:
@@ -201,7 +202,7 @@ def intervals(sets: int) -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and write the file."""
+    """Run the measurements, and write the file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.regression_coverage")
     parser.add_argument("--families", type=int, default=5, help="seeds of each kind of shift")
     parser.add_argument("--sets", type=int, default=2000)

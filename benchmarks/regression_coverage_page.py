@@ -16,9 +16,9 @@ from shiftproof.shift.judging import WORTH
 Cell = Mapping[str, Any]
 STORED, PAGE = Path("results/regression-coverage.json"), Path("results/regression-coverage.md")
 AMOUNTS = ("covariate", "label", "concept", "joint", "within_label")
-# A true amount within this factor of what is worth minding may be named or not.
+# A true amount within this factor of the limit may be named or not.
 NEAR = 2.0
-# True amounts are means over draws.
+# Tolerance for true amounts, which are means over draws.
 ROUNDING = 1e-3
 TITLES = {"mae": "MAE", "rmse": "RMSE", "r2": "R²"}
 
@@ -41,7 +41,7 @@ def page(stored: Mapping[str, Any]) -> list[str]:
 
 
 def shift_lines(families: Sequence[Cell]) -> list[str]:
-    """Return how `diagnose` reads families of known shift."""
+    """Return how well `diagnose` finds known shifts."""
     if not families:
         return []
     kinds = list(dict.fromkeys(each["kind"] for each in families))
@@ -93,13 +93,13 @@ def shift_lines(families: Sequence[Cell]) -> list[str]:
 
 
 def _wrong(each: Cell) -> str:
-    """Return what was read wrong, if anything."""
+    """Return which shifts were named or missed wrongly, if any."""
     found = []
     covariate, label, concept, _, within = (each["amounts"][name][0] for name in AMOUNTS)
     left = each["most"] - covariate
     wanted = {"covariate": covariate, "label": label, "concept": concept}
     if label > NEAR * WORTH * each["most"] and within < WORTH * each["most"] / NEAR:
-        # Label shift alone: all else follows from it.
+        # Label shift alone, which explains all other shifts.
         wanted = {"label": label}
     for name, truth in wanted.items():
         most = left if name == "concept" else each["most"]

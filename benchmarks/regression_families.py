@@ -25,7 +25,7 @@ ROWS, DRAWS, GRID = 60_000, 10_000, 300
 
 @dataclass(frozen=True)
 class Family:
-    """The parameters by domain: `mean`, `scale`, `slope` [D, k]; `level`, `noise` [D]."""
+    """The parameters of each domain: `mean`, `scale`, `slope` [D, k]; `level`, `noise` [D]."""
 
     kind: str
     mean: np.ndarray
@@ -43,7 +43,7 @@ class Family:
         return len(self.level)
 
     def draw(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        """Return x [n, k], y [n] and d [n], with `rows` of each domain."""
+        """Return x [n, k], y [n] and d [n], with `rows` rows per domain."""
         d = np.repeat(np.arange(self.domains), rows)
         shape = (len(d), self.mean.shape[1])
         if self.label is not None:
@@ -74,7 +74,7 @@ class Family:
             z = (y[:, None] - self._centre(x)) / self.noise
             logs = student.logpdf(z * 3**0.5, 3) if self.tails else norm.logpdf(z)
             return np.asarray(logs - np.log(self.noise))
-        # Y given x and d is normal: prior N(m_d, 1), and k columns that show it.
+        # Y given x and d is normal: the prior N(m_d, 1), updated by k columns.
         w = self.slope[0]
         variance = 1 / (1 + w @ w)
         centre = variance * (self.label + (x @ w)[:, None])
@@ -116,7 +116,7 @@ class Family:
 
 
 def family(kind: str, seed: int) -> tuple[Family, int]:
-    """Return a family of a kind with parameters by a seed, and a number of rows for a domain."""
+    """Return a family of a kind, with random parameters, and its number of rows per domain."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     domains, columns = int(rng.integers(2, 7)), int(rng.integers(1, 21))
     rows = int(np.exp(rng.uniform(np.log(100), np.log(1500))))
@@ -128,7 +128,7 @@ def family(kind: str, seed: int) -> tuple[Family, int]:
     if kind in ("mean", "mean + slope", "curved mean"):
         mean = rng.standard_normal(shape) * 0.8 / columns**0.5
     if kind == "curved mean":
-        # The mean moves along the column that Y is a curved function of.
+        # The mean of the column on which Y depends nonlinearly differs between domains.
         mean, curve = np.zeros(shape), 2.0
         mean[:, 0] = rng.uniform(-1.5, 1.5, domains)
     if kind == "spread":

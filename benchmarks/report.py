@@ -20,12 +20,12 @@ def figures_table(figures: Sequence[Figure]) -> Table:
     return table
 
 
-# A page that has no figures yet.
+# A page without figures.
 NEW_PAGE = "# Performance\n\n<!-- measured -->\n<!-- /measured -->\n"
 
 
 def measured_part(figures: Sequence[Figure], machine: Mapping[str, Any]) -> str:
-    """Return the figures as Markdown, with the measurements behind them: a part of the page."""
+    """Return the figures and their measurements as Markdown, for a part of the page."""
     lines = [
         "Written by `make bench` on an otherwise idle machine. A ratio is the median over rounds",
         "in which both sides took turns within one process.",

@@ -28,7 +28,7 @@ def _plain(name: str, domains: int, columns: int, rows: int, tails: str, rule: s
 
 
 def rotated() -> Family:
-    """Return a Gaussian of 20 columns whose axes turn from domain to domain: covariate 0.715."""
+    """Return a Gaussian of 20 columns whose axes rotate between domains: covariate 0.715."""
     f = _plain("20-D rotated Gaussian", 3, 20, 3000, "normal", "linear")
     rng = np.random.default_rng(0)
     stretch = np.diag(np.geomspace(0.4, 2.5, 20))
@@ -42,7 +42,7 @@ def rotated() -> Family:
 
 
 def gain(drift: float = 0.0) -> Family:
-    """Return 40 columns whose common gain differs, and a label that follows the norm."""
+    """Return 40 columns whose common gain differs, and a label that depends on their norm."""
     name = "40-D gain, radial label" + (", small mean shift" if drift else "")
     f = _plain(name, 2, 40, 3000, "normal", "radial")
     f = replace(f, means=np.array([[0.0], [drift]]) * np.eye(1, 40))
@@ -54,7 +54,7 @@ def gain(drift: float = 0.0) -> Family:
 
 
 def heavy() -> Family:
-    """Return Student's t of 3 degrees of freedom in 20 columns, with moving means: 0.109."""
+    """Return Student's t with 3 degrees of freedom in 20 columns, with moving means: 0.109."""
     f = _plain("heavy tails", 2, 20, 2000, "t3", "linear")
     toward = np.stack([-np.ones(20), np.ones(20)]) / np.sqrt(20)
     return reaching(
@@ -63,7 +63,7 @@ def heavy() -> Family:
 
 
 def drifting_gain() -> Family:
-    """Return `gain` with a small shift of one mean as well."""
+    """Return `gain` with an additional small shift of one mean."""
     return gain(0.3)
 
 

@@ -29,7 +29,7 @@ from shiftproof.sweeps.selection.invariance import LEVEL
 
 SELECTION = ("training-domain", "invariance", "oracle")
 ALGORITHMS = ("erm", "irm", "vrex", "idm")
-# The best of all runs, whatever their algorithm.
+# Selects among the runs of all algorithms.
 ANY = "any"
 RECORDED = Path("results/invariance.jsonl.gz")
 DRAWS, STEPS = 1, 301
@@ -37,7 +37,7 @@ DRAWS, STEPS = 1, 301
 
 @dataclass(frozen=True)
 class Swept:
-    """A dataset of the benchmark: where it is, how it is read, and which domains are held out."""
+    """A dataset of the benchmark: where it is, how to read it, and which domains to hold out."""
 
     name: str
     path: str
@@ -54,7 +54,7 @@ SETS = (
         {"label": "disease", "domain": "hospital"},
         draws=3,
     ),
-    # Of many domains some are held out; all others are trained on.
+    # With many domains, only some are held out, each while all others are trained on.
     Swept(
         "gas drift",
         "tables/gas_drift.csv.gz",
@@ -117,13 +117,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def selected(name: str, runs: Sequence[RunOutcome]) -> Iterator[dict[str, Any]]:
-    """Yield a record of each held-out domain, trial and algorithm: the accuracies selected."""
+    """Yield the selected accuracies for each held-out domain, trial and algorithm."""
     for (position,), trial in sorted({(run.test_domains, run.trial_seed) for run in runs}):
         here = [run for run in runs if (run.test_domains, run.trial_seed) == ((position,), trial)]
         there = list(dict.fromkeys(run.algorithm for run in here))
         for algorithm in (*there, ANY)[: None if len(there) > 1 else 1]:
             own = [run for run in here if algorithm in (run.algorithm, ANY)]
-            if algorithm == ANY:  # a number each, so that draws of several algorithms stay apart
+            if algorithm == ANY:  # unique numbers keep draws of different algorithms apart
                 own = [replace(run, hparams_seed=i) for i, run in enumerate(own)]
             chosen = {by: SELECTORS.get(by)().select(own, position) for by in SELECTION}
             tested = [e.shift.concept_p for run in own for e in run.evaluations if e.shift]

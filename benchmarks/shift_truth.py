@@ -56,7 +56,7 @@ def samples(agreement: tuple[float, ...], seed: int) -> tuple[np.ndarray, np.nda
 
 
 def found(shift: Shift, true: dict[str, float]) -> dict[str, Any]:
-    """Return each amount beside its truth."""
+    """Return each estimated amount and its true value."""
     figures = {}
     for name, value in true.items():
         estimate = getattr(shift, name)
@@ -72,7 +72,7 @@ def found(shift: Shift, true: dict[str, float]) -> dict[str, Any]:
 
 
 def rejections(estimator: type[Estimator], sets: int) -> dict[str, int]:
-    """Count the rejections at 5% on data sets whose domains do not differ in anything."""
+    """Count rejections at 5% on data sets whose domains do not differ."""
     rejected = dict.fromkeys(("covariate", "label", "concept", "joint", "within_label"), 0)
     for seed in range(sets):
         rng = np.random.default_rng([seed, 1])
@@ -88,7 +88,7 @@ def rejections(estimator: type[Estimator], sets: int) -> dict[str, int]:
 
 
 def main() -> None:
-    """Measure, and print JSON."""
+    """Run the measurements, and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--null-sets", type=int, default=100)

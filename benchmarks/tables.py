@@ -37,7 +37,7 @@ MOST_HELD_OUT = 10
 
 
 class Metric(NamedTuple):
-    """How a score is shown: less or more is better (sign), times what, with how many digits."""
+    """How to show a score: the sign of better, a factor, and the number of digits."""
 
     sign: int
     scale: float
@@ -46,7 +46,7 @@ class Metric(NamedTuple):
 
 @dataclass(frozen=True)
 class Study:
-    """What is measured, and where it is written."""
+    """What to measure, and where to write it."""
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -54,9 +54,9 @@ class Study:
     name: str
     title: str
     metrics: Mapping[str, Metric]
-    # Settings of `shiftproof.train`, beside those of the data.
+    # Settings of `shiftproof.train`, besides those of the data.
     settings: tuple[tuple[str, Any], ...] = ()
-    # Whether one domain of every table comes first, then the next: so a part of it can be read.
+    # Whether to hold out one domain of every table first, then the next, for partial results.
     domain_by_domain: bool = False
 
 
@@ -127,7 +127,7 @@ def _run(
     started = time.perf_counter()
     data = _load(spec, study)
     if algorithm == "best":
-        # What `train_each` gives each run where all domains are held out.
+        # The budget that `train_each` gives each run if all domains are held out.
         domains = len(_held_out(data.domain_names, most))
         given["budget"] = max(DEFAULT_BUDGET / domains, BUDGET_A_RUN)
     runs: list[dict[str, Any]] = []
@@ -150,7 +150,7 @@ def _run(
 
 
 def _in_deviations(data: Any, scores: Mapping[str, float | None]) -> dict[str, float]:
-    """Return errors of numbers in standard deviations of the label, to compare tables by."""
+    """Return regression errors in standard deviations of the label, to compare tables."""
     if not data.target:
         return {}
     spread = float(np.concatenate([domain.y.numpy() for domain in data.domains]).std())
@@ -158,7 +158,7 @@ def _in_deviations(data: Any, scores: Mapping[str, float | None]) -> dict[str, f
 
 
 def _held_out(domains: Sequence[str], most: int = MOST_HELD_OUT) -> list[str]:
-    """Return so many domains, in their order; which ones does not depend on any result."""
+    """Return at most `most` domains in their order, chosen independently of any result."""
     count = min(most, len(domains))
     chosen = np.random.default_rng(0).choice(len(domains), count, replace=False)
     return [domains[place] for place in sorted(chosen)]
@@ -235,7 +235,7 @@ def page(
 
 
 def _seeds(outcomes: Iterable[dict[str, Any]], table: str) -> str:
-    """Return how many seeds the learners have on a table: `3`, or `2 to 3` if they differ."""
+    """Return the number of seeds of the learners on a table: `3`, or `2 to 3` if they differ."""
     own = {(each["algorithm"], each["seed"]) for each in outcomes if each["data"] == table}
     counts = Counter(algorithm for algorithm, _ in own).values()
     low, high = min(counts), max(counts)
@@ -245,7 +245,7 @@ def _seeds(outcomes: Iterable[dict[str, Any]], table: str) -> str:
 def _mean(
     outcomes: Iterable[dict[str, Any]], table: str, algorithm: str, metric: str
 ) -> float | None:
-    # A domain of one class has no AUROC.
+    # A domain with a single class has no AUROC.
     values = [
         fmean(known)
         for each in outcomes
@@ -256,7 +256,7 @@ def _mean(
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the outcomes in a file; none if there is no file."""
+    """Return the outcomes in a file; empty if there is no file."""
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines()]
@@ -268,7 +268,7 @@ def _key(outcome: dict[str, Any]) -> tuple[str, str, int, tuple[str, ...]]:
 
 
 def _complete(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the outcomes of what all learners were run on."""
+    """Return the outcomes of cases that all learners were run on."""
     ran: dict[tuple[Any, ...], set[str]] = {}
     for each in outcomes:
         name, algorithm, *rest = _key(each)

@@ -33,7 +33,7 @@ ALGORITHMS = ("erm", "vrex", "fishr", "idm")
 
 
 def main() -> None:
-    """Measure, and print JSON."""
+    """Run the measurements, and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, help="of each process")
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def finish(plan: SweepPlan, workers: int, threads: int | None) -> float:
-    """Return the seconds that all runs take, from nothing."""
+    """Return the seconds to finish all runs, from an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         result = run_sweep(plan, Path(folder) / "sweep", executor=LocalExecutor(workers, threads))

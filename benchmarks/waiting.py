@@ -18,9 +18,9 @@ from benchmarks.figure import Figure
 from shiftproof.learners.networks_together import trained_networks
 from shiftproof.shift.diagnose import diagnose as measure
 
-# Domains, classes, and dimensions that the embeddings of the first diagnosis lie in.
+# Domains, classes, and latent dimensions of the embeddings in the first diagnosis.
 DOMAINS, CLASSES, INNER = 4, 7, 64
-# Runs a command up to its first fit, and prints the processor seconds until there.
+# Runs a command up to its first fit, and prints the processor seconds it took.
 UNTIL_THE_FIRST_FIT = """
 import os, time
 from shiftproof.cli import main
@@ -33,12 +33,12 @@ def first_fit(*_):
 Exact.fit = first_fit
 main()
 """
-# `best` holds out so many folds, with so many seeds each.
+# The number of folds that `best` holds out, and of seeds for each.
 FOLDS, SEEDS = 5, 4
 
 
 def start() -> Iterator[Figure]:
-    """Measure how long `train` of a small table takes to its first fit, the median of three."""
+    """Measure the time to the first fit when `train` starts on a small table, median of three."""
     rng = np.random.default_rng(0)
     table: dict[str, np.ndarray] = {f"x{j}": rng.normal(size=1_000) for j in range(10)}
     table |= {"site": np.array(list("abcd"))[np.arange(1_000) % 4], "label": np.arange(1_000) % 2}
@@ -105,7 +105,7 @@ def embeddings(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def _long_table(rows: int, columns: int) -> tuple[float, int]:
-    """Return seconds and kilobytes of the command on a file of so many rows."""
+    """Return seconds and peak kilobytes of the command on a file of `rows` rows."""
     rng = np.random.default_rng(0)
     d, y = rng.integers(0, 5, rows), rng.integers(0, 3, rows)
     table = {
@@ -141,7 +141,7 @@ def _peak_kilobytes(process: int) -> int:
 
 
 def networks() -> Iterator[Figure]:
-    """Compare the networks that `best` trains together with the same, one after the other."""
+    """Compare training the networks of `best` together with training them one after the other."""
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(2_000, 20, generator=generator), torch.arange(2_000) % 2
     weights = torch.stack([(torch.arange(2_000) % FOLDS != fold).float() for fold in range(FOLDS)])

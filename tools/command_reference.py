@@ -63,7 +63,7 @@ def _option(parameter: Any) -> str:
 
 
 def _kind(parameter: Any) -> str:
-    """Return what a value is, by the type of the default, or by the words of the help."""
+    """Return a placeholder for an option's value, by the type of its default."""
     if isinstance(parameter.default, Path):
         return "PATH"
     return "NUMBER" if isinstance(parameter.default, int | float) else "VALUE"

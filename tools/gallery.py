@@ -22,7 +22,7 @@ FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def main() -> None:
-    """Run the page in an empty folder, and copy its pictures with few colours."""
+    """Run the blocks of the page in an empty folder, and copy its pictures with fewer colours."""
     os.environ["MPLBACKEND"] = "agg"
     with tempfile.TemporaryDirectory() as name:
         for language, text in FENCE.findall(PAGE.read_text("utf-8")):

@@ -16,7 +16,7 @@ from tools.marked_sections import renewed
 RESULTS = Path(__file__).parents[1] / "results"
 PAGE, RECORDS = RESULTS / "lite-trials.md", RESULTS / "lite-trials.jsonl.gz"
 PICTURE = RESULTS / "lite-trials-ranks.svg"
-# By the names of the parts of the page: what the titles of their tables say.
+# For each part of the page, the end of the titles of its tables.
 SELECTORS = {"training-domain": "training-domain validation set", "oracle": "(oracle)"}
 
 

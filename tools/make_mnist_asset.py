@@ -21,7 +21,7 @@ MD5 = {
 
 
 def payload(folder: Path, name: str) -> bytes:
-    """Return an IDX file's data without its header, after checking what it is."""
+    """Return the data of an IDX file without its header, after checking the file's checksum."""
     raw = (folder / name).read_bytes()
     if hashlib.md5(raw, usedforsecurity=False).hexdigest() != MD5[name]:
         sys.exit(f"{name} is not the canonical file")
@@ -29,7 +29,7 @@ def payload(folder: Path, name: str) -> bytes:
 
 
 def main(folder: Path, target: Path) -> None:
-    """Write the asset and print its checksum and that of its contents."""
+    """Write the asset, and print its checksum and that of its contents."""
     order = sorted(MD5, key=lambda name: ("labels" in name, "t10k" in name))
     contents = b"".join(payload(folder, name) for name in order)
     # lc=4, pb=0 suits bytes without alignment; it saves 16 kB here over the preset.

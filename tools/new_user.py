@@ -24,7 +24,7 @@ BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.ar
 
 
 def main() -> None:
-    """Build, run and time."""
+    """Build the wheel, run the commands and print their times."""
     table = str(Path(sys.argv[1]).resolve())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def timed(folder: Path, *arguments: str) -> tuple[float, float, str]:
-    """Return the seconds to the first line and to the end of a command, and what it prints."""
+    """Run a command; return the seconds to its first line and to its end, and its output."""
     start = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "shiftproof", *arguments],

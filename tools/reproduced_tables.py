@@ -58,7 +58,7 @@ SOURCES = {
 
 
 def found(source: Source) -> Comparison:
-    """Return a table from its records."""
+    """Return the table of a source from its records."""
     runs = read_sweep(RESULTS / source.records)
     tables = STUDIES[source.study]().find(runs, source.choice).comparisons
     table = next(table for table in tables if table.name == source.table)
@@ -68,7 +68,7 @@ def found(source: Source) -> Comparison:
 
 
 def table_named(name: str) -> str:
-    """Return a table of the page in Markdown, without the heading, which the page has."""
+    """Return a table of the page in Markdown, without its heading, which is in the page."""
     if name == "running-time":
         paths = sorted((RESULTS / "running-time").glob("*.json"))
         table = compare_timings([read_timing(path) for path in paths])

@@ -15,7 +15,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Put every file of ``results/`` into the site."""
+    """Add every file of ``results/`` to the site."""
     for path in sorted(path for path in RESULTS.rglob("*") if path.is_file()):
         files.append(
             File.generated(
@@ -29,5 +29,5 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Point links at where the results are in the site."""
+    """Point links to results at their location in the site."""
     return markdown.replace("](../results/", "](results/")

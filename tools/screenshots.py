@@ -25,18 +25,18 @@ MOST_BYTES = 250_000
 
 
 class Shot(NamedTuple):
-    """A picture: how wide and high, in which mode, and how many pixels a point has."""
+    """A screenshot: its width, height, colour scheme and pixel density."""
 
     name: str
     width: int
     height: int
     scheme: str
     scale: float
-    # Where the picture begins.
+    # The element at the top of the screenshot.
     start: str = "body"
 
 
-# Of a study: its first screen, that in dark mode from the pictures of what differs, and a phone.
+# For a study: the first screen, the section on what differs in dark mode, and a phone.
 STUDY = (
     Shot("study-{}-light", 1120, 1352, "light", 1.0),
     Shot("study-{}-dark", 1120, 1000, "dark", 1.0, "#shift"),
@@ -50,7 +50,7 @@ SHOTS = (
 
 
 def main() -> None:
-    """Write the page aside, and picture it."""
+    """Write the page to a temporary folder, and take its screenshots."""
     browser = shutil.which("chromium")
     if browser is None:
         sys.exit("there is no chromium on this machine")
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def take(tab: Page, shot: Shot) -> None:
-    """Write one picture, with few colours: text and flat areas need no more."""
+    """Write one screenshot with few colours, which is enough for text and flat areas."""
     path = OUT / f"{shot.name}.png"
     top = tab.evaluate("s => document.querySelector(s).getBoundingClientRect().top", shot.start)
     area = {"x": 0, "y": top + 1, "width": shot.width, "height": shot.height}

@@ -24,18 +24,18 @@ REVERSED = 2
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table whose first column is text and the others numbers."""
+    """Return a table whose first column is text and whose other columns are numbers."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def percent(share: float | None) -> str:
-    """Return a share in percent; an en dash if there is none."""
+    """Return a share in percent, or an en dash if there is none."""
     return "–" if share is None else f"{100 * share:.1f}"
 
 
 def draws_table(runs: Sequence[RunOutcome]) -> str:
-    """Return one row for each draw: its settings, and both algorithms at their last step."""
+    """Return one row per draw: its settings, and both algorithms at their last step."""
     found = {(run.algorithm, run.hparams_seed): run for run in runs}
     rows = []
     for seed in sorted({run.hparams_seed for run in runs}):
@@ -57,7 +57,7 @@ def draws_table(runs: Sequence[RunOutcome]) -> str:
 
 
 def selected_table(runs: Sequence[RunOutcome]) -> str:
-    """Return what each way of model selection takes, and its accuracy on the reversed domain."""
+    """Return what each selector selects, and its accuracy on the reversed domain."""
     rows = []
     for name in SELECTIONS:
         for algorithm in ("erm", "idm"):
@@ -70,7 +70,7 @@ def selected_table(runs: Sequence[RunOutcome]) -> str:
 
 
 def finished_runs() -> list[RunOutcome]:
-    """Return the runs that have ended; a search that goes on has others."""
+    """Return the finished runs; a search in progress has others too."""
     return [run for run in read_sweep(RECORDS) if run.status == "finished"]
 
 
@@ -81,7 +81,7 @@ def tables() -> dict[str, str]:
 
 
 def rewritten(page: str) -> str:
-    """Return the page with its tables made anew."""
+    """Return the page with its tables rewritten."""
     return renewed(page, tables().__getitem__)
 
 

@@ -22,7 +22,7 @@ from shiftproof.sweeps.store import EVALUATED
 from shiftproof.sweeps.stored_run import JOB_NAMES, VARIANT, row_of
 from shiftproof.training.config import NO_NETWORK, RunConfig
 
-# Others are run again.
+# Runs with another status are run again.
 ENDED = ("finished", "diverged")
 
 
@@ -34,7 +34,7 @@ def unpack(
     draws: int | None,
     own_interval: bool = False,
 ) -> int:
-    """Write the runs that ``out`` lacks, and its sweep.json; return how many runs."""
+    """Write the runs that ``out`` lacks, and its sweep.json; return the number of runs written."""
     with gzip.open(archive, "rt", encoding="utf-8") as lines:
         runs = [json.loads(line) for line in lines]
     chosen = [
@@ -48,7 +48,7 @@ def unpack(
         known = sorted({row_of(run) for run in runs})
         raise SystemExit(f"{archive} has none of these runs; it has {', '.join(known)}")
     configs = [RunConfig.from_json(run["config"]) for run in chosen]
-    # What is fitted at once has one step, whatever the sweep's.
+    # A learner that is fitted at once has one step, whatever the sweep's steps.
     stepped = [config for config in configs if config.backbone != NO_NETWORK] or configs
     settings = {
         json.dumps(settings_of(config, preset, own_interval), sort_keys=True) for config in stepped
@@ -68,7 +68,7 @@ def unpack(
 
 
 def settings_of(config: RunConfig, preset: str, own_interval: bool) -> dict[str, Any]:
-    """Return what all runs of a sweep have in common, as the sweep writes it."""
+    """Return the settings that all runs of a sweep share, as the sweep writes them."""
     return {
         "preset": preset,
         "steps": config.steps,
@@ -81,7 +81,7 @@ def settings_of(config: RunConfig, preset: str, own_interval: bool) -> dict[str,
 
 
 def write_run(folder: Path, run: dict[str, Any]) -> None:
-    """Write the files of an ended run; done.json is last, as always."""
+    """Write the files of an ended run, with done.json last, as a run does."""
     folder.mkdir(parents=True)
     write_json(folder / "job.json", {n: run[n] for n in (*JOB_NAMES, VARIANT) if n in run})
     write_json(folder / "config.json", run["config"])
@@ -97,7 +97,7 @@ def write_run(folder: Path, run: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Parse the arguments."""
+    """Unpack the records given on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("archive", type=Path, help="file of records (.jsonl.gz)")
     parser.add_argument("out", type=Path, help="folder of the sweep")

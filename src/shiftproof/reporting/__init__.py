@@ -1,1 +1,1 @@
-"""How results look: values in, text or picture out."""
+"""Render results as text, tables, pages and pictures."""

@@ -15,14 +15,14 @@ from shiftproof.inference.adaptation.compare_sites import Comparison
 from shiftproof.inference.adaptation.recalibrate import Recalibration
 from shiftproof.inference.adaptation.updates import METHODS
 
-# Classes that a line has room for: those whose share changes most.
+# The most classes in a line: those with the largest estimated shares.
 MOST_CLASSES = 5
-# Training domains that a comparison has room for.
+# The most training domains in a comparison.
 MOST_DOMAINS = 8
 
 
 def adaptation_lines(adapted: Mapping[str, Adapted], classes: Sequence[str]) -> list[str]:
-    """Return one line a site, and one with its estimated class shares if there are any."""
+    """Return one line per site, and one with its estimated class shares if there are any."""
     found = []
     for site, own in adapted.items():
         done = "corrected for its class shares" if own.corrected else "not corrected"
@@ -33,10 +33,10 @@ def adaptation_lines(adapted: Mapping[str, Adapted], classes: Sequence[str]) -> 
 
 
 def shares_line(adapted: Adapted, classes: Sequence[str]) -> str:
-    """Return the estimated class shares with their intervals, and two others to compare with.
+    """Return the estimated class shares with intervals, and two other estimates to compare.
 
-    If EM, which takes label shift for granted, and black box shift estimation (BBSE) differ much,
-    more than the shares has changed.
+    If EM, which assumes label shift, and black box shift estimation (BBSE) differ much, more than
+    the shares has changed.
     """
     shares = adapted.shares
     if shares is None:
@@ -56,7 +56,7 @@ def shares_line(adapted: Adapted, classes: Sequence[str]) -> str:
 
 
 def recalibration_lines(result: Recalibration) -> list[str]:
-    """Return which update was taken and why, and the scores before and after."""
+    """Return which update was chosen and why, and the scores before and after."""
     said = {
         "original": "the trained model is kept: the rows do not support a change",
         "intercept": "new intercepts",
@@ -82,7 +82,7 @@ def recalibration_lines(result: Recalibration) -> list[str]:
 
 
 def comparison_lines(comparison: Comparison, classes: Sequence[str]) -> list[str]:
-    """Return a new site beside the training domains, in one screen."""
+    """Return the comparison of a new site with the training domains, in one screen."""
     found = [
         f"{comparison.rows} rows; {comparison.far:.1%} of them far from every training domain",
         f"most like: {comparison.nearest}",

@@ -17,7 +17,7 @@ from shiftproof.models import MODELS
 
 
 def algorithm_table(algorithms: Mapping[str, type[Learner]]) -> Table:
-    """Return one row an algorithm: its family, paper and hyper-parameters."""
+    """Return one row per algorithm: its family, paper and hyper-parameters."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("family", no_wrap=True)
@@ -44,7 +44,7 @@ def algorithm_description(name: str, algorithm: type[Learner]) -> Iterator[Rende
 
 
 def network_hparams() -> Iterator[RenderableType]:
-    """Yield the hyper-parameters of every network; networks with the same ones together."""
+    """Yield the hyper-parameters of every network, once for networks that share them."""
     alike: dict[str, tuple[list[str], Mapping[str, HparamSpec]]] = {}
     for name, network in MODELS.items():
         declared = specs(network)
@@ -56,11 +56,11 @@ def network_hparams() -> Iterator[RenderableType]:
 
 
 def paragraphs(documented: type) -> Iterator[Text]:
-    """Yield a docstring for the terminal: prose to be wrapped anew, formulas and tables as set."""
+    """Yield a docstring for the terminal: prose to be re-wrapped, formulas and tables unchanged."""
     for block in (inspect.getdoc(documented) or "").split("\n\n"):
         plain = re.sub(r":\w+:`~?([^`]+)`", r"\1", block)
         if block.startswith((" ", "=", "1. ", "- ")):
-            # Columns stay in line if what takes the place of a word is as wide.
+            # Spaces as wide as the removed backticks keep columns aligned.
             yield Text("\n" + re.sub(r"``(.*?)``", r"\1    ", plain))
         else:
             yield Text("\n" + " ".join(plain.replace("``", "").split()))

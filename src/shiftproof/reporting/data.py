@@ -36,7 +36,7 @@ def state(source: type[DatasetSource], held: LocalCopy | None) -> str:
 def dataset_table(
     datasets: Mapping[str, type[DatasetSource]], copies: Mapping[str, LocalCopy | None]
 ) -> Table:
-    """Return a table with one row a dataset."""
+    """Return a table with one row per dataset."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("state")
@@ -104,7 +104,7 @@ def local_copy_report(source: type[LibraryDataset], held: LocalCopy) -> Iterator
 
 
 def counts_table(card: DatasetCard, found: Counts | None) -> Table:
-    """Return the images by class and domain, or by domain only: those found of those published."""
+    """Return image counts by class and domain, or by domain only: found and published."""
     title = "images" if found is None else "images on this machine, of those published"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     if not card.class_counts:

@@ -124,7 +124,7 @@ def _digits(dataset: DomainDataset) -> list[Block]:
 
 
 def _ceiling(accuracies: Mapping[str, Accuracies]) -> DotPlot:
-    """Return the accuracy where colours are reversed, beside what the digit alone allows."""
+    """Plot the accuracy under reversed colours, and the limit of the digit alone."""
     axis = Axis(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0))
     values = {name.upper(): own.test for name, own in accuracies.items()}
     values["limit of the digit alone"] = CEILING

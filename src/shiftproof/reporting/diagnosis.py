@@ -32,17 +32,16 @@ from shiftproof.shift.drops import Drop
 from shiftproof.shift.interpretation import summary
 from shiftproof.shift.number_drops import NumberDrop
 
-# Lines of the report without details.
+# The most lines of a report without details.
 MOST_LINES = 25
 
 
 @dataclass(frozen=True)
 class About:
-    """What a report says beside the diagnosis itself.
+    """What a report says besides the diagnosis itself.
 
-    `name` and `summary` describe the dataset, `data` is what the user called it, and
-    `inputs` says what was measured.  `command` and `beside` are shell commands that follow
-    the advice, where there are any.
+    `name` and `summary` describe the dataset, `data` is what the user called it, and `inputs` says
+    what was measured.  `command` and `beside` are shell commands that follow the advice, if any.
     """
 
     name: str
@@ -71,7 +70,7 @@ def diagnosis_text(
 
 
 def _brief(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> list[str]:
-    """Return the most important lines: remarks fill what the rest leaves."""
+    """Return the most important lines, with as many remarks as there is room for."""
     head = [textwrap.shorten(about.title, 2 * width, placeholder=" …")]
     head = wrapped(head[0], width)
     if diagnosis.left_out:
@@ -109,7 +108,7 @@ def _brief(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> li
 
 
 def _sampled(diagnosis: Diagnosis) -> str:
-    """Say how many samples are measured, and how far the amounts of all may be from theirs."""
+    """Say how many samples are measured, and how precise the amounts are."""
     measured = sum(diagnosis.sizes)
     half = max((each.interval[1] - each.interval[0]) / 2 for each in diagnosis.shift)
     return (
@@ -122,7 +121,7 @@ def _sampled(diagnosis: Diagnosis) -> str:
 def points_lost(diagnosis: Diagnosis, most: int) -> Iterator[str]:
     """Yield the points of accuracy, or of R², that held-out domains lose, the largest loss first.
 
-    Numbers have the mean absolute error too, and what it is more.
+    For numeric labels, also yield the mean absolute error and its increase.
     """
     drops: Sequence[Drop | NumberDrop] = diagnosis.drops
     ordered = sorted(drops, key=lambda drop: -_lost(drop))
@@ -247,7 +246,7 @@ def diagnosis_json(diagnosis: Diagnosis, advice: Advice, about: About) -> dict[s
 
 
 def read_diagnosis(path: Path) -> dict[str, Any]:
-    """Return what `diagnosis_json` returned, from a file."""
+    """Read the values of `diagnosis_json` from a file."""
     required = ("data", "inputs", "notes", "domains", "counts", "level", "shift", "advice")
     return read_json(path, required, "save the diagnosis again, or remove the file")
 

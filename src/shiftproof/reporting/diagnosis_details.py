@@ -1,4 +1,4 @@
-"""All that a diagnosis has measured, as text: amounts, domains, features and labels."""
+"""All measurements of a diagnosis as text: amounts, domains, features and labels."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ KINDS = {
     "joint": "all together",
     "within_label": "within a class",
 }
-# Of a label that is a number.
+# For a numeric label.
 NUMBER_KINDS = {**KINDS, "within_label": "given the label"}
 MOST_PAIRS, MOST_FEATURES, MOST_CLASSES = 10, 8, 10
 
 
 def kind_titles(diagnosis: Diagnosis) -> Mapping[str, str]:
-    """Return the names of the shifts."""
+    """Return the title of each kind of shift."""
     return NUMBER_KINDS if diagnosis.numbers else KINDS
 
 
 def where_it_is_lost(diagnosis: Diagnosis, width: int) -> Iterator[str]:
-    """Yield AUROC and the worst class of each held-out domain, and the columns that were tried."""
+    """Yield details on the loss in each held-out domain, and the columns that were tried."""
     for drop in diagnosis.drops:
         if isinstance(drop, NumberDrop):
             text = (
@@ -58,7 +58,7 @@ def where_it_is_lost(diagnosis: Diagnosis, width: int) -> Iterator[str]:
 
 
 def amount_lines(diagnosis: Diagnosis, width: int) -> Iterator[str]:
-    """Yield the table of amounts: of the inputs and, beside them, of a model's representation."""
+    """Yield the table of amounts: of the inputs and, if there is a model, of its representation."""
     level = f"{100 * diagnosis.level:g}%"
     yield (
         "How much shifts (nats; lower bounds, as these classifiers see it, with intervals of what"
@@ -89,7 +89,7 @@ def estimate_cells(estimate: Estimate) -> list[str]:
 
 
 def pair_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield the pairs of domains that are told apart best."""
+    """Yield the pairs of domains that are easiest to tell apart."""
     ordered = sorted(diagnosis.pairs, key=lambda pair: -pair.told_apart_with_label)
     yield "Which domains differ (told apart by classifiers; 50% is guessing)"
     rows = [
@@ -110,7 +110,7 @@ def pair_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def feature_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield the features that move most."""
+    """Yield the features that shift most."""
     moved = sum(feature.p_value <= 1 - diagnosis.level for feature in diagnosis.features)
     yield (
         f"Which features move ({moved:,} of {len(diagnosis.features):,} do; p adjusted for all"
@@ -131,7 +131,7 @@ def feature_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def class_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield the classes whose shares move most."""
+    """Yield the classes whose shares differ most between domains."""
     moved = sorted(diagnosis.moved_classes, key=lambda each: min(each.shares) - max(each.shares))
     yield "Which classes move (share of each domain; how far their own inputs tell the domain)"
     shown = diagnosis.domains[:6]
@@ -150,7 +150,7 @@ def class_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def label_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield what the labels are in each domain, where they are numbers."""
+    """Yield statistics of the numeric labels in each domain."""
     yield "What the labels are"
     rows = [
         [

@@ -18,12 +18,12 @@ from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.judging import nats
 
 MOST_BARS, MOST_ROWS = 12, 12
-# A heat map of more columns has no numbers in it.
+# A heat map with more columns shows no numbers.
 NUMBERED = 20
 
 
 def check_picture(path: Path) -> None:
-    """Raise if a picture could not be written there."""
+    """Raise if a picture cannot be written to `path`."""
     if path.suffix.lower() != ".png":
         raise InvalidValue(f"`picture` writes a PNG file; {path} does not end in .png")
     if not path.parent.is_dir():
@@ -55,7 +55,7 @@ def diagnosis_picture(diagnosis: Diagnosis, title: str) -> bytes:
 
 
 def _draw_pairs(axes: Axes, diagnosis: Diagnosis) -> None:
-    """Draw how far two domains are told apart: by inputs below the diagonal, and labels above."""
+    """Draw how well domains are told apart: by inputs below the diagonal, with labels above it."""
     count = len(diagnosis.domains)
     place = {name: position for position, name in enumerate(diagnosis.domains)}
     values = np.full((count, count), np.nan)
@@ -72,7 +72,7 @@ def _draw_pairs(axes: Axes, diagnosis: Diagnosis) -> None:
 
 
 def _draw_features(axes: Axes, diagnosis: Diagnosis) -> None:
-    """Draw the features' distances: bars for the first of few, a curve for all of many."""
+    """Draw the features' distances: bars if features are few, a curve if they are many."""
     features = diagnosis.features
     alpha = 1 - diagnosis.level
     if len(features) > 2 * MOST_BARS:
@@ -101,11 +101,11 @@ def _draw_features(axes: Axes, diagnosis: Diagnosis) -> None:
 
 
 def _draw_classes(axes: Axes, diagnosis: Diagnosis) -> None:
-    """Draw the share of each class in each domain; of many classes, those that move most."""
+    """Draw the share of each class in each domain; of many classes, those that differ most."""
     moved = sorted(diagnosis.moved_classes, key=lambda each: min(each.shares) - max(each.shares))
     kept = {id(each) for each in moved[:MOST_ROWS]}
     shown = [each for each in diagnosis.moved_classes if id(each) in kept]
-    # Twice the mean share is dark: with many classes every share is small.
+    # Twice the mean share is dark, since with many classes every share is small.
     shares = 100 * np.array([each.shares for each in shown])
     _heat_map(axes, shares, "Blues", (0, max(200 / len(moved), shares.max())))
     names = [cut(name) for name in diagnosis.domains]
@@ -137,7 +137,7 @@ def _draw_numbers(axes: Axes, diagnosis: Diagnosis) -> None:
 
 
 def _heat_map(axes: Axes, values: np.ndarray, colours: str, limits: tuple[float, float]) -> None:
-    """Draw a table as colours, with its numbers in it while there is room."""
+    """Draw a heat map, with numbers in it if there is room."""
     low, high = limits
     image = axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
     axes.tick_params(length=0, labelsize=9)

@@ -10,7 +10,7 @@ from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
 
 
 def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
-    """Return what each domain loses, the largest loss first; None without any."""
+    """Return the loss in each domain, the largest first; None if there are no losses."""
     if diagnosis.get("numbers"):
         return _number_drops(diagnosis)
     drops = sorted(diagnosis.get("drops", ()), key=lambda drop: -drop["accuracy"]["lost"]["value"])
@@ -42,7 +42,7 @@ def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
 
 
 def _number_drops(diagnosis: Mapping[str, Any]) -> Table | None:
-    """Return R² and MAE lost by each domain, the largest loss first."""
+    """Return the loss of R² and MAE in each domain, the largest first."""
     drops = sorted(
         diagnosis.get("drops", ()),
         key=lambda drop: -drop["r2"]["lost"]["value"] if drop["r2"] else float("inf"),
@@ -81,7 +81,7 @@ def _number_drops(diagnosis: Mapping[str, Any]) -> Table | None:
 
 
 def numbers_table(diagnosis: Mapping[str, Any]) -> Table:
-    """Return the labels of each domain, if they are numbers."""
+    """Return statistics of the numeric labels in each domain."""
     rows = [
         Row.of(
             name,

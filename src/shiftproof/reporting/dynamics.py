@@ -20,7 +20,7 @@ from shiftproof.reporting.plots import BLUE, GREEN, GREY, ORANGE
 
 # A model that reads only the digit cannot do better.
 CEILING = 1 - LABEL_NOISE
-# As wide as one of two columns of a paper; the text has the size in print.
+# The width of one of a paper's two columns; font sizes are those in print.
 WIDTH, PANEL_HEIGHT, LEGEND_HEIGHT, DPI = 3.5, 1.45, 0.55, 300
 MARKERS = 9
 STYLE: dict[Any, Any] = {
@@ -31,7 +31,7 @@ STYLE: dict[Any, Any] = {
 
 
 class Look(NamedTuple):
-    """How a line looks: distinct in grey and for colour-blind readers too."""
+    """The style of a line, distinct in greyscale and for colour-blind readers."""
 
     colour: str
     dashes: str | tuple[float, tuple[float, ...]]
@@ -39,9 +39,9 @@ class Look(NamedTuple):
     width: float = 1.0
 
 
-PURPLE = "#CC79A7"  # Okabe and Ito's, as the other colours
+PURPLE = "#CC79A7"  # Okabe and Ito's, like the other colours
 PENALTIES = {
-    # First, hence drawn below the others, which follow it.
+    # First, so that it is drawn below the others.
     "IDM": Look("black", "-", width=1.8),
     "IRM": Look(BLUE, (0, (4, 1.2)), "o"),
     "V-REx": Look(ORANGE, (0, (1, 0.8)), "s"),
@@ -56,7 +56,7 @@ ACCURACIES = {
 
 
 def normalised(series: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-    """Divide each series by its own maximum over training; one that is zero throughout stays so.
+    """Divide each series by its maximum over training; a series of zeros stays as it is.
 
     Penalties have different units, so only their course can be compared, not their size.  An
     estimate of a penalty may be negative (IRM's is unbiased).
@@ -88,10 +88,10 @@ def write_dynamics(
 ) -> list[Path]:
     """Write the figure as PNG and PDF, equal bytes for equal values, and return both paths.
 
-    ``series`` holds each penalty at ``steps``, under the names of `PENALTIES`; they are
-    drawn `normalised`, on a linear axis as in the paper and on a logarithmic one, where
-    what is not above zero is left out.  ``switch`` is the step at which the warm-up ends.
-    ``accuracies`` in [0, 1], under the names of `ACCURACIES`, make a third panel.
+    ``series`` holds each penalty at ``steps``, under the names of `PENALTIES`.  The penalties are
+    drawn `normalised`, on a linear axis as in the paper and on a logarithmic one, which leaves out
+    values that are not positive.  ``switch`` is the step at which the warm-up ends.  ``accuracies``
+    in [0, 1], under the names of `ACCURACIES`, are drawn in a third panel.
     """
     if not len(steps):
         raise ValueError("there is no step to draw")
@@ -185,7 +185,7 @@ def _line(
     axes.plot(
         steps, values, color=look.colour, linestyle=look.dashes, linewidth=look.width, label=name,
         marker=look.marker, markersize=3.2, markeredgecolor="white", markeredgewidth=0.4,
-        # Markers of different lines at different places, so that none hides another.
+        # Offset the markers of different lines, so that none hides another.
         markevery=(apart * turn // len(PENALTIES), apart),
     )  # fmt: skip
 

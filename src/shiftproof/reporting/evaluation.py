@@ -15,7 +15,7 @@ from shiftproof.reporting.predictions import assessment_table, card_table
 def evaluation_tables(
     outcomes: Sequence[DomainMetrics | NumberMetrics], adaptation: str = ""
 ) -> list[Table]:
-    """Return the tables of classes, or of numbers."""
+    """Return the tables of classification or of regression."""
     numbers = [own for own in outcomes if isinstance(own, NumberMetrics)]
     if numbers:
         return [numbers_table(numbers, adaptation), number_card_table(numbers)]

@@ -1,4 +1,4 @@
-"""A forest plot for the terminal: a row a held-out domain, a typical one, and the next."""
+"""A forest plot for the terminal: the held-out domains, a typical domain, and the next one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ TYPICAL, NEXT = "typical domain", "next domain"
 
 
 def forest_table(expected: Expected) -> Table:
-    """Return each domain's score with its interval, and the prediction interval under them.
+    """Return each domain's score with its interval, and the prediction interval below them.
 
-    A domain is ├──●──┤, with a star if it is an outlier, a typical domain ├──◆──┤, and the range
-    of the next domain ━━━━━ under it.
+    A domain is drawn as ├──●──┤, with a star if it is an outlier, the typical domain as ├──◆──┤,
+    and the range of the next domain as ━━━━━.
     """
     score = expected.headline
     low, high = score.interval
@@ -52,9 +52,10 @@ def forest_table(expected: Expected) -> Table:
 
 
 def bar(low: float, value: float, high: float, left: float, right: float, signs: str) -> str:
-    """Return an interval as text on the line from `left` to `right`.
+    """Draw an interval as text on the line from `left` to `right`.
 
-    `signs` are those of the low end, the part below the value, the value, above it, and the end.
+    `signs` are the characters of the low end, the part below the value, the value, the part above
+    it, and the high end.
 
     >>> bar(0.2, 0.5, 0.8, 0, 1, "├─●─┤")
     '      ├─────────●─────────┤      '

@@ -28,7 +28,7 @@ PACKAGES = r"% \usepackage{booktabs,xcolor,adjustbox}  % what these tables need"
 
 
 def accuracy_records(all_results: Sequence[SelectionResults]) -> Iterator[Record]:
-    """Yield one record a selector, dataset, algorithm and test domain, under our names.
+    """Yield one record per selector, dataset, algorithm and test domain, under our names.
 
     Numbers are in percent and not rounded for print.
     """
@@ -55,9 +55,9 @@ def accuracy_records(all_results: Sequence[SelectionResults]) -> Iterator[Record
 
 
 def selected_records(all_results: Sequence[SelectionResults]) -> Iterator[Record]:
-    """Yield the run and step behind each number: one record a trial and test domain.
+    """Yield the run and step behind each number: one record per trial and test domain.
 
-    ``hparams`` are JSON; ``accuracy`` is that of the test domain's in part, in percent.
+    ``hparams`` is JSON; ``accuracy`` is measured on the test domain's in part, in percent.
     """
     for results in all_results:
         for dataset in results.datasets:
@@ -81,14 +81,14 @@ def selected_records(all_results: Sequence[SelectionResults]) -> Iterator[Record
 def tables_as_text(tables: Sequence[Table], records: int, notes: Sequence[str] = ()) -> str:
     """Return the tables as DomainBed prints them, with captions and notes below each.
 
-    ``notes`` are those of `run_notes`: they concern the runs behind all tables.
+    ``notes`` come from `run_notes` and concern the runs behind all tables.
     """
     said = "".join(f"  {note}\n" for note in notes)
     return "\n".join([f"Total records: {records}\n{said}", *map(as_text, tables)])
 
 
 def tables_as_markdown(tables: Sequence[Table], records: int, notes: Sequence[str] = ()) -> str:
-    """Return the tables in Markdown; the best of a column is bold."""
+    """Return the tables in Markdown; the best value of a column is bold."""
     said = [f"{markdown_text(note)}\n" for note in notes]
     return "\n".join([*map(as_markdown, tables), f"Total records: {records}\n", *said])
 

@@ -1,4 +1,4 @@
-"""What records measure, as text: accuracies in percent, errors in the units of the labels."""
+"""Recorded measures as text: accuracies in percent, errors in the unit of the label."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MEASURE_TITLES = {"accuracy": "accuracy", "r2": "R²", "mae": "MAE", "rmse": "RM
 
 
 def measure_text(measure: str, value: float | None) -> str:
-    """Return a value of a measure for a table.
+    """Format the value of a measure for a table.
 
     >>> [measure_text("accuracy", 0.912), measure_text("r2", 0.5), measure_text("mae", 1234.5678)]
     ['91.2%', '0.500', '1,235']

@@ -14,9 +14,9 @@ Seeds = frozenset[tuple[int, int]]
 
 
 def describe_missing(runs: Iterable[MissingRun]) -> list[str]:
-    """Name runs that could not be used, those with something in common in one line.
+    """Describe the runs that could not be used, similar ones in one line.
 
-    Diverged runs, of which nothing more is to be expected, come last.
+    Diverged runs, which will give no result, come last.
 
     >>> describe_missing(MissingRun("x", "a", ("u",), draw, 0, "missing") for draw in (0, 1, 2, 4))
     ['missing: a on x, test domain u, hyper-parameter seeds 0-2, 4, trial 0']

@@ -1,4 +1,4 @@
-"""Predicted numbers as a table, and the outcome of their evaluation in words."""
+"""Predicted numbers as a table, and the tables of their evaluation."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def numbers_frame(
     half_widths: Sequence[float] = (),
     targets: Sequence[str] = ("",),
 ) -> pd.DataFrame:
-    """Return one row a sample: what it is, the predicted number and its interval, the warning.
+    """Return one row per sample: its names, the predicted number, its interval and typicality.
 
-    `half_widths` are half the widths of the intervals of each target, if there are any.  Columns of
-    several `targets` end in their names.
+    `half_widths` are half the widths of each target's intervals, if any.  With several `targets`,
+    column names end in the name of the target.
     """
     import pandas as pd
 
@@ -58,12 +58,12 @@ def numbers_frame(
 
 
 def endings(targets: Sequence[str]) -> list[str]:
-    """Return what the columns of each target end in: nothing, if there is one."""
+    """Return the column suffix of each target: empty if there is only one target."""
     return [f"_{target}" for target in targets] if len(targets) > 1 else [""]
 
 
 def numbers_summary(frame: pd.DataFrame, targets: Sequence[str] = ("",)) -> str:
-    """Say what range was predicted, and how many inputs are far off."""
+    """Say what range was predicted, and how many inputs are far."""
     spreads = []
     for target, end in zip(targets, endings(targets), strict=True):
         own = frame[PREDICTED + end]
@@ -113,7 +113,7 @@ def numbers_table(outcomes: Sequence[NumberMetrics], adaptation: str = "") -> Ta
 
 
 def number_card_table(outcomes: Sequence[NumberMetrics]) -> Table:
-    """Return all scores with their intervals: a row a score, a column a domain, a few domains."""
+    """Return all scores of a few domains with intervals: scores as rows, domains as columns."""
     shown = outcomes[:COLUMNS]
     several = len({own.target for own in outcomes}) > 1
     titles = [f"{own.domain}, {own.target}" if several else own.domain for own in shown]

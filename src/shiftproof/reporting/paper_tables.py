@@ -1,6 +1,6 @@
-"""A table of the paper with ours beside it, as a `Table`.
+"""A table of the paper compared with our results, as a `Table`.
 
-A row of the paper takes up to three rows: the paper's figures, ours, and how far apart they are.
+A row of the paper becomes up to three rows: the paper's figures, ours, and their difference.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shiftproof.reporting.renderers.markdown import as_markdown
 from shiftproof.reporting.renderers.text import as_aligned_text
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
 
-# Further from the paper than this, in standard errors, is marked.
+# Figures further from the paper than this, in standard errors, are marked.
 FAR = 2.0
 
 
@@ -70,9 +70,9 @@ def _rows(comparison: Comparison) -> Iterator[Row]:
 
 
 def _decimal_places(comparison: Comparison) -> list[int]:
-    """Return for each column how many decimals the paper prints there, and at least one.
+    """Return the decimals of each column: as many as the paper prints there, but at least one.
 
-    Where the paper has no figure it is as many as anywhere in the table.
+    A column without figures in the paper gets the most decimals of any column.
     """
     printed = [
         max((_decimals(row.cells[at]) for row in comparison.rows), default=0)
@@ -108,7 +108,7 @@ def _ours(figure: Figure, digits: int, comparison: Comparison) -> Cell:
 
 
 def _difference(figure: Figure, digits: int) -> Cell:
-    """Return the difference in standard errors, or as it is where none is known."""
+    """Return the difference in standard errors, or in the figures' unit if no error is known."""
     if figure.difference is None:
         return Cell()
     errors = figure.in_standard_errors
@@ -119,7 +119,7 @@ def _difference(figure: Figure, digits: int) -> Cell:
 
 
 def _notes(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what the signs mean, and what the comparison says itself."""
+    """Yield the meaning of the signs, and the notes of the comparison."""
     if any(cell.mark == "far" for row in rows for cell in row.cells):
         yield far_note(comparison)
     if signs := "; ".join(_signs_explained(comparison, rows)):
@@ -128,7 +128,7 @@ def _notes(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def far_note(comparison: Comparison) -> str:
-    """Say what the mark of a figure far from the paper means, and how often it is chance."""
+    """Explain the mark of figures far from the paper, and how often it is due to chance."""
     found = [cell.beyond_by_chance(FAR) for row in comparison.rows for cell in row.cells]
     shares = [100 * share for share in found if share is not None]
     low, high = f"{min(shares):.0f}", f"{max(shares):.0f}"

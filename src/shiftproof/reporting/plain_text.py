@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 
 from shiftproof.core.text import plural
 
-# Names in a table or picture are cut to so many letters.
+# Names in a table or picture are cut to this many characters.
 LONGEST = 14
 
 
 def more(count: int, thing: str) -> list[str]:
-    """Say how many are not shown, if any."""
+    """Say how many things are not shown, if any."""
     return [f"  … and {count:,} more {plural(thing, count)}"] if count > 0 else []
 
 
 def columns(
     header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)
 ) -> Iterator[str]:
-    """Yield rows in columns, as wide as they must be; numbers to the right."""
+    """Yield rows as aligned columns; those in `left` are left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     for row in (header, *rows):
         cells = [
@@ -37,7 +37,7 @@ def wrapped(text: str, width: int, hang: int = 0) -> list[str]:
 
 
 def cut(name: str, longest: int = LONGEST) -> str:
-    """Shorten a name in its middle: names that begin alike often end differently.
+    """Shorten a name in its middle, since names that begin alike often end differently.
 
     >>> cut("hospital of the north", 14), cut("north", 14)
     ('hospita… north', 'north')

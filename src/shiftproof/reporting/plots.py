@@ -1,4 +1,4 @@
-"""Pictures, drawn without a screen."""
+"""Pictures, drawn without a display."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """Learning curves of one algorithm; ``switch`` marks a step, with its meaning."""
+    """Learning curves of one algorithm; ``switch`` is a step to mark, and its label."""
 
     title: str
     curves: Sequence[Curve]
@@ -37,10 +37,10 @@ class Panel:
 def learning_picture(
     panels: Sequence[Panel], samples: Mapping[str, np.ndarray], ceiling: tuple[float, str]
 ) -> bytes:
-    """Return a PNG: rows of sample images above, one panel of learning curves each below.
+    """Return a PNG: sample images above, and a panel of learning curves per algorithm below.
 
-    ``samples`` maps a title to images [n, h, w, 3] in [0, 1]; ``ceiling`` is a level to mark and
-    what it means.
+    ``samples`` maps a title to images [n, h, w, 3] in [0, 1]; ``ceiling`` is a level to mark, and
+    its label.
     """
     figure = Figure(figsize=(10, 6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
@@ -81,7 +81,7 @@ def _draw_panel(axes: Axes, panel: Panel, ceiling: tuple[float, str]) -> None:
 
 
 def _tile(images: np.ndarray, columns: int = 6) -> np.ndarray:
-    """Lay images [n, h, w, 3] out in rows with a white gap of one pixel."""
+    """Lay out images [n, h, w, 3] in rows, each with a white border of one pixel."""
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=1.0)
     n, h, w, channels = padded.shape
     rows = n // columns

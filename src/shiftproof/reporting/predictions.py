@@ -1,4 +1,4 @@
-"""Predictions as a table, and the outcome of an evaluation in words."""
+"""Predictions as a table, and the tables of their evaluation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 PREDICTED, FAR, TYPICALITY, SET = "predicted", "far", "typicality", "set"
-# Whether the probabilities were adapted to the new site; only if that was asked for.
+# Whether the probabilities were adapted to the new site; only if adaptation was requested.
 ADAPTED = "adapted"
-# Between the classes of a set.
+# Separates the classes of a prediction set.
 SEPARATOR = "|"
-# Domains that a report card has room for.
+# The most domains that a report card shows.
 COLUMNS = 3
 
 
@@ -36,9 +36,9 @@ def predictions_frame(
     classes: Sequence[str],
     sets: Sequence[np.ndarray] | None = None,
 ) -> pd.DataFrame:
-    """Return one row a sample: what it is, the class, each class's probability, the warning.
+    """Return one row per sample: its names, predicted class, class probabilities and typicality.
 
-    `sets` has the classes [n, classes] that are in the set of each row, for each part.
+    `sets` holds for each part which classes are in the prediction set of each row: [n, classes].
     """
     import pandas as pd
 
@@ -64,14 +64,14 @@ def predictions_frame(
 
 
 def typicality_columns(predictions: AnyPredictions) -> dict[str, object]:
-    """Return the columns that say how typical inputs are; none of a private model."""
+    """Return the columns on how typical inputs are; empty for a private model."""
     if np.isnan(predictions.typicality_array).any():
         return {}
     return {TYPICALITY: predictions.typicality_array, FAR: predictions.far_array}
 
 
 def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
-    """Return a table as the content of a file that ends in `suffix`: .parquet, or CSV."""
+    """Return a frame as the content of a file with `suffix`: Parquet for .parquet, else CSV."""
     from pandas.api.types import is_numeric_dtype  # type: ignore[import-untyped]
 
     if suffix == ".parquet":
@@ -88,7 +88,7 @@ def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
 
 
 def predictions_summary(frame: pd.DataFrame) -> str:
-    """Say how many of each class were predicted, and how many inputs are far off."""
+    """Say how often each class was predicted, and how many inputs are far."""
     counts = frame[PREDICTED].value_counts()
     most = ", ".join(f"{name}: {count}" for name, count in counts.head(5).items())
     more = f" and {len(counts) - 5} other classes" if len(counts) > 5 else ""
@@ -96,7 +96,7 @@ def predictions_summary(frame: pd.DataFrame) -> str:
 
 
 def far_text(frame: pd.DataFrame) -> str:
-    """Say how many inputs are far off."""
+    """Say how many inputs are far from every training domain."""
     far = int(frame[FAR].sum()) if FAR in frame else 0
     warning = "none is far from every training domain"
     if FAR not in frame:
@@ -134,7 +134,7 @@ def assessment_table(outcomes: Sequence[DomainMetrics], adaptation: str = "") ->
 
 
 def empty_card(shown: Sequence[str], domains: int) -> Table:
-    """Return a report card without rows, with a column for each domain shown of so many."""
+    """Return a report card without rows, with one column for each of the `shown` domains."""
     left_out = domains - len(shown)
     table = Table(
         title="report card",
@@ -150,7 +150,7 @@ def empty_card(shown: Sequence[str], domains: int) -> Table:
 
 
 def card_table(outcomes: Sequence[DomainMetrics]) -> Table:
-    """Return all scores with their intervals: a row a score, a column a domain, a few domains."""
+    """Return all scores of a few domains with intervals: scores as rows, domains as columns."""
     shown = [outcome for outcome in outcomes if outcome.scores][:COLUMNS]
     table = empty_card([outcome.domain for outcome in shown], len(outcomes))
     cards = [estimates(own.outputs.probabilities, own.outputs.labels) for own in shown]

@@ -14,17 +14,17 @@ from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.critical_difference import LEVEL, RankComparison, compare_selected
 from shiftproof.sweeps.domainbed.names import algorithm_title
 
-# Inches.  Heights below are in rows of names, from the axis downward.
+# In inches.  The heights below are in rows of names, from the axis downward.
 WIDTH, ROW = 7.5, 0.25
 TITLE, DIFFERENCE, TICK, FIRST_BAR, BAR = -3.4, -1.8, 0.2, 0.7, 0.5
-# Beside the axis, of its length: room for names.
+# Room for names on each side of the axis, as a share of its length.
 SIDE = 0.3
-# As many numbers have room on the axis.
+# The most numbers that fit on the axis.
 MOST_TICKS = 20
 
 
 def rank_picture(all_results: Sequence[SelectionResults]) -> str:
-    """Return the diagrams of several selectors below each other, as SVG with text as text."""
+    """Return the diagrams of several selectors below each other, as SVG that keeps text as text."""
     out = io.StringIO()
     # The same results give the same bytes.
     with mpl.rc_context({"svg.hashsalt": "shiftproof", "svg.fonttype": "none"}):
@@ -35,7 +35,7 @@ def rank_picture(all_results: Sequence[SelectionResults]) -> str:
 
 
 def rank_figure(all_results: Sequence[SelectionResults]) -> Figure:
-    """Draw the diagrams; their heights are those of their names and notes."""
+    """Draw the diagrams, each as high as its names and notes need."""
     panels = [_Panel(results) for results in all_results]
     heights = [panel.height for panel in panels]
     figure = Figure(figsize=(WIDTH, ROW * sum(heights)))
@@ -59,7 +59,7 @@ class _Panel:
         self.height = self._end + len(self.notes) + 1 - TITLE
 
     def draw(self, axes: Axes) -> None:
-        """Draw into axes, without their own ticks and frame."""
+        """Draw the panel into axes, without their ticks and frame."""
         last = len(self.found.mean_ranks)
         pad = SIDE * (last - 1)
         axes.set_axis_off()
@@ -94,7 +94,7 @@ class _Panel:
     def _draw_groups(self, axes: Axes, pad: float) -> None:
         ranks = self.found.mean_ranks
         for level, group in enumerate(self.found.groups):
-            # A little wider than the group, so that its ends are seen to belong to it.
+            # A little wider than the group, so that its ends visibly belong to it.
             reach = [ranks[group[0]] - pad / 40, ranks[group[-1]] + pad / 40]
             at = FIRST_BAR + BAR * level
             axes.plot(reach, [at, at], color="black", linewidth=3, solid_capstyle="butt")
@@ -110,7 +110,7 @@ class _Panel:
 
 
 def _notes(found: RankComparison, results: SelectionResults) -> Iterator[str]:
-    """Yield what the picture shows, in lines that fit its width."""
+    """Yield notes that explain the picture, in lines that fit its width."""
     p_value = "p < 0.0001" if found.p_value < 0.0001 else f"p = {found.p_value:.4f}"
     yield (
         f"Mean ranks by {results.measure} over {counted(found.blocks, 'test domain')};"

@@ -1,4 +1,4 @@
-"""What was odd about the files of runs, in one line a kind."""
+"""Notes on irregularities in the files of runs, one line per kind."""
 
 from __future__ import annotations
 

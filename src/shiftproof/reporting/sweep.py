@@ -1,4 +1,4 @@
-"""A sweep on the terminal: its plan, and how it stands."""
+"""A sweep on the terminal: its plan, and its progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from shiftproof.sweeps.standing import ENDED, Standing
 from shiftproof.sweeps.store import Failure
 
-if TYPE_CHECKING:  # torch takes seconds to import, and how a sweep stands does not need it
+if TYPE_CHECKING:  # torch takes seconds to import, and showing progress does not need it
     from shiftproof.sweeps.sweep import SweepPlan
 
 
@@ -78,7 +78,7 @@ def failure_lines(failures: Sequence[Failure], shown: int = 10) -> Iterator[str]
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words.
+    """Return a duration in words.
 
     >>> [duration(s) for s in (3.2, 100, 5000, 200000)]
     ['3 s', '2 min', '1.4 h', '2.3 days']

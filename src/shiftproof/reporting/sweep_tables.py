@@ -20,9 +20,9 @@ DATASET_WIDTH, AVERAGES_WIDTH = 20, 25
 def sweep_tables(
     results: SelectionResults, baseline: str | None = "erm", seed: int = 0
 ) -> Iterator[Table]:
-    """Yield a table a dataset, then averages, ranks and the comparison with the baseline.
+    """Yield one table per dataset, then averages, ranks and the comparison with the baseline.
 
-    ``seed`` is that of the comparison's random signs.
+    ``seed`` seeds the random signs of the comparison.
     """
     baseline = baseline if baseline in results.algorithms else None
     title = baseline and algorithm_title(baseline)
@@ -38,7 +38,7 @@ def sweep_tables(
 
 
 def estimate_cell(found: Estimate | None, trials: int, incomplete: bool, bar: bool) -> Cell:
-    """Return a mean; its sign says that trials or runs are missing."""
+    """Return a cell with a mean; its sign shows whether trials or runs are missing."""
     if found is None:
         return Cell()
     sign = f"({found.trials}/{trials})" if found.trials < trials else "*" * incomplete
@@ -46,13 +46,13 @@ def estimate_cell(found: Estimate | None, trials: int, incomplete: bool, bar: bo
 
 
 def number_cell(value: float | None, incomplete: bool) -> Cell:
-    """Return a mean of means, which has no error."""
+    """Return a cell with a mean of means, which has no error."""
     return Cell() if value is None else Cell(f"{value:.1f}", sign="*" * incomplete)
 
 
 def _dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
     rows = []
-    # Where there is no number at all, the notes alone say why.
+    # A dataset without any number has no rows; the notes say why.
     for algorithm in results.algorithms * dataset.has_numbers:
         cells = [
             _estimate(cell.estimate, cell.trials, cell.incomplete)
@@ -100,7 +100,7 @@ def _averages_table(results: SelectionResults) -> Table:
 def _ranking_table(results: SelectionResults) -> Table:
     accuracies = {
         algorithm: {
-            # As printed, like the paper's: what looks equal is equal.
+            # Rounded as printed, like the paper's, so that averages that look equal tie.
             d.dataset: round(average.mean, 1)
             for d in results.datasets
             if d.covers(algorithm) and (average := d.average(algorithm))
@@ -168,12 +168,12 @@ def _columns(titles: Sequence[str], better: int) -> tuple[Column, ...]:
 
 
 def _estimate(found: Estimate | None, trials: Sequence[int], incomplete: bool) -> Cell:
-    """Print a number; one trial has no error bar, where DomainBed's tables have 0.0."""
+    """Return a cell; a single trial has no error bar, where DomainBed's tables have 0.0."""
     return estimate_cell(found, len(trials), incomplete, found is None or found.trials > 1)
 
 
 def _caption(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
-    """Say what the numbers are: split, selector, seeds, trials, draws, error bar."""
+    """Describe the numbers: split, selector, seeds, trials, draws and error bar."""
     single = all(len(dataset.trials) == 1 for dataset in datasets)
     each = "run" if all(dataset.standalone for dataset in datasets) else "trial"
     bars = f"one {each} each, hence no error bars" if single else f"+/- {ERROR_BAR}"

@@ -1,6 +1,7 @@
-"""One model of a table.
+"""The data model of a table.
 
-`report.renderers` prints it as text, Markdown, LaTeX, CSV and on a terminal, the page as HTML.
+`reporting.renderers` renders it as text, Markdown, LaTeX, CSV and for a terminal, `reporting.page`
+as HTML.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Cell:
-    """A number as printed, or words.
+    """A cell: a number as printed, or text.
 
-    ``error`` follows ±, and ``sign`` refers to a note.  ``mark`` is best, second or worse (than the
-    baseline), or far (from the paper).  ``runs`` says where the number comes from, a trial each and
-    separated by semicolons: trial seed, accuracy and, of a single run, hyper-parameter seed and
+    ``error`` is printed after ±, and ``sign`` refers to a note.  ``mark`` is best, second, worse
+    (than the baseline) or far (from the paper).  ``runs`` lists the trials behind the number,
+    separated by semicolons: trial seed, accuracy and, for a single run, hyper-parameter seed and
     step.  ``interval`` is printed beside the number.
     """
 
@@ -32,16 +33,16 @@ class Cell:
 
     @property
     def value(self) -> float | None:
-        """The number as printed, so that what looks equal is equal."""
+        """The number as printed, so that numbers that look equal compare equal."""
         return None if self.text == NOTHING else float(self.text)
 
 
 @dataclass(frozen=True)
 class Column:
-    """``better`` says whether high (1) or low (-1) numbers are good, or neither (0).
+    """A column; ``better`` says whether high (1) or low (-1) numbers are good, or neither (0).
 
-    A column of ``words`` is aligned left.  One that ``stays`` is seen on a narrow screen too, while
-    the others scroll; one that is ``wide`` is seen on a wide screen alone.
+    A column of ``words`` is left-aligned.  On a narrow screen, a column that ``stays`` remains
+    visible while the others scroll, and a ``wide`` column is hidden.
     """
 
     title: str
@@ -60,9 +61,9 @@ class Row:
 
     @classmethod
     def of(cls, label: str, *cells: Cell | str) -> Row:
-        """Return a row with one label; a text stands for a plain cell.
+        """Return a row with one label; a string becomes a plain cell.
 
-        Some values come from files of strangers: what is neither is a `TypeError`.
+        Some values come from untrusted files, so any other type raises `TypeError`.
         """
         for part in (label, *cells):
             if not isinstance(part, str | Cell):
@@ -77,11 +78,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its title, a caption (what the numbers are) and notes.
+    """A table with a title, a caption (what the numbers are) and notes.
 
-    ``heads`` are the headings of the labels.  ``name`` is for files and references.  Rows are
-    sorted by the column ``by`` (None: by none).  In text, columns are at least ``width`` wide.  The
-    last ``foot`` rows summarise the others, and stay below them.
+    ``heads`` are the headings of the label columns.  ``name`` is used in file names and references.
+    Rows are sorted by column ``by`` (None: unsorted).  In text, columns are at least ``width``
+    wide.  The last ``foot`` rows summarise the others and stay below them.
     """
 
     title: str
@@ -101,7 +102,7 @@ class Table:
                 raise ValueError(f"row {row.label} of {self.title} does not fit its headings")
 
     def marked(self, baseline: str | None = None) -> Table:
-        """Return the table with the best, the second and those worse than ``baseline`` marked."""
+        """Return the table with the best, second-best and worse-than-``baseline`` cells marked."""
         labels = [row.label for row in self.rows]
         reference = labels.index(baseline) if baseline in labels else None
         cells = [list(row.cells) for row in self.rows]
@@ -115,9 +116,9 @@ class Table:
 
 
 def marks(values: Sequence[float | None], better: int, baseline: int | None) -> list[str]:
-    """Return ``best``, ``second``, ``worse`` (than the baseline) or nothing for each value.
+    """Return ``best``, ``second``, ``worse`` (than the baseline) or an empty string for each value.
 
-    Equal values share a mark; where several are best, none is second.
+    Equal values share a mark; if several are best, none is second.
 
     >>> marks([97.8, 98.1, 98.1, 97.5, None], better=1, baseline=0)
     ['', 'best', 'best', 'worse', '']

@@ -20,7 +20,7 @@ from shiftproof.training.loop import RunResult
 from shiftproof.training.records import MEASURES, Record
 
 WEIGHTS = ("weight", "spread")
-# By the setting `average`: which weights a run ends with.
+# The weights that a run ends with, by its setting `average`.
 _SCORED = {
     "none": "last step (no model selection)",
     "ema": "average of the weights of all steps (ema)",
@@ -57,12 +57,12 @@ def accuracy_table(config: RunConfig, record: Record) -> Table:
     return table
 
 
-# What a column of the table below is.
+# Explains a column of the table below.
 TRAINING_DOMAINS = " Training domains: mean accuracy on the parts of them that were not trained on."
 
 
 def leave_one_out_table(config: RunConfig, scores: Sequence[AnyHeldOut]) -> Table:
-    """Return one row a held-out domain; ``config`` is that of any of the runs."""
+    """Return one row per held-out domain; ``config`` is that of any of the runs."""
     numbers = [score for score in scores if isinstance(score, HeldOutNumbers)]
     if numbers:
         return _numbers_table(config, numbers)
@@ -70,7 +70,7 @@ def leave_one_out_table(config: RunConfig, scores: Sequence[AnyHeldOut]) -> Tabl
 
 
 def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table:
-    # Of what is fitted at once, no part of a training domain is left to score.
+    # A learner that is fitted at once leaves no part of a training domain to score.
     parts = not all(math.isnan(score.training_domains) for score in scores)
     shown = {
         "R²": ("r2", "r2"),
@@ -113,7 +113,7 @@ def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table
 
 
 def _classes_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Table:
-    # Of what is fitted at once, no part of a training domain is left to score.
+    # A learner that is fitted at once leaves no part of a training domain to score.
     parts = not all(math.isnan(score.training_domains) for score in scores)
     table = Table(
         title=f"{config.title} on {config.dataset}, each domain held out in turn",
@@ -142,12 +142,12 @@ def _classes_table(config: RunConfig, scores: Sequence[HeldOutScore]) -> Table:
 
 
 def _other_accuracy(config: RunConfig) -> str:
-    """Say how the tables of reports differ, if they do."""
+    """Say how the accuracy in reports differs, if it does."""
     return " (a report has that of its in part, as DomainBed's tables do)" * (config.holdout > 0)
 
 
 def _over(summary: Callable[[list[float]], float], values: Sequence[float]) -> float:
-    """Return the summary of the values that are known."""
+    """Summarise the values that are not NaN."""
     known = [value for value in values if not math.isnan(value)]
     return summary(known) if known else math.nan
 
@@ -160,14 +160,14 @@ def scored_model(config: RunConfig) -> str:
 
 
 def _adapted(config: RunConfig) -> str:
-    """Say that a run is one of adaptation, if it is."""
+    """Say that a run uses adaptation, if it does."""
     if config.standardize == NONE:
         return ""
     return "; adaptation: the rows of the test domain are used, without labels"
 
 
 def scored_weights(record: Record) -> str:
-    """Say which weights a record scored, if not simply the last ones."""
+    """Say which weights a record scored, if not the last ones."""
     if (scored := record.get("scored")) is None:
         return ""
     steps, valley = scored.get("steps", ()), scored.get("valley")
@@ -182,7 +182,7 @@ def scored_weights(record: Record) -> str:
 def members_table(runs: Sequence[RunResult]) -> Table | None:
     """Return the members of ensembles, averaged over runs, if an ensemble was trained.
 
-    A member that a run left out counts there with weight 0.
+    A member that a run left out counts with weight 0.
     """
     records = [run.records[-1] for run in runs if run.records]
     members = [member for record in records for member in record.get("members", ())]
@@ -217,7 +217,7 @@ def members_table(runs: Sequence[RunResult]) -> Table | None:
 
 
 def _left_out(records: Sequence[Record]) -> dict[str, str]:
-    """Return the candidates that were not tried by the reason, with in how many of the runs."""
+    """Return the candidates that were not tried, by reason, and in how many runs if not in all."""
     runs: dict[str, Counter[str]] = {}
     for record in records:
         for name, reason in record.get("left_out", {}).items():

@@ -1,4 +1,4 @@
-"""Numbers and lists in words, and what the numbers of a sweep are."""
+"""Text for numbers, lists, and the sizes of a sweep."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def capital(text: str) -> str:
 
 
 def joined(names: Sequence[str]) -> str:
-    """Return names as part of a sentence.
+    """Join names for a sentence.
 
     >>> joined(["a"]), joined(["a", "b", "c"])
     ('a', 'a, b and c')
@@ -32,7 +32,7 @@ def joined(names: Sequence[str]) -> str:
 
 
 def interval_text(low: float, high: float) -> str:
-    """Return an interval; a dash beside a minus sign would be hard to read.
+    """Return an interval as text, without a dash beside a minus sign.
 
     >>> interval_text(0.25, 0.75), interval_text(-1, 0.5)
     ('0.250–0.750', '−1.000 to 0.500')
@@ -42,7 +42,7 @@ def interval_text(low: float, high: float) -> str:
 
 
 def score_text(value: float) -> str:
-    """Return a score; errors of numbers have the label's unit, and may be large.
+    """Return a score as text; errors of a regression have the label's unit, and may be large.
 
     >>> score_text(0.5), score_text(-0.25), score_text(12345.678), score_text(56.78)
     ('0.500', '−0.250', '12,300', '56.8')
@@ -52,7 +52,7 @@ def score_text(value: float) -> str:
 
 
 def p_value_text(value: float, digits: int) -> str:
-    """Return a p-value with so many decimals; one that they cannot show is not 0.
+    """Return a p-value with ``digits`` decimals, or in scientific notation if they are all 0.
 
     >>> p_value_text(0.0123, 3), p_value_text(0.00014, 3), p_value_text(1.0, 4)
     ('0.012', '1e-04', '1.0000')
@@ -62,7 +62,7 @@ def p_value_text(value: float, digits: int) -> str:
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
-    """Return whole numbers in short.
+    """Return integers as ranges.
 
     >>> number_ranges([0, 1, 2, 5, 7, 8])
     '0-2, 5, 7-8'
@@ -74,7 +74,7 @@ def number_ranges(numbers: Iterable[int]) -> str:
 
 
 def numbered(noun: str, numbers: Sequence[int]) -> str:
-    """Return things with their numbers.
+    """Return a noun with its numbers.
 
     >>> numbered("seed", [0, 1, 2]), numbered("trial", [4])
     ('seeds 0-2', 'trial 4')
@@ -83,7 +83,7 @@ def numbered(noun: str, numbers: Sequence[int]) -> str:
 
 
 def sizes_of(datasets: Sequence[DatasetResults]) -> str:
-    """Return the trials and draws of datasets, with their seeds; those of equal size together."""
+    """Return the trials and draws of datasets with their seeds, datasets of equal size together."""
     sizes: dict[str, list[str]] = {}
     for dataset in datasets:
         sizes.setdefault(_size(dataset), []).append(dataset_title(dataset.dataset))

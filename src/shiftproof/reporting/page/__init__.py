@@ -1,8 +1,8 @@
-"""The results page: one file of HTML that needs no network, made from values.
+"""The results page: a single HTML file that needs no network.
 
-``values`` is what a template is given; ``expectation``, ``reliability``, ``summary``, ``tables``,
-``heat``, ``dot_plots``, ``curves``, ``shifts`` and ``provenance`` make the sections; ``render``
-puts them into the templates.
+``values`` defines the data given to the templates; ``expectation``, ``reliability``, ``summary``,
+``tables``, ``heat``, ``dot_plots``, ``curves``, ``shifts`` and ``provenance`` make the sections;
+``render`` puts them into the templates.
 """
 
 from shiftproof.reporting.page.expectation import HeldOut

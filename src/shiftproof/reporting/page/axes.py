@@ -1,4 +1,4 @@
-"""Axes: the positions of numbers, and the ticks."""
+"""Axes: the positions of values, and the ticks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEAR_AN_END = 6.0
 
 @dataclass(frozen=True)
 class Axis:
-    """Numbers from ``low`` to ``high``, with ``ticks``."""
+    """An axis from ``low`` to ``high``, with ``ticks``."""
 
     low: float
     high: float
@@ -25,7 +25,7 @@ class Axis:
 
     @classmethod
     def over(cls, values: Iterable[float], count: int = 5, margin: float = 0.0) -> Axis:
-        """Return an axis from the least to the greatest value, with a margin as a share of it."""
+        """Return an axis that spans the values, with a margin as a share of their range."""
         found = list(values)
         low, high = min(found), max(found)
         if high - low < 1e-9:
@@ -37,7 +37,7 @@ class Axis:
 
     @classmethod
     def around(cls, values: Iterable[float], count: int, within: tuple[float, float]) -> Axis:
-        """Return an axis that ends on round numbers, within the possible ones."""
+        """Return an axis that ends on round numbers in the range ``within``."""
         inner = cls.over(values, count)
         ticks = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(inner.low, inner.high)
         kept = [float(t) for t in ticks if within[0] <= t <= within[1]]
@@ -48,7 +48,7 @@ class Axis:
         return (value - self.low) / (self.high - self.low)
 
     def percent(self, value: float) -> float:
-        """Return the position of a value, from 0 to 100, with one digit."""
+        """Return the position of a value, from 0 to 100, rounded to one decimal."""
         return round(100 * min(max(self.share(value), 0.0), 1.0), 1)
 
     def percent_ticks(self, sign: str = "") -> list[Tick]:
@@ -63,7 +63,7 @@ class Axis:
 
 
 def short(value: float) -> str:
-    """Return a number of an axis; large ones in thousands (k) or millions (M), for want of room.
+    """Return a tick label; large numbers in thousands (k) or millions (M), to save room.
 
     >>> [short(v) for v in (1000.0, -2.5, 0.05, 50_000.0, 2.5e6)]
     ['1,000', '−2.5', '0.05', '50k', '2.5M']
@@ -79,7 +79,7 @@ def short(value: float) -> str:
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """Return a difference with its sign, as `core.text.signed` does, and a minus of print.
+    """Return a difference with its sign, as `core.text.signed` does, but with a real minus sign.
 
     >>> [signed(v) for v in (1.25, -0.34, -0.04)]
     ['+1.2', '−0.3', '0.0']

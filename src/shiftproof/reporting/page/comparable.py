@@ -1,6 +1,6 @@
-"""Which numbers can be compared: those over the same test domains.
+"""Averages that can be compared because they cover the same test domains.
 
-A mean over fewer domains than the others' is not shown.
+A mean over fewer test domains than the others is not shown.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from shiftproof.sweeps.aggregate import DatasetResults, Estimate, SelectionResul
 
 
 def shown_domains(dataset: DatasetResults) -> list[int]:
-    """Return the test domains that have runs, or should have."""
+    """Return the positions of the test domains that have runs, or should have."""
     return [
         position
         for position in range(len(dataset.domains))
@@ -21,19 +21,19 @@ def shown_domains(dataset: DatasetResults) -> list[int]:
 
 
 def covers(dataset: DatasetResults, algorithm: str) -> bool:
-    """Whether every test domain that is shown has a number."""
+    """Return whether the algorithm has a number on every shown test domain."""
     shown = shown_domains(dataset)
     return bool(shown) and all(dataset.cells[algorithm, at].selections for at in shown)
 
 
 def complete(dataset: DatasetResults, algorithm: str) -> bool:
-    """Whether the same holds in every trial, and no run is missing."""
+    """Return whether the algorithm lacks no trial and no run on the shown test domains."""
     cells = [dataset.cells[algorithm, at] for at in shown_domains(dataset)]
     return all(len(c.selections) == len(c.trials) and not c.incomplete for c in cells)
 
 
 def average(dataset: DatasetResults, algorithm: str) -> Estimate | None:
-    """Return the mean over trials of the averages over all test domains that are shown."""
+    """Return the mean over trials of the averages over all shown test domains."""
     return dataset.average(algorithm) if covers(dataset, algorithm) else None
 
 
@@ -43,7 +43,7 @@ def overall(results: SelectionResults, algorithm: str) -> float | None:
 
 
 def best_first(results: SelectionResults) -> list[str]:
-    """Return the algorithms by their average, those without one last and as they come."""
+    """Return the algorithms by average, the best first; those without one come last."""
     averages = {name: overall(results, name) for name in results.algorithms}
     return sorted(
         averages, key=lambda name: -value if (value := averages[name]) is not None else 1.0

@@ -19,9 +19,9 @@ from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, do
 from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection.base import mean_if_all
 
-# Of more algorithms than this, the best and the baseline are drawn.
+# With more algorithms than this, only the best and the baseline are drawn.
 MOST_DRAWN = 4
-# Of an SVG that is 240 wide.
+# The edges of a chart, in an SVG that is 240 wide.
 LEFT, RIGHT, TOP, BOTTOM = 38.0, 230.0, 24.0, 136.0
 KINDS = {
     "test": "test domain",
@@ -33,7 +33,7 @@ Points = list[tuple[int, float]]
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A run that is drawn: its curves in percent by kind, and the step that is reported."""
+    """A run to draw: its curves in percent by kind, and the reported step."""
 
     algorithm: str
     test_domain: str
@@ -49,7 +49,7 @@ class Frame(NamedTuple):
     y: Axis
 
     def place(self, step: float, value: float) -> tuple[float, float]:
-        """Return where a point lies in the SVG."""
+        """Return the position of a point in the SVG."""
         across = LEFT + (RIGHT - LEFT) * self.x.share(step)
         return round(across, 1), round(BOTTOM - (BOTTOM - TOP) * self.y.share(value), 1)
 
@@ -67,7 +67,7 @@ def learning_curves(results: SelectionResults, baseline: str | None) -> list[Pan
 
 
 def _some_of(names: Sequence[str], baseline: str | None) -> list[str]:
-    """Return the first ones and the baseline."""
+    """Return the first algorithms, with the baseline among them."""
     first = list(names[:MOST_DRAWN])
     if baseline in names and baseline not in first:
         first[-1] = str(baseline)
@@ -86,7 +86,7 @@ def _selected(dataset: DatasetResults, names: Sequence[str]) -> Iterator[_Drawn]
 
 
 def curves_of(run: RunOutcome, test_domain: int) -> dict[str, Points]:
-    """Return what was measured at each step, in percent; what never was is not there."""
+    """Return the curves in percent by kind, without kinds that were never measured."""
     curves: dict[str, Points] = {}
     for evaluation in run.evaluations:
         for kind, value in _measured(evaluation, run, test_domain):
@@ -140,7 +140,7 @@ def _panels(
 
 
 def _across(domains: int, panels: int) -> int:
-    """Return how many panels a row has, so that those of an algorithm stay together."""
+    """Return the number of panels per row, so that an algorithm's panels stay together."""
     if domains == 1:
         return min(panels, 4)
     return {2: 4, 3: 3, 4: 4}.get(domains, 3 if domains % 3 == 0 else 4)
@@ -159,7 +159,7 @@ def _panel(each: _Drawn, frame: Frame) -> Panel:
 
 
 def _in_words(each: _Drawn) -> str:
-    """Say what a panel shows, for those who do not see it."""
+    """Describe a panel for readers who cannot see it."""
     parts = [
         f"{_name(kind)} from {points[0][1]:.1f}% to {points[-1][1]:.1f}%"
         for kind, points in sorted(each.curves.items(), key=lambda item: _order(item[0]))
@@ -171,7 +171,7 @@ def _in_words(each: _Drawn) -> str:
 
 
 def _values(dataset: DatasetResults, drawn: Sequence[_Drawn]) -> Table:
-    """Return what the panels show at the steps that matter."""
+    """Return the values of the panels at the reported step, and at the end."""
     kinds = [k for k in ("validation", "training") if any(k in each.curves for each in drawn)]
     rows = []
     for each in drawn:

@@ -1,4 +1,4 @@
-"""Ranks, differences to the baseline and costs: tables whose rows have a picture each."""
+"""Ranks, differences to the baseline and costs: tables with a plot in each row."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Accuracies = dict[str, dict[tuple[str, int], float]]
 
 
 def rank_plot(results: SelectionResults) -> DotPlot | None:
-    """Return the ranks of each algorithm over datasets or, of one dataset, over test domains.
+    """Plot the ranks of each algorithm over datasets or, with one dataset, over test domains.
 
-    Ranks of two say no more than their difference.
+    Return None for fewer than three algorithms: ranks of two say no more than their difference.
     """
     datasets = len(results.datasets)
     accuracies = _by_dataset(results) if datasets > 1 else _by_test_domain(results)
@@ -87,7 +87,7 @@ def rank_plot(results: SelectionResults) -> DotPlot | None:
 def ranks_within(
     accuracies: Mapping[str, Mapping[tuple[str, int], float]], units: Sequence[tuple[str, int]]
 ) -> dict[str, list[int]]:
-    """Return the rank of each algorithm on every unit."""
+    """Return the rank of each algorithm on every unit (a dataset or a test domain)."""
     ranks: dict[str, list[int]] = {name: [] for name in accuracies}
     for unit in units:
         found = competition_ranks([accuracies[name][unit] for name in accuracies])
@@ -97,13 +97,13 @@ def ranks_within(
 
 
 def baseline_plot(results: SelectionResults, baseline: str | None, seed: int = 0) -> DotPlot | None:
-    """Return the mean difference of each algorithm to the baseline, with a test."""
+    """Plot the mean difference of each algorithm to the baseline, with a significance test."""
     if baseline not in results.algorithms:
         return None
     accuracies = {name: results.accuracies(name) for name in results.algorithms}
     found = compare_with_baseline(accuracies, baseline, seed)
     if max((each.pairs for each in found), default=0) < 2:
-        return None  # one number against one is in the table
+        return None  # a single pair is in the table
     found.sort(key=lambda each: -each.difference)
     quartiles = {}
     for each in found:
@@ -152,10 +152,10 @@ def baseline_plot(results: SelectionResults, baseline: str | None, seed: int = 0
 
 
 def cost_plot(outcomes: Sequence[RunOutcome], baseline: str | None) -> DotPlot | None:
-    """Return the time of a step as recorded, beside that of the baseline's run in the same place.
+    """Plot the recorded time per step, relative to the baseline's matching run if there is one.
 
-    Runs of one place have the same data, network and, within a draw, mostly the same batch size, so
-    their ratio is the algorithm's own.
+    Matching runs have the same data, network and, within a draw, mostly the same batch size, so the
+    ratio is due to the algorithm.
     """
     steps: dict[str, dict[tuple[object, ...], float]] = {}
     for run in outcomes:

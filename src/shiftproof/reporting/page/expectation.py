@@ -38,10 +38,10 @@ NEXT = "next domain"
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What runs of one algorithm answered on the domains that they held out.
+    """The predictions of an algorithm's runs on the domains that they held out.
 
-    Of several ``seeds`` the first is shown, and ``title`` says which algorithm and data.
-    ``columns`` names the columns of a table that hold the label and the domain.
+    ``title`` names the algorithm and the data.  With several ``seeds``, the first is shown.
+    ``columns`` names the label and domain columns of a table.
     """
 
     title: str
@@ -52,7 +52,7 @@ class HeldOut:
 
 
 def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
-    """Return the forest plot of the best first, its card and its reliability; then the others."""
+    """Return the forest plot, report card and reliability of each model, the best model first."""
     blocks = []
     for position, own in enumerate(sorted(held_out, key=_order)):
         heading = own.title if len(held_out) > 1 else ""
@@ -79,9 +79,9 @@ def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
 
 
 def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
-    """Return a row a held-out domain, the mean as a diamond, and the next domain as a bar under it.
+    """Return one row per held-out domain, the mean as a diamond, and the next domain as a bar.
 
-    None if the score is defined in fewer than two domains.  ``noun`` is what a domain is called.
+    None if the score is defined in fewer than two domains.  ``noun`` is the word for a domain.
     """
     metric = own.expected.metric
     score = own.expected.score(metric)
@@ -151,7 +151,7 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
 
 
 def card_table(own: HeldOut) -> Table:
-    """Return all scores with their intervals: a row a domain, their worst, and all rows pooled."""
+    """Return all scores with intervals: one row per domain, the worst, and all rows pooled."""
     expected = own.expected
     found = {name: expected.estimates(name) for name in expected.metrics}
     shown = [name for name, by_domain in found.items() if any(by_domain.values())]
@@ -197,7 +197,7 @@ def card_table(own: HeldOut) -> Table:
 
 
 def _plain(own: AnyOutputs) -> tuple[Cell, ...]:
-    """Return what always predicting the commonest class would score; nothing for numbers."""
+    """Return the accuracy of always predicting the commonest class; empty for regression."""
     if isinstance(own, NumberOutputs):
         return ()
     return (Cell(f"{100 * (own.scores()['commonest_class'] or 0.0):.1f}"),)
@@ -225,7 +225,7 @@ def _card_note(expected: Expected) -> str:
 
 
 def confusion_table(expected: Expected) -> Table | None:
-    """Return the counts of predicted classes by domain and class, a row each; few classes only."""
+    """Return counts of predicted classes by domain and class; None if there are many classes."""
     outputs = of_classes(expected.outputs, "a confusion matrix")
     classes = expected.classes or tuple(
         str(code) for code in range(next(iter(outputs.values())).probabilities.shape[1])
@@ -262,7 +262,7 @@ def _forest_notes(own: HeldOut, score: ExpectedScore, noun: str) -> Iterable[str
 
 
 def _order(own: HeldOut) -> tuple[bool, float, str]:
-    """Sort by the typical domain, the best first; those without one, and adaptation, last."""
+    """Return a sort key: the best typical domain first, those without one and adaptation last."""
     score = own.expected.score(own.expected.metric)
     if score is None:
         return bool(own.expected.adaptation), np.inf, own.title

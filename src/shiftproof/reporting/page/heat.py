@@ -1,4 +1,4 @@
-"""The heat map: where an algorithm is better than the baseline, and where worse."""
+"""The heat map: where an algorithm is better or worse than the baseline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shiftproof.reporting.words import MINUS
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 
-# In points of accuracy: where one colour ends and the next begins.
+# The boundaries between colours, in points of accuracy.
 LIMITS = (0.5, 2.0, 5.0, 10.0)
 
 
@@ -31,8 +31,8 @@ def level(difference: float) -> int:
 def heat_map(results: SelectionResults, baseline: str | None) -> HeatMap | None:
     """Return differences by test domain to the baseline, or to the mean of all if there is none.
 
-    The baseline's own row has its accuracies.  With one algorithm, or one test domain, the
-    table says it all.
+    The baseline's own row shows its accuracies.  With one algorithm or one test domain, return
+    None: the table says it all.
     """
     places = [(d, at) for d in results.datasets for at in shown_domains(d)]
     names = best_first(results)
@@ -54,7 +54,7 @@ def heat_map(results: SelectionResults, baseline: str | None) -> HeatMap | None:
             elif name == baseline or reference is None:
                 cells.append(HeatCell(f"{mean:.1f}", None, runs_of(found[name])))
             else:
-                # Of the numbers as printed, so that the reader can check them.
+                # The difference of the numbers as printed, so that the reader can check it.
                 difference = round(mean, 1) - round(reference, 1)
                 runs = runs_of(found[name])
                 cells.append(HeatCell(signed(difference), level(round(difference, 1)), runs))

@@ -1,4 +1,4 @@
-"""An image as a `data:` address, so that a page holds it itself."""
+"""Images as `data:` URLs, embedded in the page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ SIDE = 112
 
 
 def image_address(image: np.ndarray) -> str:
-    """Return the address of an image [height, width, channels] in [0, 1].
+    """Return the `data:` URL of an image [height, width, channels] in [0, 1].
 
-    A small one is enlarged without smoothing, and kept as PNG; others become JPEG.
+    A small image is enlarged without smoothing and stored as PNG; others become JPEG.
     """
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""Predicted numbers against labels, and errors, by held-out domain."""
+"""Predicted numbers against labels, and their errors, by held-out domain."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MOST = f"{RANGE[1] - RANGE[0]:.0%} of the labels"
 def predicted_panels(
     expected: Expected, only: Sequence[str] | None = None, whole: str = POOLED
 ) -> Panels:
-    """Return labels over predictions: all rows together, if domains are several, and each domain.
+    """Plot labels over predictions for each domain and, if there are several, first for all rows.
 
-    All panels have the same axes, and both axes the same range.  With ``only``, just these domains
-    have a panel of their own; ``whole`` is the title of the first.
+    All panels share the same axes, and both axes have the same range.  With ``only``, draw just
+    these domains; ``whole`` is the title of the panel of all rows.
     """
     found = {
         domain: number_bins(own)
@@ -34,7 +34,7 @@ def predicted_panels(
     }
     every = [each for bins in found.values() for each in bins]
     ends = [end for each in every for end in (each.predicted, each.low, each.high)]
-    # Long labels side by side need room.
+    # Long tick labels side by side need room.
     axis = Axis.over(ends, 2 if max(map(abs, ends)) >= LONG else 3)
     rows = [
         Row.of(
@@ -70,7 +70,7 @@ def predicted_panels(
 
 
 def errors_plot(expected: Expected, whole: str = POOLED) -> DotPlot:
-    """Return label less prediction: a row a held-out domain, and all rows together."""
+    """Plot label minus prediction: one row per held-out domain, and one for all rows."""
     parts = {d: errors_of(own) for d, own in _parts(expected, whole).items()}
     if whole in parts:
         parts[whole] = parts.pop(whole)  # last

@@ -73,7 +73,7 @@ def facts(
 
 
 def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
-    """Return what all runs on a dataset have in common, or the values that they have."""
+    """Return the settings of the runs on each dataset: the common value, or the distinct values."""
     by_dataset: dict[str, list[Mapping[str, object]]] = {}
     for outcome in outcomes:
         if outcome.origin.config:
@@ -97,7 +97,7 @@ def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
 
 
 def hparams_table(outcomes: Sequence[RunOutcome]) -> Table | None:
-    """Return the hyper-parameters of standalone runs, which were given and not drawn."""
+    """Return the hyper-parameters of standalone runs, which were given rather than drawn."""
     rows: dict[str, Row] = {}
     for outcome in outcomes:
         hparams = outcome.origin.config.get("hparams")
@@ -142,7 +142,7 @@ def _seeds(outcomes: Sequence[RunOutcome]) -> list[str]:
 
 
 def _values(values: Sequence[object]) -> str:
-    """Return the distinct values of a setting; of many, how many."""
+    """Return the distinct values of a setting, or how many there are if they are many."""
     said = list(dict.fromkeys(v if isinstance(v, str) else json.dumps(v) for v in values))
     if not said:
         return NOTHING

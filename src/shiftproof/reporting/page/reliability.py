@@ -14,7 +14,7 @@ from shiftproof.reporting.table import Column, Row, Table
 from shiftproof.training.outputs import of_classes
 
 POOLED = "all domains"
-# As high as wide: the diagonal is at 45°.
+# Diagrams are square, so the diagonal is at 45°.
 BOTTOM = TOP + RIGHT - LEFT
 TICKS = (0.0, 0.5, 1.0)
 
@@ -22,9 +22,9 @@ TICKS = (0.0, 0.5, 1.0)
 def reliability_panels(
     expected: Expected, only: Sequence[str] | None = None, whole: str = POOLED
 ) -> Panels:
-    """Return a diagram of all rows together, if domains are several, and one of each domain.
+    """Return a diagram of each domain and, if there are several, one of all rows before them.
 
-    With ``only``, just these domains have one of their own; ``whole`` is the title of the first.
+    With ``only``, draw just these domains; ``whole`` is the title of the diagram of all rows.
     """
     outputs = of_classes(expected.outputs, "a reliability diagram")
     if len(outputs) > 1:
@@ -64,7 +64,7 @@ def reliability_panels(
 
 
 def across(panels: int) -> int:
-    """Return how many panels a row has, so that rows are full and of at most five.
+    """Return the number of panels per row: at most five, with rows as full as possible.
 
     >>> [across(n) for n in (2, 5, 6, 7, 10, 11)]
     [2, 5, 3, 4, 5, 4]
@@ -75,7 +75,7 @@ def across(panels: int) -> int:
 
 
 def _titles(expected: Expected) -> tuple[str, str]:
-    """Return what the axes are: of two classes the second, of more the predicted one."""
+    """Return the axis titles: for the second of two classes, or else for the predicted class."""
     classes = expected.classes
     first = next(iter(of_classes(expected.outputs, "a reliability diagram").values()))
     two = first.probabilities.shape[1] == 2

@@ -1,4 +1,4 @@
-"""Sections put together, and the page written: one file, no network."""
+"""Assemble the sections and render the page: one file that needs no network."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ from shiftproof.sweeps.results import RunOutcome
 
 @dataclass(frozen=True)
 class Source:
-    """What is known of the runs beside themselves.
+    """What the page shows besides the runs.
 
-    ``paths`` is where they were read, ``command`` what made the page, ``sweeps`` the settings of
-    sweeps, ``diagnoses`` what `ShiftReport.save` wrote, ``remark`` a sentence to put below the
-    first, ``notes`` those of `run_notes`, and ``held_out`` the answers on held-out domains.
-    ``baselines`` are other models on the same domains, by their titles, and ``evidence`` is what
-    `study` collected from the data.  ``training`` is the accuracy of a model on its training
-    domains, with a note, and ``first`` are sections to put before the others.
+    ``paths`` are where the runs were read from, ``command`` is the command that made the page,
+    ``sweeps`` are the settings of sweeps, and ``diagnoses`` are what `ShiftReport.save` wrote.
+    ``remark`` is a sentence to put below the first, ``notes`` come from `run_notes`, and
+    ``held_out`` are the predictions on held-out domains.  ``baselines`` are other models on the
+    same domains, by title, and ``evidence`` is what `study` collected from the data.  ``training``
+    is the accuracy of a model on its training domains, with a note, and ``first`` are sections to
+    put before the others.
     """
 
     paths: Sequence[str] = ()
@@ -63,7 +64,7 @@ class Source:
 
     @property
     def model(self) -> HeldOut | None:
-        """The model that the page is about; None if it compares several, or has one domain."""
+        """The model that the page is about; None for several, or fewer than two scored domains."""
         if len(self.held_out) != 1 or len(self.held_out[0].expected.outputs) < 2:
             return None
         own = self.held_out[0]
@@ -76,7 +77,7 @@ def results_page(
     baseline: str | None = "erm",
     source: Source | None = None,
 ) -> str:
-    """Return the page; of several selectors, the first is the main one."""
+    """Return the page as HTML; the first of several selectors is the main one."""
     return _render(page_values(outcomes, all_results, baseline, source or Source()))
 
 
@@ -86,7 +87,7 @@ def page_values(
     baseline: str | None,
     source: Source,
 ) -> Page:
-    """Return everything that the page says.  A section without values is left out."""
+    """Return the content of the page, without sections that have no values."""
     found = [results for results in all_results if results.has_numbers]
     main = found[0] if found else None
     if source.model is not None and len({outcome.algorithm for outcome in outcomes}) == 1:
@@ -123,7 +124,7 @@ def _answer(
     found: Sequence[SelectionResults],
     source: Source,
 ) -> Page:
-    """Return the page of one model: what to expect of it at the next domain."""
+    """Return the page of one model: what to expect from it at the next domain."""
     evidence, expected = source.evidence, own.expected
     curves = _curves(found[0] if found else None, None)
     origin = provenance_facts(outcomes, evidence, source.paths, source.command, source.notes)
@@ -173,7 +174,7 @@ def _accuracy(found: Sequence[SelectionResults]) -> list[Block]:
 def _by_selector(
     found: Sequence[SelectionResults], kind: str, make: Any, baseline: str | None
 ) -> list[Block]:
-    """Return the same picture of every selector, all but the first folded."""
+    """Return the same plot for every selector, all but the first folded."""
     made = [(results, make(results, baseline)) for results in found]
     values = [(results, value) for results, value in made if value is not None]
     several = len(values) > 1
@@ -251,7 +252,7 @@ def _render(page: Page) -> str:
 
 
 def breakable(text: str) -> Markup:
-    """Return a name that may wrap where its parts meet.
+    """Return a name that may wrap between its parts.
 
     >>> breakable("art_painting<"), breakable("OfficeHome")
     (Markup('art_<wbr>painting&lt;'), Markup('Office<wbr>Home'))

@@ -1,4 +1,4 @@
-"""What shifts: a diagnosis of the data, and of the outputs of runs that were tested for it."""
+"""What shifts: a diagnosis of the data, and the shift of outputs in runs that measured it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_ROWS = 12
 
 
 def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
-    """Return a diagnosis: amounts, in words, where it shifts, and what to do."""
+    """Return the blocks of a diagnosis: amounts, findings in words, advice, and where it shifts."""
     advice = diagnosis["advice"]
     titles = _titles(diagnosis)
     words = [Fact(titles[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]]
@@ -53,9 +53,9 @@ def _titles(diagnosis: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def study_diagnosis_blocks(diagnosis: Mapping[str, Any], noun: str = "domain") -> list[Block]:
-    """Return a diagnosis beside a trained model: words first, and no advice on what to train.
+    """Return a diagnosis for a trained model: findings first, and no advice on what to train.
 
-    The words call a domain by its `noun`.
+    The text calls a domain by its `noun`.
     """
     advice = diagnosis["advice"]
     titles = _titles(diagnosis)
@@ -81,9 +81,9 @@ def study_diagnosis_blocks(diagnosis: Mapping[str, Any], noun: str = "domain") -
 
 
 def with_noun(text: str, noun: str, names: Sequence[str]) -> str:
-    """Return a sentence of a diagnosis for a reader who has not heard of domains or nats.
+    """Reword a sentence of a diagnosis without nats, and with `noun` for the word domain.
 
-    Names in it stay as they are: quoted ones, and those of domains that hold the word.
+    Quoted names stay as they are, and so does the sentence if a domain's name contains the word.
 
     >>> with_noun("up to 0.022 nats, 5.6% of all there could be, may be unseen", "ward", ["a"])
     'up to 5.6% of all there could be may be unseen'
@@ -107,7 +107,7 @@ def _plain(text: str) -> str:
 
 
 def page_diagnosis(path: Path) -> dict[str, Any]:
-    """Return a stored diagnosis that a page can show; a damaged one is an error."""
+    """Read a stored diagnosis that a page can show; raise `DataError` if it is damaged."""
     found = read_diagnosis(path)
     try:
         diagnosis_blocks(found)
@@ -120,7 +120,7 @@ def page_diagnosis(path: Path) -> dict[str, Any]:
 
 
 def output_shift_table(results: SelectionResults) -> Table | None:
-    """Return how the outputs shift between training domains at the steps that are reported."""
+    """Return how the outputs shift between training domains at the reported steps."""
     found = [
         (name, dataset, at, trial, shift)
         for dataset in results.datasets
@@ -136,7 +136,7 @@ def output_shift_table(results: SelectionResults) -> Table | None:
         "Test domain": [domain_titles(d.dataset, d.domains)[at] for _, d, at, _, _ in found],
         "Trial": [f"{trial}" for _, _, _, trial, _ in found],
     }
-    # What is the same everywhere needs no column.
+    # A value that is the same in every row needs no column.
     places = {title: texts for title, texts in places.items() if len(set(texts)) > 1}
     rows = [
         Row.of(

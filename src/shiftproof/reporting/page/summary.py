@@ -1,4 +1,4 @@
-"""The first sentence of the page: which is best, by how much, and is it more than chance."""
+"""The first sentence of the page: which algorithm is best, by how much, and if by chance."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.significance import compare_with_baseline
 
 MOST_NAMED = 3
-# A difference with a p-value above it is not said to be one.
+# A difference with a larger p-value is reported as possible chance.
 SIGNIFICANT = 0.05
 
 
 class Lead(NamedTuple):
-    """How far the first is ahead of the second, in points, and the p-value of no difference.
+    """The lead of the first over the second, in points, and the p-value of the difference.
 
-    ``points`` are of averages over datasets, and ``paired`` of all pairs alike, as is the p-value:
-    where datasets differ in their numbers of test domains, the two may have different signs.
+    ``points`` is the difference of averages over datasets, while ``paired`` and the p-value weight
+    all pairs equally.  The two may differ in sign if datasets have different numbers of test
+    domains.
     """
 
     first: str
@@ -39,9 +40,9 @@ class Lead(NamedTuple):
 
 
 def lead(results: SelectionResults) -> Lead | None:
-    """Return the two best, and the test of their difference that the tables have (`significance`).
+    """Return the two best algorithms, and the test of their difference (`significance`).
 
-    Paired by dataset, test domain and trial.
+    The test is that of the tables, paired by dataset, test domain and trial.
     """
     ranked = [name for name in best_first(results) if overall(results, name) is not None]
     if len(ranked) < 2:
@@ -57,7 +58,7 @@ def lead(results: SelectionResults) -> Lead | None:
 
 
 def sentence(results: SelectionResults | None, baseline: str | None) -> str:
-    """Say the result in one sentence."""
+    """Summarise the result in one sentence."""
     if results is None or not results.has_numbers:
         return (
             "There is no accuracy on a test domain yet: no finished run has held a domain out and"
@@ -131,7 +132,7 @@ def figures(
 
 
 def _of_one(results: SelectionResults) -> str:
-    """Say how the only algorithm with a number everywhere does."""
+    """Say how accurate the only algorithm with a number on every test domain is."""
     ranked = [name for name in best_first(results) if overall(results, name) is not None]
     if not ranked:
         return (
@@ -163,7 +164,7 @@ def _of_one(results: SelectionResults) -> str:
 
 def _judged(found: Lead, first_of_two: bool = False) -> str:
     pairs = counted(found.pairs, "pair of test domain and trial")
-    # The smallest p-value that so many signs can have.
+    # The smallest p-value possible with this many pairs.
     if 2 ** (1 - found.pairs) > SIGNIFICANT:
         return (
             f"{pairs} are too few to tell that from chance"
@@ -183,7 +184,7 @@ def _judged(found: Lead, first_of_two: bool = False) -> str:
 
 
 def _beside(results: SelectionResults, found: Lead, baseline: str | None) -> str:
-    """Compare with the baseline, if it is neither of the two."""
+    """Compare the best with the baseline, if the baseline is neither of the two."""
     if baseline not in results.algorithms or baseline in (found.first, found.second):
         return ""
     points = _apart(results, found.first, baseline)
@@ -207,7 +208,7 @@ def _by(results: SelectionResults) -> str:
 
 
 def _where(results: SelectionResults) -> str:
-    """Say over what a mean is taken."""
+    """Say what a mean is taken over."""
     places = [(d, at) for d in results.datasets for at in shown_domains(d)]
     if len(places) > 1:
         return f"on average over {_units(results)}"

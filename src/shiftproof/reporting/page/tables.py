@@ -1,4 +1,4 @@
-"""Tables of accuracies: of each dataset by test domain, and of the averages."""
+"""Tables of accuracies: by test domain for each dataset, and averages by dataset."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ FEW = "(n/m): n of m trials; the others lack runs, which are named under Provena
 STAR = "*: over the runs there are; those that are missing are named under Provenance."
 AVERAGE = "Avg"
 MARKS = "Bold: the best of a column. Underlined: the second."
-# The title of each column, and its cell by algorithm.
+# The title of each column, and a function from an algorithm to its cell.
 Columns = list[tuple[str, Callable[[str], Cell]]]
 
 
 def averages_table(results: SelectionResults) -> Table:
-    """Return an algorithm a row, a dataset a column, and their mean."""
+    """Return a table with one row per algorithm, one column per dataset, and their mean."""
 
     def mean(name: str) -> Cell:
         incomplete = not all(complete(d, name) for d in results.datasets)
@@ -47,7 +47,7 @@ def averages_table(results: SelectionResults) -> Table:
 
 
 def dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
-    """Return an algorithm a row, a test domain a column, and their mean."""
+    """Return a table with one row per algorithm, one column per test domain, and their mean."""
     shown = shown_domains(dataset)
     titles = domain_titles(dataset.dataset, dataset.domains)
 
@@ -63,7 +63,7 @@ def dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
 
 
 def runs_of(found: CellResults) -> str:
-    """Return where a number comes from, as `Cell.runs` has it."""
+    """Return the runs behind a number, in the format of `Cell.runs`."""
     return ";".join(
         f"{trial},{100 * selected.accuracy:.1f},"
         f"{'' if selected.run.standalone else selected.run.hparams_seed},{selected.step}"

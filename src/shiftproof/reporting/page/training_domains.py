@@ -1,4 +1,4 @@
-"""A model that was trained on all domains: how it does on them, since no other was held out."""
+"""A model trained on all domains: its accuracy on them, since no domain was held out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SET_ASIDE = (
 
 
 def training_plot(accuracies: Mapping[str, float], note: str) -> DotPlot:
-    """Return a dot a training domain, and their mean."""
+    """Return one dot per training domain, and their mean."""
     values = [100 * value for value in accuracies.values()]
     axis = Axis.over([*values, min(100.0, max(values) + 2), max(0.0, min(values) - 2)], margin=0.02)
     rows = [Row.of(name, f"{value:.1f}") for name, value in zip(accuracies, values, strict=True)]
@@ -41,7 +41,7 @@ def training_plot(accuracies: Mapping[str, float], note: str) -> DotPlot:
 
 
 def training_sentence(accuracies: Mapping[str, float], note: str) -> str:
-    """Say how the model does where it was trained, and that this is not what to expect."""
+    """Say how accurate the model is on its training domains, since no other is left to test."""
     how = (
         "each held out while settings were chosen" if note == HELD_OUT_WITHIN else "set-aside rows"
     )

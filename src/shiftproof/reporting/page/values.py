@@ -1,4 +1,4 @@
-"""What the page's templates are given, beside tables: text and positions, nothing to compute."""
+"""The data given to the page's templates besides tables: text and positions, already computed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from shiftproof.reporting.table import Table
 
 @dataclass(frozen=True)
 class Mark:
-    """Something at ``start`` (to ``end``) percent of an axis.
+    """A mark at ``start`` (to ``end``) percent of an axis.
 
-    It is a tick, dot, diamond, span, bar, band or zero.
+    ``kind`` is tick, dot, diamond, span, bar, band or zero.
     """
 
     kind: str
@@ -31,9 +31,9 @@ class Tick:
 
 @dataclass(frozen=True)
 class DotPlot:
-    """A table whose rows have a picture each, all over one axis: ``marks`` row by row.
+    """A table with a plot in each row, all over one axis; ``marks`` holds each row's marks.
 
-    ``tips`` say what each picture shows, when it is pointed at.
+    ``tips`` are the tooltips of the plots.
     """
 
     table: Table
@@ -46,7 +46,7 @@ class DotPlot:
 
 @dataclass(frozen=True)
 class HeatCell:
-    """``level`` from -4 to 4 is the colour; None has no colour."""
+    """A cell of a heat map; ``level`` is its colour from -4 to 4, or None for no colour."""
 
     text: str
     level: int | None
@@ -55,9 +55,9 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Rows of algorithms over columns of test domains, which belong to datasets.
+    """A heat map: one row per algorithm, one column per test domain, grouped by dataset.
 
-    With ``against_first``, the others are compared with the first row.
+    With ``against_first``, the other rows are compared with the first.
     """
 
     title: str
@@ -71,7 +71,7 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images of the page itself (`data:` addresses), each with its words, under a title."""
+    """Images embedded in the page (`data:` URLs), each with a caption, under a title."""
 
     title: str
     images: Sequence[tuple[str, str]]
@@ -79,7 +79,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class StripRow:
-    """One domain of a strip chart: five places in percent of the axis, or none; and words."""
+    """One domain of a strip chart: five positions in percent of the axis, or none, and texts."""
 
     label: str
     places: Sequence[float]
@@ -89,7 +89,7 @@ class StripRow:
 
 @dataclass(frozen=True)
 class Strip:
-    """A small chart of one column: a row a domain, over an axis of its own."""
+    """A small chart of one column: one row per domain, over its own axis."""
 
     title: str
     ticks: Sequence[Tick]
@@ -107,7 +107,7 @@ class Strips:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve of a panel: which ``kind`` of accuracy, and an SVG path."""
+    """A curve of a panel: its ``kind`` and its SVG path."""
 
     kind: str
     path: str
@@ -115,7 +115,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a panel, with an interval from ``low`` to ``high``; ``tip`` says what it shows."""
+    """A point of a panel, with an interval from ``low`` to ``high``; ``tip`` is its tooltip."""
 
     x: float
     y: float
@@ -137,9 +137,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Panels:
-    """Panels over the same axes, which have titles, with their values as a table.
+    """Panels with shared, titled axes, and their values as a table.
 
-    On a wide screen, ``across`` of them are side by side.  ``bottom`` is where the x axis lies.
+    A wide screen shows ``across`` panels side by side.  ``bottom`` is the position of the x axis.
     """
 
     title: str
@@ -157,7 +157,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class Fact:
-    """A line of a list of facts."""
+    """An entry of a list of facts."""
 
     name: str
     lines: Sequence[str]
@@ -168,7 +168,7 @@ class Fact:
 class Block:
     """A part of a section: one of the values above under its own heading.
 
-    A ``folded`` one is closed until the reader opens it.
+    A ``folded`` block is closed until the reader opens it.
     """
 
     kind: str

@@ -8,7 +8,7 @@ from shiftproof.reporting.words import ERROR_BAR, capital, sizes_of
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
 from shiftproof.sweeps.standalone_runs import ADAPTED
 
-# Of each selector: a short name, and what it does.
+# The short name of each selector, and what it does.
 _SELECTORS = {
     "training-domain": (
         "training-domain validation",
@@ -54,27 +54,27 @@ _SELECTORS = {
 
 
 def selector_name(results: SelectionResults) -> str:
-    """Return a short name of how runs and steps were selected."""
+    """Return a short name for how runs and steps were selected."""
     known = _SELECTORS.get(results.selector.name)
     adapted = all(dataset.dataset.endswith(ADAPTED) for dataset in results.datasets)
     return (known[0] if known else results.selector.title) + ADAPTED * adapted
 
 
 def selector_explained(results: SelectionResults) -> str:
-    """Say how runs and steps were selected; nothing of a plugin's selector."""
+    """Explain how runs and steps were selected; empty for a plugin's selector."""
     known = _SELECTORS.get(results.selector.name)
     return known[1].replace("accuracy", results.measure) if known else ""
 
 
 def error_bars(datasets: Sequence[DatasetResults]) -> str:
-    """Say what ± is, or why there is none."""
+    """Say what ± stands for, or why there are no error bars."""
     if max(len(d.trials) for d in datasets) > 1:
         return f"± {ERROR_BAR}"
     return "one trial, hence no error bars"
 
 
 def what_the_numbers_are(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
-    """Say split, selector, seeds, trials, draws and error bars."""
+    """Describe the numbers: split, selector, seeds, trials, draws and error bars."""
     return (
         f"{capital(results.measure)} (%) on the part of the test domain that is set aside for"
         " testing (by default 80% of it);"

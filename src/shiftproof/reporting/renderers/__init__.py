@@ -1,1 +1,1 @@
-"""Ways to print a `Table`, one file each."""
+"""Renderers of a `Table`, one per module."""

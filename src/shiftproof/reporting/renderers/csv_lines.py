@@ -1,4 +1,4 @@
-"""Tables as comma-separated values: one line a row, nothing but the texts."""
+"""Tables as CSV: one line per row, with the text of each cell only."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import re
 from shiftproof.core.text import printable
 from shiftproof.reporting.table import Table
 
-# A spreadsheet computes a cell that begins like this, unless it is a number.
+# A spreadsheet evaluates a cell that begins like this, unless it is a number.
 _FORMULA = re.compile(r"[=@]|[+\-](?=.)")
 _NUMBER = re.compile(r"[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?%?|[+\-]?(inf|nan)", re.IGNORECASE)
 
 
 def as_csv(table: Table) -> str:
-    """Return the headings and rows; captions, notes, errors, signs and marks are left out."""
+    """Return headings and rows, without captions, notes, errors, signs and marks."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     lines = [[*table.heads, *(column.title for column in table.columns)]]
@@ -25,7 +25,7 @@ def as_csv(table: Table) -> str:
 
 
 def csv_text(text: str) -> str:
-    """Return text that a spreadsheet shows and does not compute.
+    """Escape text that a spreadsheet would evaluate as a formula.
 
     >>> csv_text("=HYPERLINK(1)"), csv_text("-1.5"), csv_text("a=b"), csv_text("+")
     ("'=HYPERLINK(1)", '-1.5', 'a=b', '+')

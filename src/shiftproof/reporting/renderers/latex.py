@@ -11,7 +11,7 @@ _SIGNS = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "√": r"$\surd$", NOTHING: "--", "<": r"\textless{}", ">": r"\textgreater{}",
     "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "|": r"\textbar{}", "λ": r"$\lambda$",
-    # At the start of a row they would be read as options of the end of the row above.
+    # At the start of a row, LaTeX would read these as options of the preceding line break.
     "[": "{[}", "*": "{*}",
     **{sign: f"$_{{{digit}}}$" for digit, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -20,10 +20,10 @@ _MARKS = {"best": r"\textbf", "second": r"\underline", "worse": r"\textcolor{gra
 
 
 def as_latex(table: Table) -> str:
-    """Return the table as the paper marks it, with caption and notes in its caption.
+    """Return the table marked as in the paper, with its caption and notes in the LaTeX caption.
 
-    The best is bold, the second best underlined, worse than the baseline gray; equal numbers share
-    their mark.
+    The best value is bold, the second best underlined, and values worse than the baseline are gray;
+    equal values share a mark.
     """
     heading = [*table.heads, *(rf"\textbf{{{latex_text(c.title)}}}" for c in table.columns)]
     rows = [[*map(latex_text, row.labels), *map(_cell, row.cells)] for row in table.rows]
@@ -38,7 +38,7 @@ def as_latex(table: Table) -> str:
 
 
 def as_aligned_latex(table: Table) -> str:
-    """Return the table with numbers aligned, and its notes below; far from the paper is bold."""
+    """Return the table with aligned numbers and notes below; cells far from the paper are bold."""
     sides = "l" + "c" * (len(table.heads) - 2) + "l" + r"r@{\,}l" * len(table.columns)
     heading = [*map(latex_text, table.heads)]
     for column in figure_columns(table):
@@ -66,7 +66,7 @@ def as_aligned_latex(table: Table) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Return text for LaTeX.
+    """Escape text for LaTeX.
 
     >>> latex_text("90% +/- 1")
     '90\\\\% $\\\\pm$ 1'

@@ -1,4 +1,4 @@
-"""Tables in Markdown; the best of a column is bold, and what is far from the paper."""
+"""Tables in Markdown; the best value of a column and values far from the paper are bold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def as_markdown(table: Table) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Return text for Markdown.
+    """Escape text for Markdown.
 
     >>> markdown_text("a_b")
     'a\\\\_b'

@@ -1,4 +1,4 @@
-"""Tables with aligned numbers on a terminal, cut into parts where it is narrow."""
+"""Tables with aligned numbers for a terminal, split into parts if it is narrow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shiftproof.reporting.table import Table
 def as_rich(table: Table, width: int = 80) -> RichTable:
     """Return the table for a terminal of ``width`` characters.
 
-    Columns that do not fit beside the others go below them, with the labels repeated.
+    Columns that do not fit go below the others, with the labels repeated.
     """
     labels, figures = label_columns(table), figure_columns(table)
     whole = RichTable.grid()
@@ -39,7 +39,7 @@ def as_rich(table: Table, width: int = 80) -> RichTable:
 
 
 def _parts(columns: Sequence[TextColumn], room: int) -> list[range]:
-    """Cut columns into as few parts as fit, of about the same number of columns each."""
+    """Split columns into as few parts as fit, with about equally many columns each."""
     for count in range(1, max(len(columns), 1) + 1):
         ends = [len(columns) * part // count for part in range(count + 1)]
         if all(width_of(columns[start:end]) <= room for start, end in pairwise(ends)):
@@ -54,7 +54,7 @@ def _part(
     columns = [*labels, *(figures[at] for at in part)]
     shown = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for column in columns:
-        # What does not fit even so is folded: a number cut short would be another number.
+        # Fold text that still does not fit: a truncated number would be a different number.
         shown.add_column(Text("\n".join(column.heading)), vertical="bottom", overflow="fold")
     for position, row in enumerate(table.rows):
         styles = ["bold"] * (len(labels) - 1) + ["dim"]

@@ -1,4 +1,4 @@
-"""Tables as text of fixed width: as DomainBed prints them, or with numbers aligned."""
+"""Tables as fixed-width text: as DomainBed prints them, or with numbers aligned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from shiftproof.reporting.table import Cell, Table
 
 GAP = "  "
-# How wide the notes below an aligned table are, whatever the width of the table.
+# The least and greatest width of the notes below an aligned table.
 NARROWEST_NOTE, WIDEST_NOTE = 60, 100
 
 
@@ -24,7 +24,7 @@ def as_text(table: Table) -> str:
 
 
 def as_aligned_text(table: Table) -> str:
-    """Return the table with numbers aligned, below its title and above its notes."""
+    """Return the table with aligned numbers, its title above and its notes below."""
     columns = [*label_columns(table), *figure_columns(table)]
     height = max(len(column.heading) for column in columns)
     padded = []
@@ -39,7 +39,7 @@ def as_aligned_text(table: Table) -> str:
 
 
 class TextColumn(NamedTuple):
-    """A column of fixed width: its heading, folded, and the cells below it."""
+    """A fixed-width column: its wrapped heading, and the cells below it."""
 
     heading: tuple[str, ...]
     cells: tuple[str, ...]
@@ -51,7 +51,7 @@ class TextColumn(NamedTuple):
 
 
 def label_columns(table: Table) -> list[TextColumn]:
-    """Return the columns of the labels."""
+    """Return the label columns."""
     return [
         TextColumn((head,), tuple(row.labels[at] for row in table.rows))
         for at, head in enumerate(table.heads)
@@ -59,7 +59,7 @@ def label_columns(table: Table) -> list[TextColumn]:
 
 
 def figure_columns(table: Table) -> list[TextColumn]:
-    """Return the columns of numbers, each aligned, with headings folded to the same width."""
+    """Return the columns of aligned numbers, with headings wrapped to their width."""
     columns = []
     for at, column in enumerate(table.columns):
         cells = [row.cells[at] for row in table.rows]

@@ -1,6 +1,6 @@
-"""The page of one model on domains held out in turn: it answers what to expect at the next one.
+"""The page of one model with each domain held out in turn: what to expect at the next domain.
 
-``lead`` is its first sentence; ``card``, ``worst``, ``errors``, ``pictures``, ``far`` and
-``thresholds`` make the sections; ``sections`` puts them in order.  ``evidence`` is what `study`
+``lead`` writes the first sentence; ``card``, ``worst``, ``errors``, ``pictures``, ``far`` and
+``thresholds`` make the sections; ``sections`` puts them in order.  ``evidence`` holds what `study`
 collects from the data.
 """

@@ -1,4 +1,4 @@
-"""The report card: what matters of a classifier by held-out domain, with baselines beside it."""
+"""The report card of a classifier: its main scores by held-out domain, with baselines."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def short_card(
     noun: str = "domain",
     label: str = "",
 ) -> Table:
-    """Return the scores with intervals, a row a domain, and the accuracy of baselines beside them.
+    """Return scores with intervals and the accuracies of baselines, one row per domain.
 
-    Below are a typical domain, the worst, and the interval that holds the next domain.
+    The last rows are a typical domain, the worst, and the prediction interval of the next domain.
     """
     found = {metric: card_estimates(expected, metric) for metric in CARD}
     shown = [metric for metric in CARD if any(found[metric].values())]
@@ -61,18 +61,18 @@ def short_card(
 
 
 def card_estimates(expected: Expected, metric: str) -> dict[str, Estimate | None]:
-    """Return a score of each domain; sensitivity and specificity are of two classes only."""
+    """Return a score for each domain; sensitivity and specificity need two classes."""
     return {domain: _estimate(own, metric, expected.level)
             for domain, own in expected.of_classes.items()}  # fmt: skip
 
 
 def accuracies(expected: Expected) -> dict[str, float]:
-    """Return the share of all rows of each domain that are predicted right."""
+    """Return the accuracy on all rows of each domain."""
     return {each.domain: each.accuracy for each in beside_constant(expected)}
 
 
 def _constants(expected: Expected) -> dict[str, Estimate | None]:
-    """Return the accuracy of always answering the commonest class of each domain."""
+    """Return the accuracy of always predicting the commonest class of each domain."""
     return {domain: share_estimate(own.labels == np.bincount(own.labels).argmax(), expected.level)
             for domain, own in expected.of_classes.items()}  # fmt: skip
 
@@ -94,10 +94,10 @@ def _foot(
     beside: Mapping[str, Mapping[str, Estimate | None]],
     noun: str,
 ) -> list[Row]:
-    """Return a typical domain, the worst and the next.
+    """Return the rows of a typical domain, the worst and the next.
 
-    The typical domain is the centre of the meta-analysis, which the next domain is predicted from;
-    that of baselines too, so that they can be compared.
+    The typical domain is the centre of the meta-analysis that predicts the next domain, for
+    baselines too, so that they can be compared.
     """
     scored = [(metric, found[metric]) for metric in shown]
     scored += [("accuracy", own) for own in beside.values()]

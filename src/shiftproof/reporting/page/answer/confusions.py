@@ -1,4 +1,4 @@
-"""Which classes are taken for which, by domain."""
+"""Which classes are confused with which, by domain."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from shiftproof.reporting.page.expectation import confusion_table
 from shiftproof.reporting.page.values import Block, HeatCell, HeatMap
 from shiftproof.reporting.table import Column, Row, Table
 
-# Of more classes, names of columns would not fit.
+# With more classes, column names would not fit.
 MOST_CLASSES = 20
-# Above these shares of a class, in percent, errors get a stronger colour.
+# At each of these shares of a class, in percent, the colour of a cell gets stronger.
 LIMITS = (2.0, 10.0, 25.0, 50.0)
 
 
 def confusion_blocks(expected: Expected, noun: str, label: str) -> list[Block]:
-    """Return a row a domain for two classes; for more, a map of all rows, and domains folded."""
+    """Return one row per domain for two classes; for more, a pooled map and folded domains."""
     count = next(iter(expected.of_classes.values())).probabilities.shape[1]
     if count == 2:
         return [Block("table", two_classes(expected, noun, label))]
@@ -27,7 +27,7 @@ def confusion_blocks(expected: Expected, noun: str, label: str) -> list[Block]:
 
 
 def two_classes(expected: Expected, noun: str, label: str) -> Table:
-    """Return right and wrong answers of both classes, a row a domain."""
+    """Return the right and wrong predictions of both classes, one row per domain."""
     first, second = (answer_of(label, class_name(expected.classes, code)) for code in (0, 1))
     rows = []
     for domain, own in expected.of_classes.items():

@@ -1,4 +1,4 @@
-"""The errors that the model is most sure of: rows with their cells, or images."""
+"""The most confident errors of the model: rows with their cells, or images."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shiftproof.reporting.page.answer.evidence import ConfidentError, Evidence
 from shiftproof.reporting.page.answer.lead import answer_of
 from shiftproof.reporting.page.values import Block, Fact, Pictures
 
-# A row with more cells than this shows the first few: those that differ most between domains.
+# A row with more cells than MOST_CELLS shows the first few, which differ most between domains.
 MOST_CELLS, FEW_CELLS = 16, 8
 WARNING = (
     "A confident error can be an error of the model, or of the label: look at the {thing} itself."
@@ -15,7 +15,7 @@ COUNTED = " Its number counts the rows of that {noun}."
 
 
 def error_blocks(evidence: Evidence) -> list[Block]:
-    """Return a list of rows or a sheet of images; nothing without errors."""
+    """Return the errors as a list of rows or a sheet of images; empty without errors."""
     if not evidence.errors:
         return []
     if all(each.image for each in evidence.errors):

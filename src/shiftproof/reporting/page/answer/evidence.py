@@ -1,8 +1,8 @@
-"""What a page shows beside the outputs of runs: it needs the data, so `study` collects it.
+"""What a page shows besides the outputs of runs: it needs the data, so `study` collects it.
 
-A page is made from runs, which do not hold the data.  `study` has both, and writes what the page
-needs of the data to `study.json`: how many inputs are unlike the training data, the most confident
-errors, and how columns or images differ between domains.
+A page is made from runs, which do not contain the data.  `study` has both, and writes what the page
+needs from the data to `study.json`: how many inputs are unlike the training data, the most
+confident errors, and how columns or images differ between domains.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ STUDY = "study.json"  # in the folder of a study
 
 @dataclass(frozen=True)
 class ConfidentError:
-    """A sample that the model is wrong about: `row` is its number among those of its domain.
+    """A sample that the model predicts wrongly; `row` is its number within its domain.
 
-    It has `cells`, names and values as text, or a picture (`image`, a `data:` address).
+    It has `cells` (names and values as text) or an `image` (a `data:` URL).
     """
 
     domain: str
@@ -38,9 +38,9 @@ class ConfidentError:
 
 @dataclass(frozen=True)
 class ColumnByDomain:
-    """Five quantiles (5, 25, 50, 75, 95%) of a column by domain, None without values.
+    """Five quantiles (5, 25, 50, 75, 95%) of a column by domain; None if it has no values there.
 
-    `missing` is the share without a value.
+    `missing` is the share of missing values.
     """
 
     name: str
@@ -50,10 +50,11 @@ class ColumnByDomain:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All of it.  `noun` is what a domain is called, and `label` the label column.
+    """The evidence of a study.
 
-    `far` is the share of inputs of each held-out domain that are unlike the training data, None
-    where the model cannot say.  `images` are a few of each domain, as `data:` addresses.
+    `noun` is the word for a domain, and `label` the label column.  `far` is the share of inputs of
+    each held-out domain that are unlike the training data, None if the model cannot tell.  `images`
+    are a few images of each domain, as `data:` URLs.
     """
 
     noun: str = "domain"
@@ -67,7 +68,7 @@ class Evidence:
     images: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values, from which `read_evidence` rebuilds it."""
+        """Return the evidence as JSON values, which `read_evidence` reads."""
         return with_format(asdict(self))
 
 
@@ -88,7 +89,7 @@ _FIELDS = {
 
 
 def read_evidence(path: Path) -> Evidence:
-    """Return what `study` wrote; a damaged file is an error."""
+    """Read what `study` wrote; raise `DataError` if the file is damaged."""
     value = without_format(read_json(path), path)
     try:
         conform_fields(value, _FIELDS, "the study")

@@ -14,7 +14,7 @@ from shiftproof.reporting.table import NOTHING, Column, Row, Table
 
 
 def far_plot(expected: Expected, evidence: Evidence) -> DotPlot | None:
-    """Return a bar a domain; None if no model can say which inputs are far."""
+    """Return one bar per domain; None if no model can tell which inputs are far."""
     shares = {domain: far for domain, far in evidence.far.items() if far is not None}
     if not shares:
         return None
@@ -49,7 +49,7 @@ def far_plot(expected: Expected, evidence: Evidence) -> DotPlot | None:
 
 
 def _scores(expected: Expected) -> dict[str, str]:
-    """Return how well each domain is predicted: its MAE, or its accuracy."""
+    """Return the MAE or the accuracy on each domain, as text."""
     if expected.numbers:
         return {d: number("mae", value) for d, value in values_of(expected, "mae").items()}
     return {d: f"{100 * value:.1f}" for d, value in accuracies(expected).items()}

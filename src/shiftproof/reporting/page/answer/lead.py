@@ -22,7 +22,7 @@ TIMES = ("year", "quarter", "month", "week", "day", "season", "batch", "period")
 
 
 class Beside(NamedTuple):
-    """A domain beside always answering its commonest class: both accuracies, and that class."""
+    """The model's accuracy on a domain, and that of always predicting its commonest class."""
 
     domain: str
     accuracy: float
@@ -31,7 +31,7 @@ class Beside(NamedTuple):
 
 
 def beside_constant(expected: Expected) -> list[Beside]:
-    """Return each held-out domain beside the constant that does best there."""
+    """Compare the model with the best constant prediction on each held-out domain."""
     found = []
     for domain, own in expected.of_classes.items():
         counts = np.bincount(own.labels)
@@ -43,12 +43,12 @@ def beside_constant(expected: Expected) -> list[Beside]:
 
 
 def class_name(classes: tuple[str, ...], code: int) -> str:
-    """Return the name of a class; its number where names are unknown."""
+    """Return the name of a class, or its number if names are unknown."""
     return classes[code] if classes else str(code)
 
 
 def answer_of(label: str, name: str) -> str:
-    """Return an answer in words; a number alone would not say what it stands for.
+    """Return a predicted class in words; a number is shown with the name of the label.
 
     >>> answer_of("disease", "1"), answer_of("disease", "ill"), answer_of("", "1")
     ('disease = 1', "'ill'", "'1'")
@@ -61,7 +61,7 @@ def lead(expected: Expected, noun: str = "domain", label: str = "") -> str:
     """Say what to expect at the next domain, and where a constant is better.
 
     The constant of a domain is its own commonest class, so the model is worse than *some* constant
-    in just these domains.  Beside numbers stands always answering the mean of the other domains.
+    in exactly these domains.  A regression model is compared with the mean of the other domains.
     """
     score = expected.score(expected.metric)
     if score is None:
@@ -79,7 +79,7 @@ def lead(expected: Expected, noun: str = "domain", label: str = "") -> str:
 
 
 def rounded(metric: str, mean: float, low: float, high: float) -> str:
-    """Return a score with its interval in a sentence.
+    """Return a rounded score with its interval, for a sentence.
 
     >>> rounded("accuracy", 0.774, 0.641, 0.86), rounded("auroc", 0.82, 0.7, 0.9)
     ('77% accuracy (64–86)', 'AUROC 0.82 (0.70–0.90)')
@@ -120,7 +120,7 @@ def _article(noun: str) -> str:
 
 
 def noun_of(columns: Mapping[str, str]) -> str:
-    """Return what a domain is called, by the columns of a dataset.
+    """Return the word for a domain, from the columns of a dataset.
 
     >>> noun_of({"domain": "hospital_id"}), noun_of({"domain": "date", "by": "year"}), noun_of({})
     ('hospital id', 'year', 'domain')
@@ -135,7 +135,7 @@ def noun_of(columns: Mapping[str, str]) -> str:
 
 
 def nouns(noun: str) -> str:
-    """Return what several domains are called.
+    """Return the plural of the word for a domain.
 
     >>> nouns("hospital"), nouns("city"), nouns("batch")
     ('hospitals', 'cities', 'batches')

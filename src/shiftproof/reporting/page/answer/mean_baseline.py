@@ -1,4 +1,4 @@
-"""Always answering the mean of the training domains, beside a model of numbers."""
+"""The baseline of a regression model: always predicting the mean of the training domains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEAN = "Training mean"
 
 
 class Beside(NamedTuple):
-    """A domain beside always answering the mean of the other domains: both scores."""
+    """The model's score on a domain, and that of always predicting the mean of the others."""
 
     domain: str
     model: float
@@ -26,14 +26,14 @@ class Beside(NamedTuple):
 
 
 def compared_metric(expected: Expected) -> str:
-    """Return the score that baselines are compared by: the one shown, or the MAE."""
+    """Return the metric to compare baselines by: the one shown, or the MAE."""
     return expected.metric if expected.metric in NUMBER_SCORES else "mae"
 
 
 def mean_answers(expected: Expected) -> Expected:
-    """Return what always answering the mean of the other domains is worth, each counted alike.
+    """Return the outputs of always predicting the mean of the other domains, weighted equally.
 
-    All domains are held out in turn, so the others are those that a model was trained on.
+    Every domain is held out in turn, so the other domains are those the model was trained on.
     """
     found: Mapping[str, AnyOutputs] = {
         domain: own._replace(
@@ -52,19 +52,19 @@ def mean_answers(expected: Expected) -> Expected:
 
 
 def beside_mean(expected: Expected) -> list[Beside]:
-    """Return each held-out domain, where the score is defined, beside the mean of the others."""
+    """Compare the model with the mean of the other domains, wherever the score is defined."""
     metric = compared_metric(expected)
     model, mean = values_of(expected, metric), values_of(mean_answers(expected), metric)
     return [Beside(domain, model[domain], mean[domain]) for domain in model if domain in mean]
 
 
 def values_of(expected: Expected, metric: str) -> dict[str, float]:
-    """Return a score of each domain where it is defined."""
+    """Return a score for each domain where it is defined."""
     found = {d: NUMBER_SCORES[metric](*own[:2]) for d, own in expected.numbers.items()}
     return {domain: value for domain, value in found.items() if value is not None}
 
 
 def worse_than_mean(expected: Expected) -> list[Beside]:
-    """Return the domains where the mean of the others is better than the model."""
+    """Return the domains where the mean of the other domains is better than the model."""
     metric = compared_metric(expected)
     return [b for b in beside_mean(expected) if badness(metric, b.model) > badness(metric, b.mean)]

@@ -1,4 +1,4 @@
-"""The report card of predicted numbers by held-out domain, with baselines beside it."""
+"""The report card of a regression model by held-out domain, with baselines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shiftproof.reporting.page.answer.mean_baseline import (
 from shiftproof.reporting.page.answer.numbers import interval, number, title_of
 from shiftproof.reporting.table import Cell, Column, Row, Table
 
-# The scores, and what their columns are called.
+# The column title of each score.
 CARD = {
     "r2": "R²",
     "mae": "MAE",
@@ -32,9 +32,9 @@ CARD = {
 def number_card(
     expected: Expected, baselines: Mapping[str, Expected], noun: str = "domain", label: str = ""
 ) -> Table:
-    """Return the scores with intervals, a row a domain, and the error of baselines beside them.
+    """Return scores with intervals and the errors of baselines, one row per domain.
 
-    Below are a typical domain, the worst, and the interval that holds the next domain.
+    The last rows are a typical domain, the worst, and the prediction interval of the next domain.
     """
     found = {metric: expected.estimates(metric) for metric in CARD}
     shown = [metric for metric in CARD if any(found[metric].values())]
@@ -71,10 +71,10 @@ def number_card(
 def _foot(
     expected: Expected, shown: Sequence[str], beside: Sequence[Expected], noun: str
 ) -> list[Row]:
-    """Return a typical domain, the worst and the next.
+    """Return the rows of a typical domain, the worst and the next.
 
-    The typical domain is the centre of the meta-analysis, which the next domain is predicted from;
-    that of baselines too, so that they can be compared.
+    The typical domain is the centre of the meta-analysis that predicts the next domain, for
+    baselines too, so that they can be compared.
     """
     by = compared_metric(expected)
     scored = [(metric, expected) for metric in shown] + [(by, own) for own in beside]
@@ -147,5 +147,5 @@ def _plain(metric: str, value: float | None) -> Cell:
 
 
 def _as(metric: str) -> str:
-    """Return a score that is printed in the same way: an intercept has the unit of an error."""
+    """Return the metric whose format to use: an intercept has the unit of an error."""
     return "mae" if metric == "calibration_intercept" else metric

@@ -1,4 +1,4 @@
-"""The sections of the page of predicted numbers, in the order of a reader's questions."""
+"""The sections of a regression model's page, in the order of a reader's questions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def number_sections(
     evidence: Evidence,
     diagnoses: Sequence[Mapping[str, Any]] = (),
 ) -> list[Section]:
-    """Return the sections; one without blocks is left out by the page."""
+    """Return the sections; the page leaves out those without blocks."""
     expected, noun, label = own.expected, evidence.noun, evidence.label
     many = nouns(noun)
     worst = number_worst_facts(expected, evidence, diagnoses)
@@ -50,7 +50,7 @@ def number_sections(
 
 
 def _predicted(own: HeldOut, many: str) -> list[Block]:
-    """Return panels of all rows and of each domain; of many domains, of the worst three."""
+    """Return panels of all rows and of each domain; with many domains, the worst three first."""
     expected = own.expected
     score = expected.score(expected.metric)
     every = predicted_panels(expected, whole=f"all {many}")

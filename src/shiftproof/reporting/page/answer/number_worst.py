@@ -1,4 +1,4 @@
-"""The worst domain of predicted numbers, and those where the training mean is better."""
+"""Facts on a regression model's worst domain, and on domains where the training mean is better."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from shiftproof.reporting.page.answer.worst import (
 )
 from shiftproof.reporting.page.values import Fact
 
-# A mean of labels is worth a sentence if it differs by this many standard deviations.
+# Mean labels that differ by fewer standard deviations than this are not mentioned.
 FAR_APART = 0.5
 OF_NUMBERS = Loss(
     "r2",
@@ -44,7 +44,7 @@ OF_NUMBERS = Loss(
 def number_worst_facts(
     expected: Expected, evidence: Evidence, diagnoses: Sequence[Mapping[str, Any]] = ()
 ) -> list[Fact]:
-    """Return a few sentences on the worst domain, and on those that lose to the mean."""
+    """Return facts on the worst domain, and on domains where the mean of the others is better."""
     score = expected.score(expected.metric)
     if score is None:
         return []
@@ -80,7 +80,7 @@ def _mean(expected: Expected, domain: str, noun: str) -> list[str]:
 
 
 def _bias(expected: Expected, domain: str) -> list[str]:
-    """Say on which side predictions are, if their mean error is surely not 0."""
+    """Say whether predictions are too low or too high, if the mean error is clearly not 0."""
     own = expected.estimates("calibration_intercept")[domain]
     if own is None or own.low <= 0 <= own.high:
         return []
@@ -91,7 +91,7 @@ def _bias(expected: Expected, domain: str) -> list[str]:
 
 
 def _labels(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
-    """Say how labels differ there from the mean of the other domains."""
+    """Say how the mean label differs from that of the other domains."""
     here = expected.numbers[domain].labels
     others = [own.labels for name, own in expected.numbers.items() if name != domain]
     if not others:

@@ -1,11 +1,11 @@
-"""Scores as the page prints them: shares in percent, all else with three digits."""
+"""Scores as the page prints them: shares in percent, other scores with three digits."""
 
 from __future__ import annotations
 
 from shiftproof.core.text import three_digits
 from shiftproof.reporting.words import MINUS, score_text
 
-# Shares of samples, which are read in percent.
+# Shares of samples, printed in percent.
 SHARES = ("accuracy", "balanced_accuracy", "sensitivity", "specificity", "calibration_error")
 # Errors in the unit of the label, which may be large or small.
 UNITS = ("mae", "rmse")
@@ -13,7 +13,7 @@ TITLES = {"auroc": "AUROC", "f1": "F1", "r2": "R²", "mae": "MAE", "rmse": "RMSE
 
 
 def title_of(metric: str) -> str:
-    """Return what a score is called in a heading.
+    """Return the name of a score in a heading.
 
     >>> title_of("balanced_accuracy"), title_of("auroc")
     ('Balanced accuracy', 'AUROC')
@@ -23,13 +23,13 @@ def title_of(metric: str) -> str:
 
 
 def name_of(metric: str) -> str:
-    """Return what a score is called in a sentence."""
+    """Return the name of a score in a sentence."""
     text = metric.replace("_", " ")
     return TITLES.get(text, text)
 
 
 def scale_of(metric: str) -> float:
-    """Return what a score is multiplied by before it is printed."""
+    """Return the factor that a score is multiplied by for printing."""
     return 100.0 if metric in SHARES else 1.0
 
 
@@ -51,7 +51,7 @@ def number(metric: str, value: float) -> str:
 
 
 def interval(metric: str, low: float, high: float) -> str:
-    """Return an interval; a dash beside a minus sign would be hard to read.
+    """Return an interval as text, without a dash beside a minus sign.
 
     >>> interval("accuracy", 0.25, 0.75), interval("calibration_slope", -1, 0.5)
     ('25.0–75.0', '−1.000 to 0.500')

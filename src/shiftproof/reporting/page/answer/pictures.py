@@ -40,7 +40,7 @@ def image_blocks(evidence: Evidence) -> list[Block]:
 
 
 def share_map(expected: Expected, evidence: Evidence) -> HeatMap | None:
-    """Return the share of each class in each domain, coloured by its distance to their mean."""
+    """Return the share of each class in each domain, coloured by its difference from their mean."""
     count = next(iter(expected.of_classes.values())).probabilities.shape[1]
     shares = shares_of(expected.of_classes, count)
     if len(shares) < 2:
@@ -69,7 +69,7 @@ def share_map(expected: Expected, evidence: Evidence) -> HeatMap | None:
 
 
 def column_strips(evidence: Evidence, domains: list[str]) -> Strips:
-    """Return a small chart a column: where most of its values lie in each domain."""
+    """Return one small chart per column: where most of its values lie in each domain."""
     noun = evidence.noun
     return Strips(
         [_strip(column, domains) for column in evidence.shifted],

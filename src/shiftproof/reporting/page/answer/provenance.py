@@ -1,4 +1,4 @@
-"""What it cost, and where the numbers come from, in a few lines."""
+"""The training time, and where the numbers come from, in a few lines."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _data(run: RunOutcome) -> str:
 
 
 def _time(seconds: float) -> str:
-    """Return a time in words.
+    """Return a duration in words.
 
     >>> _time(12.4), _time(200), _time(7300)
     ('12 s', '3 min', '2.0 h')

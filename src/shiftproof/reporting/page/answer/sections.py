@@ -21,7 +21,7 @@ from shiftproof.reporting.page.shifts import study_diagnosis_blocks
 from shiftproof.reporting.page.values import Block, Fact, Section
 from shiftproof.reporting.table import Table
 
-# Of more domains than this, a section shows the worst, and folds the others.
+# With more domains than this, a section shows the worst and folds the full set.
 MANY = 5
 WORST = 3
 
@@ -32,7 +32,7 @@ def answer_sections(
     evidence: Evidence,
     diagnoses: Sequence[Mapping[str, Any]] = (),
 ) -> list[Section]:
-    """Return the sections; one without blocks is left out by the page."""
+    """Return the sections; the page leaves out those without blocks."""
     expected, noun, label = own.expected, evidence.noun, evidence.label
     many = nouns(noun)
     worst = worst_facts(expected, evidence, diagnoses)
@@ -56,7 +56,7 @@ def answer_sections(
 
 
 def first_sections(own: HeldOut, card: Table, worst: list[Fact], noun: str) -> list[Section]:
-    """Return how well it does: domain by domain, by several scores, and at the worst."""
+    """Return the sections on performance: by domain, by several scores, and on the worst domain."""
     scores = [Block("table", card), Block("table", card_table(own), "All scores", folded=True)]
     return [
         Section(
@@ -83,7 +83,7 @@ def figures_of(expected: Expected, evidence: Evidence) -> list[tuple[str, str]]:
 
 
 def remarks_of(own: HeldOut, evidence: Evidence) -> list[str]:
-    """Return what the reader must know beside the first sentence."""
+    """Return the remarks to print below the first sentence."""
     expected = own.expected
     score = expected.score(expected.metric)
     if score is None:
@@ -113,7 +113,7 @@ def remarks_of(own: HeldOut, evidence: Evidence) -> list[str]:
 
 
 def _reliability(own: HeldOut, many: str) -> list[Block]:
-    """Return diagrams of all rows and of each domain; of many domains, of the worst three."""
+    """Return diagrams of all rows and of each domain; with many domains, the worst three first."""
     expected = own.expected
     score = expected.score(expected.metric)
     if len(expected.outputs) <= MANY or score is None:
@@ -125,5 +125,5 @@ def _reliability(own: HeldOut, many: str) -> list[Block]:
 
 
 def block(kind: str, value: object) -> list[Block]:
-    """Return a block, or none without a value."""
+    """Return a list with one block, or an empty list if there is no value."""
     return [] if value is None else [Block(kind, value)]

@@ -42,7 +42,7 @@ def shortfall_plot(expected: Expected, noun: str = "domain") -> DotPlot | None:
 
 
 def cut_table(expected: Expected, noun: str = "domain", label: str = "") -> Table | None:
-    """Return what a cut of the probability gives, of two classes: mean and lowest over domains."""
+    """Return rates at cuts of the probability, mean and lowest over domains; two classes only."""
     outputs = list(expected.of_classes.values())
     if outputs[0].probabilities.shape[1] != 2:
         return None

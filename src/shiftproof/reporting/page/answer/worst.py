@@ -1,4 +1,4 @@
-"""The worst domain, and those where a constant is better: how far they are, and why."""
+"""Facts on the worst domain, and on domains where a constant prediction is better."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from shiftproof.reporting.page.values import Fact
 from shiftproof.reporting.words import MINUS
 
 MOST = 3
-# Parts of a loss smaller than this, in points, are not worth a sentence.
+# Parts of a loss smaller than this, in points, are not mentioned.
 SMALLEST_PART = 1.0
-# A share of far rows is worth a sentence from here on; of rows like the training rows, 1% is far.
+# Smaller shares of far rows are not mentioned; of rows like the training rows, 1% are far.
 MUCH = 0.05
 
 
 class Loss(NamedTuple):
-    """How the sentence on what is lost is said: the score of the diagnosis, and its parts."""
+    """The wording of the sentence on what is lost: the score of the diagnosis, and its parts."""
 
     score: str
     unit: str
@@ -55,7 +55,7 @@ OF_CLASSES = Loss(
 def worst_facts(
     expected: Expected, evidence: Evidence, diagnoses: Sequence[Mapping[str, Any]] = ()
 ) -> list[Fact]:
-    """Return a few sentences on the worst domain, and on those that lose to a constant."""
+    """Return facts on the worst domain, and on domains where a constant prediction is better."""
     score = expected.score(expected.metric)
     if score is None:
         return []
@@ -77,7 +77,7 @@ def worst_facts(
 
 
 def worst_first(score: ExpectedScore) -> list[str]:
-    """Return the domains, that with the worst value first."""
+    """Return the domains by score, the worst first."""
     values = score.estimates
     return sorted(values, key=lambda domain: -badness(score.metric, values[domain].value))
 
@@ -113,7 +113,7 @@ def _constant(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
 
 
 def _classes(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
-    """Say which class is most over-represented there, beside the mean of the others."""
+    """Say which class is most over-represented, compared with the mean of the other domains."""
     count = next(iter(expected.of_classes.values())).probabilities.shape[1]
     shares = shares_of(expected.of_classes, count)
     others = [own for name, own in shares.items() if name != domain]
@@ -129,7 +129,7 @@ def _classes(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
 
 
 def far_lines(domain: str, evidence: Evidence) -> list[str]:
-    """Say how many of its rows are unlike those of the other domains, if they are many."""
+    """Say how many rows of a domain are unlike those of the other domains, if many are."""
     share = evidence.far.get(domain)
     if share is None or share < MUCH:
         return []
@@ -139,7 +139,7 @@ def far_lines(domain: str, evidence: Evidence) -> list[str]:
 def lost_lines(
     domain: str, diagnoses: Sequence[Mapping[str, Any]], how: Loss = OF_CLASSES
 ) -> list[str]:
-    """Say what training without it costs a simple model, and where it is lost."""
+    """Say what a simple model loses if it is not trained on the domain, and where."""
     for diagnosis in diagnoses:
         for drop in diagnosis.get("drops", ()):
             if drop["domain"] != domain or not drop.get(how.score):
