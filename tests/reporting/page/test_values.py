@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from shiftproof.reporting.page import comparable
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.curves import BOTTOM, LEFT, RIGHT, TOP, learning_curves
 from shiftproof.reporting.page.dot_plots import baseline_plot, cost_plot, rank_plot
@@ -14,8 +15,10 @@ from shiftproof.reporting.page.shifts import output_shift_table
 from shiftproof.reporting.page.summary import lead, other_selections, sentence, title
 from shiftproof.reporting.page.tables import averages_table, dataset_table
 from shiftproof.reporting.sweep_tables import sweep_tables
+from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.critical_difference import critical_difference
 from shiftproof.sweeps.results import Origin
+from shiftproof.sweeps.selection import SELECTORS
 
 
 def test_the_lead_has_the_p_value_of_the_tables(made):
@@ -345,3 +348,10 @@ def test_an_axis_holds_its_values_and_writes_numbers_within(values):
     assert axis.low <= min(values) <= max(values) <= axis.high
     assert all(0 <= axis.percent(tick) <= 100 for tick in axis.ticks)
     assert len(axis.ticks) >= 2
+
+
+def test_an_algorithm_without_an_average_comes_last_even_after_a_negative_one(monkeypatch):
+    averages = {"erm": -250.0, "idm": None, "sd": 40.0}  # of R², in percent
+    monkeypatch.setattr(comparable, "overall", lambda results, name: averages[name])
+    results = SelectionResults(SELECTORS.get("oracle")(), tuple(averages), ())
+    assert comparable.best_first(results) == ["sd", "erm", "idm"]

@@ -5,6 +5,8 @@ A mean over fewer test domains than the others is not shown.
 
 from __future__ import annotations
 
+import math
+
 from shiftproof.sweeps.aggregate import DatasetResults, Estimate, SelectionResults, mean_of_columns
 
 
@@ -46,5 +48,5 @@ def best_first(results: SelectionResults) -> list[str]:
     """Return the algorithms by average, the best first; those without one come last."""
     averages = {name: overall(results, name) for name in results.algorithms}
     return sorted(
-        averages, key=lambda name: -value if (value := averages[name]) is not None else 1.0
+        averages, key=lambda name: -value if (value := averages[name]) is not None else math.inf
     )

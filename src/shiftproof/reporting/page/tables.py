@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -78,7 +79,7 @@ def _table(title: str, results: SelectionResults, columns: Columns, notes: Seque
     ]
     if len(results.algorithms) > 1:
         rows = [row for row in rows if any(cell.value is not None for cell in row.cells)]
-    rows.sort(key=lambda row: 1.0 if (last := row.cells[-1].value) is None else -last)
+    rows.sort(key=lambda row: math.inf if (last := row.cells[-1].value) is None else -last)
     table = Table(
         title, tuple(Column(name, 1, stays=name == AVERAGE) for name, _ in columns), tuple(rows)
     ).marked()
