@@ -106,7 +106,7 @@ def study(
         backbone: as in `train`.
         weights: as in `train`.
         freeze: compute the features of all images with the backbone once, and train on them.
-        standardize: as in `train`; the diagnosis measures the data before standardization.
+        standardize: as in `train`; the diagnosis measures the data before standardisation.
         private: leave rows, images and quantiles of the data out of the page, train private models
             as in `train`, and train no baselines.
         device: auto, cpu, cuda or mps.

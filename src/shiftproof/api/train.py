@@ -102,7 +102,7 @@ def train(
         freeze: compute the features of all images with the backbone once, and train on them.
             Separate several backbones by commas.
         pool: how to use several backbones, or several vectors of a table: `all` concatenates them
-            after standardization; `best` chooses the one whose linear model has the lowest loss on
+            after standardisation; `best` chooses the one whose linear model has the lowest loss on
             held-out training domains.
         holdout: share of each domain held out of training; by default 0.2, and 0 for algorithms
             that are fitted at once.
@@ -117,8 +117,8 @@ def train(
         private: leave out of the model file everything about single training samples and
             everything that prediction does not need.  The model then cannot mark inputs unlike the
             training data.
-        standardize: `domain` standardizes the numeric features of each domain by the domain's own
-            mean and standard deviation; at prediction, the rows of a new site are standardized by
+        standardize: `domain` standardises the numeric features of each domain by the domain's own
+            mean and standard deviation; at prediction, the rows of a new site are standardised by
             their own.  `whiten` also removes correlations between features.  `auto`, for `best`,
             compares models with and without it on held-out domains.  Results are then those of
             adaptation: they use the unlabelled rows of the new site.
