@@ -1,7 +1,7 @@
-"""What a program calls: one function a verb, one file each.
+"""The public functions, one per file.
 
-The command line parses its options, calls these functions and prints their results.  They print
-nothing themselves: progress goes to a callable or an observer.  `shiftproof` exports them:
+The command line parses its options, calls these functions and prints their results.  The functions
+print nothing: they report progress to a callback or an observer.  `shiftproof` exports them:
 `shiftproof.train` is `shiftproof.api.train`.
 """
 

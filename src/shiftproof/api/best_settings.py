@@ -1,4 +1,4 @@
-"""How long `best` may take, and which score it is trained for."""
+"""The time limit of `best`, and the score that it optimises."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shiftproof.learners.scores import checked_metric
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
-# How long `best` may try candidates: so many seconds over all runs of a call, or for each of many.
+# Default time limit of `best` in seconds: over all runs of a call, or per run if that is more.
 DEFAULT_BUDGET, BUDGET_A_RUN = 300, 60
 
 
@@ -25,7 +25,7 @@ def with_budget(
     budget: str | float | None,
     runs: int = 1,
 ) -> Mapping[str, object]:
-    """Return the hyper-parameters with a share of the budget for each of so many runs."""
+    """Return the hyper-parameters with each run's share of the budget."""
     is_best = isinstance(algorithm, str) and algorithm == "best"
     if budget is None:
         if not is_best or "budget" in hparams:
@@ -39,14 +39,14 @@ def with_budget(
 
 
 def check_metric(dataset: DomainDataset, metric: str | None) -> None:
-    """Raise if a score is unknown for this data."""
+    """Raise if the score is unknown for this kind of data."""
     if metric is not None:
         check = checked_number_metric if dataset.target else checked_metric
         check(metric)
 
 
 def loss_of_metric(dataset: DomainDataset, loss: str | None, metric: str | None) -> str | None:
-    """Return the loss of numbers that a score asks for, unless a loss is given."""
+    """Return the given loss or, in regression, the loss that the score implies."""
     if loss is not None or metric is None or not dataset.target:
         return loss
     return "absolute" if metric == "mae" else SQUARED
@@ -58,9 +58,9 @@ def with_metric(
     metric: str | None,
     dataset: DomainDataset,
 ) -> Mapping[str, object]:
-    """Return the hyper-parameters with the score that `best` optimises; others have none.
+    """Return the hyper-parameters with the score to optimise; only `best` has one.
 
-    Of numbers, the loss says it (`loss_of_metric`).
+    In regression, the loss determines it (`loss_of_metric`).
     """
     check_metric(dataset, metric)
     if metric is None or dataset.target:

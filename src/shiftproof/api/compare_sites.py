@@ -1,4 +1,4 @@
-"""`compare_sites`: a new site beside the training domains."""
+"""`compare_sites`: compare a new site with the training domains."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def compare_sites(
     *,
     device: str = "auto",
 ) -> Comparison:
-    """Compare the rows of one new site, without labels, with each training domain.
+    """Compare the unlabelled rows of one new site with each training domain.
 
     Args:
         model: a trained model, or the path of its run or file.
-        data: rows of the new site: a table, its path, or what else the model takes.
-        device: auto, cpu, cuda or mps, for a model that is read.
+        data: rows of the new site: a table, its path, or any other input of the model.
+        device: auto, cpu, cuda or mps; only for a model given by its path.
     """
     trained = as_model(model, device)
     (part,) = new_samples(trained, data)

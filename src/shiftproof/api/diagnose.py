@@ -1,4 +1,4 @@
-"""`diagnose`: what shifts between the domains, and what to do about it."""
+"""`diagnose`: measure the shifts between domains, and recommend what to train."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ RAW_SIDE = 16
 
 @dataclass(frozen=True)
 class ShiftReport:
-    """What shifts between domains, and what to do about it.
+    """The measured shifts between domains, and a recommendation.
 
-    `measured` holds everything that was measured, `advice` the findings in words and the
-    recommendation, and `about` what was measured.  `frozen` says which backbone, weights and
-    precision gave the features, if images were measured by their features.
+    `measured` holds all measurements, `advice` the findings in words and the recommendation, and
+    `about` a description of the data.  `frozen` holds the backbone, weights and precision of the
+    features, if images were measured by their features.
     """
 
     measured: Diagnosis
@@ -46,7 +46,7 @@ class ShiftReport:
 
     @property
     def shifts(self) -> Shift:
-        """The amounts: covariate, label, concept, joint and within_label, with intervals."""
+        """The covariate, label, concept, joint and within_label shift, with intervals."""
         return self.measured.shift
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class ShiftReport:
         return diagnosis_text(self.measured, self.advice, self.about, width, details=details)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write `to_dict` as JSON; `diagnosis.json` in a folder of runs goes into their page."""
+        """Write `to_dict` as JSON; the page of runs shows a `diagnosis.json` in their folder."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, self.to_dict())
@@ -100,27 +100,27 @@ def diagnose(
     progress: Progress = silent,
     **loading: Unpack[LoadOptions],
 ) -> ShiftReport:
-    """Measure which shifts the data has and where they are, and recommend what to train.
+    """Measure the shifts in the data, locate them, and recommend what to train.
 
-    Nothing is downloaded unless a network is asked for.
+    Nothing is downloaded unless features of a network are requested.
 
     Args:
-        data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
+        data: data as for `load`, whose keywords (`label`, `domain`, …) are also accepted here.
         domains: the domains to compare; all by default.
         test_domains: domains to leave out, as in training.
         freeze: measure the features that a backbone computes from images.
-        backbone: that backbone (`freeze` is implied): resnet18, resnet50 or a name of timm's; the
-            dataset's own by default.
-        weights: weights of that backbone (`freeze` is implied): a file, `pretrained` or `random`.
+        backbone: that backbone (implies `freeze`): resnet18, resnet50 or a timm name; by default
+            the dataset's default backbone.
+        weights: weights of that backbone (implies `freeze`): a file, `pretrained` or `random`.
         raw: measure photographs as 16 × 16 pixels.
-        run: folder of a run trained on this data: measure its representation and risks too.
-        most: number of samples to measure at most.
-        seed: seed of the choice of samples, of folds and of permutations.
+        run: folder of a run trained on this data; also measures its representation and risks.
+        most: maximum number of samples to measure.
+        seed: seed of the subsampling, the folds and the permutations.
         data_seed: seed of generated data; `seed` by default.
         device: auto, cpu, cuda or mps.
         precision: precision of the features: fp32 or bf16.
-        workers: threads that read images ahead; by default one a core, at most eight.
-        progress: called with what is being done, how much of it is done, and how much there is.
+        workers: threads that prefetch images; by default one per core, at most eight.
+        progress: called with the name of the task, the amount done and the total.
     """
     made_by = checked_seed(seed, data_seed)
     trained = None if run is None else read_run(Path(run))
@@ -199,7 +199,7 @@ def diagnose(
 
 
 def _only(dataset: DomainDataset, domains: Sequence[str]) -> DomainDataset:
-    """Return the dataset with some of its domains, and no extras."""
+    """Return the dataset with only the given domains, without extras."""
     kept = tuple(domain for domain in dataset.domains if domain.name in domains)
     return replace(dataset, domains=kept, extras=())
 
@@ -216,7 +216,7 @@ def _network(
 ) -> dict[str, str] | None:
     """Return the backbone, weights and precision of the features to measure, or None.
 
-    A run that was trained on features is measured on the same ones.
+    A run that was trained on features is measured on the same features.
     """
     asked = freeze or bool(backbone or weights)
     images = len(dataset.input_shape) == 3 and dataset.preparation is None

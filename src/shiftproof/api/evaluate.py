@@ -1,4 +1,4 @@
-"""`evaluate`: how good a trained model is on labelled samples, domain by domain."""
+"""`evaluate`: score a trained model on labelled samples, domain by domain."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The metrics of a model on each domain, or of numbers on each domain and target.
+    """The metrics of a model on each domain, or in regression on each domain and target.
 
-    `compared` has each score beside the range that held-out runs let expect, or is None where none
-    were given.  `notes` are sentences about the data.
+    `compared` compares each score with the range expected from held-out runs; None if no runs were
+    given.  `notes` are sentences about the data.
     """
 
     model: TrainedModel
@@ -35,7 +35,7 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a domain (and target), with all its scores."""
+        """Return one row per domain (and target), with all scores."""
         import pandas as pd
 
         rows = []
@@ -47,7 +47,7 @@ class Evaluation:
         return pd.DataFrame(rows).set_index("domain")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON values."""
+        """Return the result as JSON values."""
         model = self.model
         predicted = {"targets": model.targets} if model.target else {"classes": model.classes}
         found: dict[str, Any] = {name: list(values) for name, values in predicted.items()}
@@ -78,23 +78,23 @@ def evaluate(
     device: str = "auto",
     progress: Progress = silent,
 ) -> Evaluation:
-    """Compare the predictions of a model with labels, domain by domain.
+    """Score the predictions of a model on labelled data, domain by domain.
 
     Args:
         model: a trained model, or the path of its run or file.
-        data: what the model takes, with labels: a data frame, or the path of a table, of a folder
-            of images DIR/domain/class/*.jpg, of a manifest or of arrays; or a dataset name.
-        label: column of the labels; by default that of the training data, as the next two.
-        domain: column of the domain; without one, all samples are one domain.
-        image: column of the paths in a manifest.
-        expected: what `train_each` returned, or the folder of its runs: is each domain inside the
-            range that these let expect?
+        data: inputs of the model, with labels: a data frame; the path of a table, an image folder
+            (DIR/domain/class/*.jpg), a manifest or arrays; or a dataset name.
+        label: label column; by default as in training.
+        domain: domain column; by default as in training.  Without one, all samples form one domain.
+        image: path column of a manifest; by default as in training.
+        expected: the result of `train_each`, or the folder of its runs; checks whether the score on
+            each domain lies in the range that these runs predict.
         metric: the score to compare with `expected`, as in `expect`.
-        options: of a dataset name.
-        data_seed: seed of a dataset name; by default that of training.
-        workers: threads that read images ahead.
-        device: auto, cpu, cuda or mps, for a model that is read.
-        progress: told how many samples are done.
+        options: options of the dataset, if `data` is a dataset name.
+        data_seed: seed of the dataset, if `data` is a dataset name; by default as in training.
+        workers: threads that prefetch images.
+        device: auto, cpu, cuda or mps; only for a model given by its path.
+        progress: called with the name of the task, the amount done and the total.
     """
     if metric is not None and expected is None:
         raise InvalidValue("`metric` is the score to compare with `expected`; give both")
@@ -102,7 +102,7 @@ def evaluate(
     trained = as_model(model, device)
     if answers is not None:
         answers.require_task_of(trained)
-        answers.expected(metric, target=next(iter(trained.targets), None))  # a wrong metric
+        answers.expected(metric, target=next(iter(trained.targets), None))  # checks `metric`
     parts = new_samples(
         trained,
         data,
@@ -124,7 +124,7 @@ def evaluate(
 def _compared(
     found: Sequence[DomainMetrics | NumberMetrics], answers: HeldOutAnswers, metric: str | None
 ) -> tuple[Comparison, ...]:
-    """Return each domain beside what was expected; one without scores is left out."""
+    """Compare each domain with the expectation, leaving out domains without scores."""
     expected = {
         target: answers.expected(metric, target=target or None)
         for target in answers.targets or ("",)

@@ -1,4 +1,4 @@
-"""`expect`: how well a model will do at the next domain, and how sure that is."""
+"""`expect`: predict the score of a model at a new domain, with an interval."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ def expect(
     target: str | None = None,
     **training: Any,
 ) -> Expected:
-    """Hold out each domain in turn, and say what to expect of a domain never seen.
+    """Hold out each domain in turn, and estimate what to expect at an unseen domain.
 
     The scores on the held-out domains go into a random-effects meta-analysis, whose prediction
-    interval holds the score of the next domain with probability `level`.  It is much wider than
-    the mean's standard error: domains differ.
+    interval contains the score at the next domain with probability `level`.  Because domains
+    differ, it is much wider than the standard error of the mean.
 
     Args:
-        data: what `load` takes; or what `train_each` returned; or the folder that its runs are in.
+        data: data as for `load`, the result of `train_each`, or the folder of its runs.
         algorithm: as in `train`.
         metric: the score to show: accuracy (the default), balanced_accuracy, auroc,
             average_precision, f1, log_loss, brier, calibration_slope, calibration_intercept or
-            calibration_error; of numbers mae (the default), r2, rmse, calibration_slope,
+            calibration_error; in regression mae (the default), r2, rmse, calibration_slope,
             calibration_intercept or interval_coverage.  If models are trained here, `best`
             optimises it (see `train`).
-        at_least: a threshold of `metric`; `probability_worse` then says how probable it is that
-            the next domain is worse.
+        at_least: a threshold for `metric`; `probability_worse` is then the probability that the
+            next domain is worse.
         level: probability of the intervals.
-        target: of runs that predict several numbers, the one to expect.
-        training: the other keywords are those of `train_each`.
+        target: the number to report, for runs that predict several.
+        training: other keywords, as in `train_each`.
     """
     finished = held_out_answers(data) if isinstance(data, LeaveOneOut) else answers_in(data)
     if finished is None:
-        # A wrong setting must not cost a training.
+        # Check the settings before training.
         Expected({}, metric or DEFAULT_METRIC, level, at_least)
         finished = held_out_answers(train_each(data, algorithm, metric=metric, **training))
     elif algorithm is not None or training:

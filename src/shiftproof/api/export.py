@@ -1,4 +1,4 @@
-"""`export`: a trained model for other programs."""
+"""`export`: write a trained model for other programs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from shiftproof.inference.model import TrainedModel
 def export(
     model: TrainedModel | str | os.PathLike[str], to: str, out: str | os.PathLike[str] | None = None
 ) -> Path:
-    """Write a model for other programs; return the file.
+    """Write a model in a format for other programs, and return the path of the file.
 
-    A JSON file beside it describes its inputs and outputs.
+    A JSON file next to it describes the inputs and outputs.
 
     Args:
         model: a trained model, or the path of its run or file.
         to: `onnx`, `torchscript` or `safetensors`.
-        out: the file to write; by default exported.onnx, .pt or .safetensors beside the model.
+        out: the file to write; by default exported.onnx, .pt or .safetensors next to the model.
     """
     if to not in FORMATS:
         raise UnknownName("format", to, FORMATS)

@@ -1,4 +1,4 @@
-"""`features`: the features of images, as a network computes them, in a file to train on."""
+"""`features`: write the features that networks compute from images to a file to train on."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def features(
     progress: Progress = silent,
     **loading: Unpack[LoadOptions],
 ) -> DomainDataset:
-    """Write what training with `freeze` is trained on, and return it as a dataset.
+    """Write the features that `freeze` trains on to a file, and return them as a dataset.
 
-    The file is Parquet: a row for each image, with its label, its domain, and a vector for each
-    backbone.  Training on it gives the result of training on the images with `freeze`.
+    The Parquet file has one row per image, with its label, its domain, and a vector for each
+    backbone.  Training on it gives the same result as training on the images with `freeze`.
 
     Args:
-        data: images, as `load` takes them; its keywords (`image`, `image_size`, …) are taken here
-            too.
-        out: the file, which ends in .parquet.
-        backbone: resnet18, resnet50 or a name of timm's; several are separated by commas.  By
-            default the dataset's own.
-        weights: of the backbone: a file, `pretrained` or `random`; of several, one for all or one
-            for each.
+        data: images as for `load`, whose keywords (`image`, `image_size`, …) are also accepted
+            here.
+        out: the file to write, ending in .parquet.
+        backbone: resnet18, resnet50 or a timm name; separate several by commas.  By default the
+            dataset's default backbone.
+        weights: weights of the backbone: a file, `pretrained` or `random`; for several backbones,
+            one for all or one for each.
         seed: seed of generated data.
         device: auto, cpu, cuda or mps.
         precision: fp32 or bf16.
-        workers: threads that read images ahead; by default one a core, at most eight.
-        progress: called with what is being done, how much of it is done, and how much there is.
+        workers: threads that prefetch images; by default one per core, at most eight.
+        progress: called with the name of the task, the amount done and the total.
     """
     path = Path(out).expanduser()
     if path.suffix.lower() != SUFFIX:
@@ -75,7 +75,7 @@ def features(
 
 
 def _check_out(path: Path, data: Data) -> None:
-    """Raise if the file could not be written: computing features takes long."""
+    """Raise if the file cannot be written, before the long computation of features."""
     if path.is_dir():
         raise InvalidValue(f"{path} is a folder; `out` must be a file")
     above = next(folder for folder in path.absolute().parents if folder.exists())

@@ -1,4 +1,4 @@
-"""What models answered on domains that they were not trained on: evidence about a new domain."""
+"""The outputs of models on held-out domains, from which to predict scores at a new domain."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.training.load_run import read_run
 from shiftproof.training.outputs import HELD_OUT, AnyOutputs, one_target
 
-# What `train_each` returned, or the folder that its runs are in.
+# The result of `train_each`, or the folder of its runs.
 Runs = LeaveOneOut | str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
 class HeldOutAnswers:
-    """The answers by held-out domain, and what the models predict.
+    """The outputs by held-out domain, and what the models predict.
 
-    `classes` or `targets` name what is predicted, and `adaptation` says how the models adapt to
-    a domain.  `metric` is the score to show first.
+    `classes` or `targets` name what is predicted, and `adaptation` describes how the models adapt
+    to a domain.  `metric` is the score to show first.
     """
 
     outputs: Mapping[str, AnyOutputs]
@@ -50,7 +50,7 @@ class HeldOutAnswers:
         return Expected(own, metric or self.metric, level, at_least, self.classes, self.adaptation)
 
     def require_task_of(self, model: TrainedModel) -> None:
-        """Raise unless a model predicts the same in the same order, and adapts in the same way."""
+        """Raise unless a model has the same classes or targets and adapts in the same way."""
         if self.targets != model.targets:
             raise DataError(
                 f"the held-out runs predict {listed(self.targets) or 'classes'}, and the model"
@@ -69,7 +69,7 @@ class HeldOutAnswers:
 
 
 def held_out_answers(runs: Runs) -> HeldOutAnswers:
-    """Return the answers of finished runs; raise if there are none."""
+    """Return the outputs of finished runs; raise if there are none."""
     if isinstance(runs, LeaveOneOut):
         if runs.status != "finished":
             raise DataError(f"not all runs have finished: they {runs.status}; call again to resume")
@@ -90,7 +90,7 @@ def held_out_answers(runs: Runs) -> HeldOutAnswers:
 
 
 def answers_in(data: Any) -> HeldOutAnswers | None:
-    """Return the answers of the runs in a folder; None if it has none, or is no folder."""
+    """Return the outputs of the runs in a folder; None if there are none, or it is no folder."""
     if not isinstance(data, str | os.PathLike):
         return None
     folder = Path(data).expanduser()
@@ -113,7 +113,7 @@ def answers_in(data: Any) -> HeldOutAnswers | None:
 
 
 def _shared(name: str, runs: list[Path]) -> tuple[str, ...]:
-    """Return what the models of runs all say."""
+    """Return the entry `name` that the models of all runs share; raise if they differ."""
     found = {tuple(stored_header(run).get(name, ())): run for run in runs}
     if len(found) > 1:
         first, second, *_ = found.values()
@@ -122,7 +122,7 @@ def _shared(name: str, runs: list[Path]) -> tuple[str, ...]:
 
 
 def _adaptation(runs: list[Path]) -> str:
-    """Return how runs adapt to the held-out domain, in words."""
+    """Return a description of how the runs adapt to the held-out domain."""
     found = {read_run(run).standardize: run for run in runs}
     if len(found) > 1:
         first, second, *_ = found.values()

@@ -1,4 +1,4 @@
-"""What the runs of a report answered on the domains that they held out, by algorithm."""
+"""The outputs of the runs of a report on their held-out domains, by algorithm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.training.outputs import AnyOutputs, one_target
 
-# In the folder of a study: models to compare with, and what a page calls them.
+# The subfolder of a study with the baselines, and their titles on the page.
 BASELINES = "baselines"
 TITLES = {
     "logistic-regression": "Logistic regression",
@@ -30,10 +30,10 @@ TITLES = {
 
 
 def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list[HeldOut]:
-    """Return one entry a dataset and algorithm whose runs hold out one domain each.
+    """Return one entry for each dataset and algorithm whose runs hold out one domain each.
 
-    The score shown first is `metric`, or what the runs were optimised for, or the accuracy.  Of
-    several seeds, the first that held out most domains is taken.
+    The score shown first is `metric`, or the score that the runs optimised, or the default score.
+    Among several seeds, the one with the most held-out domains is used; ties go to the lowest.
     """
     groups: dict[tuple[str, str], dict[int, list[RunOutcome]]] = {}
     for run in runs:
@@ -48,8 +48,8 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
             if run.folder is not None:
                 outputs.update(calibrated_outputs(run.folder))
         if not outputs:
-            continue  # runs of a sweep, or of an older version, keep none
-        if all(map(is_number, outputs)):  # folders are sorted as texts, 10 before 2
+            continue  # runs of a sweep, or of an older version, store no outputs
+        if all(map(is_number, outputs)):  # folders are sorted as strings, 10 before 2
             outputs = {domain: outputs[domain] for domain in sorted(outputs, key=float)}
         optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)
         shown = metric or str(optimised)
@@ -68,7 +68,7 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
 
 
 def evidence_of(folders: Sequence[Path], held_out: Sequence[HeldOut]) -> Evidence:
-    """Return what `study` collected; of runs without one, what their models say of the data."""
+    """Return the evidence that `study` collected; without a study, what the models store."""
     for folder in folders:
         if (folder.parent / STUDY).is_file():
             return read_evidence(folder.parent / STUDY)
@@ -79,7 +79,7 @@ def evidence_of(folders: Sequence[Path], held_out: Sequence[HeldOut]) -> Evidenc
 
 
 def baselines_of(folders: Sequence[Path]) -> dict[str, Expected]:
-    """Return the baselines of a study on the same held-out domains, by their titles."""
+    """Return the baselines of a study on the same held-out domains, by title."""
     found = {}
     for folder in folders:
         for name, title in TITLES.items():
@@ -91,6 +91,6 @@ def baselines_of(folders: Sequence[Path]) -> dict[str, Expected]:
 
 
 def _header(runs: Sequence[RunOutcome]) -> Mapping[str, Any]:
-    """Return what the model of a run says of the data: classes and columns."""
+    """Return what a model of the runs stores about the data: classes and columns."""
     folders = [run.folder for run in runs if run.folder and (run.folder / MODEL).is_file()]
     return stored_header(folders[0]) if folders else {}

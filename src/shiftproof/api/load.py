@@ -1,4 +1,4 @@
-"""`load`: data by its name, from files or from memory."""
+"""`load`: load data by name, from files or from memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from shiftproof.data.tables.label_kind import AUTO, checked_task
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# A name or path, a table, the arrays (x, y, domain), or what `load` returned.
+# A name or path, a table, the arrays (x, y, domain), or the result of `load`.
 Data: TypeAlias = "str | os.PathLike[str] | pd.DataFrame | tuple[Any, Any, Any] | DomainDataset"
-# What a table in memory is called, in messages and in the names of runs.
+# The name of an in-memory table, in messages and in the names of runs.
 TABLE = "table"
 
 
 class LoadOptions(TypedDict, total=False):
-    """The keywords of `load` that the other verbs take too."""
+    """The keywords of `load` that other functions also accept."""
 
     label: str | Sequence[str] | None
     domain: str | None
@@ -54,34 +54,33 @@ def load(
     seed: int = 0,
     progress: Progress = silent,
 ) -> DomainDataset:
-    """Return data from several domains, ready for every other function.
+    """Load data from several domains, for use with all other functions.
 
     Args:
-        data: a dataset name (`shiftproof.DATASETS` lists them); the path of a folder of images
-            (`DIR/domain/class/*.jpg`), of a table (CSV or Parquet) or of an image manifest; a
-            pandas DataFrame; the arrays `(x, y, domain)`; or a `DomainDataset`, which is returned
-            as it is.
-        label: label column of a table or manifest; by default the column `label`.  Several, in a
-            list or separated by commas, are numbers that are predicted together.
-        domain: domain column; by default the column `domain`.  Several, separated by commas, are
-            joined.
-        image: column with the paths of image files.  It makes the table a manifest.
-        drop: columns not to use, in a list or separated by commas.
-        categorical: columns whose numbers are codes of categories, in the same way.
-        by: how the domain column of a table becomes domains: `year`, `quarter` or `month` of dates,
-            a number of bins for numbers, or `value` for as it is.
-        pool_below: put domains of fewer rows than this together as one.
-        weights_column: column of a table that says how much each row counts when a model is
-            trained: numbers of at least 0, where 2 counts as the row given twice and 0 as the row
-            left out.  It is not a feature.  Scores count every row alike.
+        data: a dataset name (listed in `shiftproof.DATASETS`); the path of an image folder
+            (`DIR/domain/class/*.jpg`), a table (CSV or Parquet) or an image manifest; a pandas
+            DataFrame; the arrays `(x, y, domain)`; or a `DomainDataset`, which is returned
+            unchanged.
+        label: label column of a table or manifest; by default `label`.  Several columns, in a list
+            or separated by commas, are numbers to predict jointly.
+        domain: domain column; by default `domain`.  The values of several columns, separated by
+            commas, are joined.
+        image: column with the paths of image files; makes the table a manifest.
+        drop: columns to ignore, in a list or separated by commas.
+        categorical: numeric columns to treat as categorical, in a list or separated by commas.
+        by: how to form domains from the domain column of a table: the `year`, `quarter` or `month`
+            of dates, a number of bins for numbers, or `value` for the values themselves.
+        pool_below: merge domains with fewer rows than this into one.
+        weights_column: column of a table with the weight of each row in training, at least 0:
+            weight 2 equals repeating the row, and weight 0 leaves it out.  It is not used as a
+            feature, and scores are not weighted.
         options: options of the dataset, the images or the table.
         image_size: height and width of the images; 224 by default.
-        task: `classification` or `regression`: whether labels are classes or numbers to predict.
-            By default the label column decides, and a note says how: text and few whole numbers
-            are classes, many numbers or fractions are not, and where both are plausible you are
-            asked.
-        seed: seed of datasets that are generated at random.
-        progress: called with what is being done, how much of it is done, and how much there is.
+        task: `classification` or `regression`.  By default inferred from the label column: text and
+            few distinct integers are classes, many distinct numbers are regression targets (with a
+            note), and an ambiguous column is an error.
+        seed: seed of randomly generated datasets.
+        progress: called with the name of the task, the amount done and the total.
     """
     given = dict(options or {})
     if image_size is not None:
@@ -118,12 +117,12 @@ def load(
 
 
 def name_of(data: Data) -> str:
-    """Return what data is called, or raise if it is of no known type."""
+    """Return the name of the data, or raise if its type is not supported."""
     if isinstance(data, str):
         return data
     if isinstance(data, os.PathLike):
         path = os.fspath(data)
-        return os.path.join(".", path) if path in DATASETS else path  # a path is never a name
+        return os.path.join(".", path) if path in DATASETS else path  # never a dataset name
     if isinstance(data, DomainDataset):
         return data.name
     import pandas as pd
@@ -139,12 +138,12 @@ def name_of(data: Data) -> str:
 
 
 def names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Return one name, or several, as a tuple."""
+    """Return one or several names as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
 def checked_seed(seed: int, data_seed: int | None = None) -> int:
-    """Return the seed of the data, by default that of everything else."""
+    """Return `data_seed`, or `seed` if it is None; raise if one is negative."""
     if seed < 0 or (data_seed or 0) < 0:
         raise InvalidValue("`seed` and `data_seed` must be at least 0")
     return seed if data_seed is None else data_seed

@@ -1,4 +1,4 @@
-"""`load_model`: a trained model, from its run or its file."""
+"""`load_model`: load a trained model from its run or its file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from shiftproof.inference.model_file import run_in
 
 
 def load_model(path: str | os.PathLike[str], device: str = "auto") -> TrainedModel:
-    """Return the model in the folder of a finished run or study, or in a model file.
+    """Load the model from the folder of a finished run or study, or from a model file.
 
-    Reading a model runs no code from it.
+    Loading executes no code from the file.
 
     Args:
         path: the folder of a run or of a study, or a `.safetensors` file that `shiftproof` wrote.
@@ -22,5 +22,5 @@ def load_model(path: str | os.PathLike[str], device: str = "auto") -> TrainedMod
 
 
 def as_model(model: TrainedModel | str | os.PathLike[str], device: str = "auto") -> TrainedModel:
-    """Return a model as it is, or read it from its path."""
+    """Return a model unchanged, or load it from its path."""
     return model if isinstance(model, TrainedModel) else load_model(model, device)

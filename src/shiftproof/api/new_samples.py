@@ -1,4 +1,4 @@
-"""New samples in the form that a trained model takes."""
+"""New samples in the input form of a trained model."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def new_samples(
     progress: Progress = silent,
     **asked: Any,
 ) -> list[Samples]:
-    """Return samples in as many parts as they are stored in.
+    """Read samples, in as many parts as they are stored in.
 
-    Columns are called as in training by default, and the seed of a dataset is that of training.
-    What else is ``asked`` are fields of `SampleRequest`.
+    By default, columns have the same names and a dataset the same seed as in training.  The
+    keywords ``asked`` are fields of `SampleRequest`.
     """
     given = str(data) if isinstance(data, str | os.PathLike) else data
     seed = model.config.data_seed if data_seed is None else data_seed

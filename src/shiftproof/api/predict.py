@@ -1,4 +1,4 @@
-"""`predict`: predictions of a trained model for new samples, one row each."""
+"""`predict`: predict new samples with a trained model."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ SUFFIXES = (".csv", ".parquet")
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predictions for new samples, and what was noticed.
+    """Predictions for new samples, with notes.
 
-    `notes` are sentences about the data and about what is promised.  `adapted` says by site
-    what was done to its probabilities, where that was asked for.
+    `notes` are sentences about the data and the guarantees of sets and intervals.  `adapted`
+    describes, for each site, how its probabilities were adapted, if `adapt` was given.
     """
 
     model: TrainedModel
@@ -42,27 +42,28 @@ class Predicted:
     adapted: Mapping[str, Adapted] = field(default_factory=dict, repr=False)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a sample.
+        """Return one row per sample.
 
-        It has its row or path, the predicted class and the probability of each, or the predicted
-        number, its typicality (the share of held-out training samples that are at least as unusual)
-        and whether it is far from every training domain, where a prediction is a guess.
+        Columns: the row or path of the sample; the predicted class and the probability of each
+        class, or the predicted number; the typicality (the share of held-out training samples that
+        are at least as unusual); and whether the sample is far from every training domain, where a
+        prediction is a guess.
         """
         return self.frame
 
     @property
     def summary(self) -> str:
-        """How many samples, what was predicted, and how many are far from the training domains."""
+        """Number of samples, predictions, and number of samples far from the training domains."""
         if self.model.target:
             return numbers_summary(self.frame, self.model.targets)
         return predictions_summary(self.frame)
 
     def to_bytes(self, suffix: str = ".csv") -> bytes:
-        """Return the table as the content of a file, `.csv` or `.parquet`."""
+        """Return the table as the bytes of a `.csv` or `.parquet` file."""
         return frame_bytes(self.frame, suffix)
 
     def save(self, out: str | os.PathLike[str]) -> Path:
-        """Write the table to a file that ends in .csv or .parquet; return the file."""
+        """Write the table to a .csv or .parquet file and return its path."""
         path = checked_out(out)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, self.to_bytes(path.suffix))
@@ -94,24 +95,24 @@ def predict(
 
     Args:
         model: a trained model, or the path of its run or file.
-        data: what the model takes, without labels: a data frame, or the path of a table, of a
-            folder of images, of one image, of a manifest or of an array; or a dataset name.
-        keep: column, or columns, to copy to the result (tables).
-        sets: probability, such as 0.9; adds the set of classes that holds the right one with this
-            probability at a new domain.  Needs `expected`.
-        interval: probability; adds the interval that holds the number with this probability at a
-            new domain, from the runs of `expected`, or from training domains that were held out in
+        data: inputs of the model, without labels: a data frame; the path of a table, an image
+            folder, an image, a manifest or an array; or a dataset name.
+        keep: columns to copy to the result (tables).
+        sets: a probability, such as 0.9; adds the set of classes that contains the true class with
+            this probability at a new domain.  Needs `expected`.
+        interval: a probability; adds the interval that contains the number with this probability
+            at a new domain, computed from the runs of `expected`, or from domains held out during
             training (best, linear, boosting, forest).
-        expected: what `train_each` returned, or the folder of its runs.
-        adapt: `auto` or `labels` corrects the probabilities for the class shares of the new site
-            (see `TrainedModel.predict`); each domain is a site, if there is a domain column.
-        domain: column of the domain; by default that of the training data, if it is there.
-        image: column of the paths in a manifest; by default that of the training data.
-        options: of a dataset name.
-        data_seed: seed of a dataset name; by default that of training.
-        workers: threads that read images ahead.
-        device: auto, cpu, cuda or mps, for a model that is read.
-        progress: told how many samples are done.
+        expected: the result of `train_each`, or the folder of its runs.
+        adapt: `auto` or `labels` corrects the probabilities for the class proportions of the new
+            site (see `TrainedModel.predict`); with a domain column, each domain is a site.
+        domain: domain column; by default as in training, if it exists.
+        image: path column of a manifest; by default as in training.
+        options: options of the dataset, if `data` is a dataset name.
+        data_seed: seed of the dataset, if `data` is a dataset name; by default as in training.
+        workers: threads that prefetch images.
+        device: auto, cpu, cuda or mps; only for a model given by its path.
+        progress: called with the name of the task, the amount done and the total.
     """
     check_asked(sets, interval, expected, adapt)
     answers = None if expected is None else held_out_answers(expected)
@@ -161,7 +162,7 @@ def predict(
 def check_asked(
     sets: float | None, interval: float | None, expected: Runs | None, adapt: str
 ) -> None:
-    """Raise if settings do not go together, whatever the model."""
+    """Raise if the settings contradict each other, regardless of the model."""
     if sets is None and interval is None and expected is not None:
         raise InvalidValue("`expected` needs `sets`, or `interval` for numbers")
     if sets is not None and expected is None:
@@ -173,7 +174,7 @@ def check_asked(
 
 
 def checked_out(out: str | os.PathLike[str], data: str | None = None) -> Path:
-    """Return the file to write to; refuse another ending, and the file that `data` is read from."""
+    """Return the file to write to; reject other suffixes, and the file that `data` is read from."""
     path = Path(out).expanduser()
     if path.suffix not in SUFFIXES:
         raise InvalidValue(f"`out` must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
@@ -204,7 +205,7 @@ def _check_model(
 def _widths(
     model: TrainedModel, interval: float, answers: HeldOutAnswers | None
 ) -> tuple[Width, ...]:
-    """Return half the width of the intervals of each target."""
+    """Return half the width of the intervals for each target."""
     if answers is None:
         return model.half_width(interval)
     answered = of_numbers(answers.outputs, "`interval`").values()

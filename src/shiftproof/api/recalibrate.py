@@ -1,4 +1,4 @@
-"""`recalibrate`: a model updated with a few labelled rows of a new site."""
+"""`recalibrate`: update a model with a few labelled rows of a new site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Recalibrated(NamedTuple):
-    """The updated model, and which update the rows support, with scores before and after."""
+    """The updated model, and the chosen update with scores before and after."""
 
     model: TrainedModel
     result: Recalibration
@@ -31,17 +31,17 @@ def recalibrate(
     label: str | None = None,
     device: str = "auto",
 ) -> Recalibrated:
-    """Update a model with labelled rows of one new site, as far as they support it.
+    """Update a model with labelled rows of one new site, as far as these rows support it.
 
     A closed testing procedure chooses between the original model, a new intercept, a new intercept
     and slope, and a revision that is shrunk toward the trained model.  20 to 500 rows are usual.
-    The result is adapted to this site: it says nothing about other sites.
+    The result is adapted to this site and says nothing about other sites.
 
     Args:
         model: a trained model, or the path of its run or file.
         data: labelled rows of the new site: a table, or its path.
-        label: the column of the labels; by default that of the training data.
-        device: auto, cpu, cuda or mps, for a model that is read.
+        label: label column; by default as in training.
+        device: auto, cpu, cuda or mps; only for a model given by its path.
     """
     trained = as_model(model, device)
     (part,) = new_samples(trained, data, label=label, labelled=True)

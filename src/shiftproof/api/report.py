@@ -1,4 +1,4 @@
-"""`report`: the tables of sweeps and runs, and a page of them."""
+"""`report`: tables and a page of the results of sweeps and runs."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 # In the order of DomainBed's tables; others follow.
 SELECTIONS = ("training-domain", "leave-one-domain-out", "oracle")
-# Only for runs that allow no other selection: beside others it would look like one of them.
+# Only for runs that allow no other selection; next to others it would be mistaken for one of them.
 LAST_RESORT = "best-minimum"
-# In the folder of a study: what `study` collected, and runs that hold out a domain each.
+# In the folder of a study: the evidence that `study` collected, and the runs with held-out domains.
 STUDY, HELD_OUT = "study.json", "held-out"
 SUFFIXES = {
     ".html": "html", ".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv",
@@ -52,12 +52,12 @@ SUFFIXES = {
 
 @dataclass(frozen=True)
 class Report:
-    """What runs measured: tables, a page, and the runs behind the numbers.
+    """The results of runs: tables, a page, and the runs behind the numbers.
 
-    ``results`` has one entry a selector.  ``baseline`` is the algorithm that the others are
-    compared with, and ``paths`` say where the runs were read.  ``notes`` say what was odd about
-    their files, such as several attempts at a run in one log.  ``metric`` is the score that the
-    page shows first of held-out domains.
+    ``results`` has one entry per selector.  ``baseline`` is the algorithm that the others are
+    compared with, and ``paths`` are the folders and files of the runs.  ``notes`` report anomalies
+    in the files, such as several attempts at a run in one log.  ``metric`` is the score that the
+    page shows first for held-out domains.
     """
 
     runs: tuple[RunOutcome, ...]
@@ -75,13 +75,13 @@ class Report:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a dataset, algorithm, test domain and selector; numbers in percent."""
+        """Return one row per dataset, algorithm, test domain and selector; values in percent."""
         import pandas as pd
 
         return pd.DataFrame(accuracy_records(self.results))
 
     def selected_runs(self) -> pd.DataFrame:
-        """Return the run, step and hyper-parameters behind each number: one row a trial."""
+        """Return the run, step and hyper-parameters behind each number, one row per trial."""
         import pandas as pd
 
         return pd.DataFrame(selected_records(self.results))
@@ -95,7 +95,7 @@ class Report:
         return tables_as_markdown(self.tables, self._records, self.notes)
 
     def to_latex(self) -> str:
-        """Return the tables in LaTeX, marked as in the paper."""
+        """Return the tables in LaTeX, with the markup of the paper."""
         return tables_as_latex(self.tables, self._records, self.notes)
 
     def to_csv(self) -> str:
@@ -107,17 +107,17 @@ class Report:
         return selected_as_csv(self.results)
 
     def rank_picture(self) -> str:
-        """Return the critical-difference diagram of each selector, in one picture (SVG)."""
+        """Return the critical-difference diagrams of all selectors as one SVG picture."""
         from shiftproof.reporting.rank_picture import rank_picture
 
         return rank_picture(self.results)
 
     def page(self, command: str = "") -> str:
-        """Return one page of HTML with tables, charts and settings, which needs no network.
+        """Return a self-contained HTML page with tables, charts and settings.
 
-        ``command`` is what the page says it was made by.
+        ``command`` is the command that the page names as its source.
         """
-        # Tables need none of this, and it takes seconds to import.
+        # Imported here, because the imports take seconds and tables do not need them.
         from shiftproof.api.held_out_runs import baselines_of, evidence_of, held_out_runs
         from shiftproof.api.training_results import training_results
         from shiftproof.reporting.page import Source, results_page
@@ -149,9 +149,9 @@ class Report:
 
         Args:
             path: the file; by default `report.html` in the folder of the runs.
-            format: html, text, markdown, latex, csv, chosen (the selected runs) or ranks (a
-                picture, SVG); by default that of the ending of ``path``.
-            command: what a page says it was made by.
+            format: html, text, markdown, latex, csv, chosen (the selected runs) or ranks (an SVG
+                picture); by default inferred from the suffix of ``path``.
+            command: the command that a page names as its source.
         """
         path = self._page_path() if path is None else Path(path)
         if format is None:
@@ -171,9 +171,9 @@ class Report:
         return FORMATS[format](self)
 
     def write_domainbed(self, folder: str | os.PathLike[str]) -> int:
-        """Write the finished runs as DomainBed's logs to a new folder; return how many.
+        """Write the finished runs as DomainBed logs to a new folder; return their number.
 
-        It warns of selections that DomainBed's tool would make by values that are missing.
+        Warn about selection methods of DomainBed's tool that need values these runs lack.
         """
         count = write_domainbed_runs(self.runs, Path(folder))
         for text in unusable_selections(self.runs):
@@ -221,17 +221,17 @@ def report(
     as_domainbed: bool = False,
     metric: str | None = None,
 ) -> Report:
-    """Read the runs of sweeps, of `train` or of DomainBed, and select among them.
+    """Read runs of sweeps, of `train` or of DomainBed, and select among them.
 
     Args:
-        folders: folders of runs, or files of records; several are put together.
+        folders: folders of runs, or files of records, which are read together.
         selection: how to select runs and steps, as in `sweep`, or `combined` for combined draws and
-            retrained runs; by default every way that the runs allow.
+            retrained runs; by default all methods that the runs allow.
         baseline: the algorithm to compare with; by default erm.
-        as_domainbed: select also among runs that diverged or have not ended, and pool all records
-            of a run, of several attempts or folders, as DomainBed's tool does.
-        metric: the score that a page shows first of runs of `train_each`, as in `expect`; by
-            default what they were optimised for, or the accuracy.
+        as_domainbed: as DomainBed's tool does, also select among diverged and unfinished runs, and
+            pool the records of a run over several attempts or folders.
+        metric: the score that a page shows first for runs of `train_each`, as in `expect`; by
+            default the score that the runs optimised, or accuracy.
     """
     if metric is not None:
         from shiftproof.inference.expected import Expected
@@ -267,7 +267,7 @@ def report(
 def _selected(
     runs: Sequence[RunOutcome], selectors: Sequence[Selector], every: bool
 ) -> list[SelectionResults]:
-    """Return what the selectors select; if they are just ``every`` one, those that can."""
+    """Return the results of the selectors; with ``every``, of those that the runs allow."""
     expected = runs_to_compare(runs) if runs[0].standalone else None
     results: list[SelectionResults] = []
     if every:
@@ -281,25 +281,25 @@ def _selected(
 
 
 def _held_out_of_study(folder: Path) -> Path:
-    """Return the runs that a page of a study is about: those that hold out a domain each."""
+    """Return the folder of the runs with held-out domains if this is a study, or the folder."""
     return folder / HELD_OUT if (folder / STUDY).is_file() else folder
 
 
 def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:
-    """Write all runs of sweeps into one compressed file, which `report` reads; return how many."""
+    """Write all runs of sweeps to one compressed file for `report`; return their number."""
     return write_archive(read_stored_runs(*map(Path, folders)), Path(out))
 
 
 def _selectors(asked: Sequence[str] | None, end: type[LastStep] | None) -> list[Selector]:
-    """Return the selectors that were asked for, or all that make sense.
+    """Return the requested selectors, or all applicable ones.
 
-    ``end`` is what standalone runs end with.
+    ``end`` is the selector for the end of standalone runs.
     """
     known: dict[str, type[Selector]] = dict(SELECTORS.items())
     everything = list(in_table_order(known, SELECTIONS))
     if end:
         known = {LastStep.name: end, end.name: end, **known}
-        # Of one run each the oracle has nothing to select: it is the last step as well.
+        # With one run each, the oracle has no choice: it equals the last step.
         everything = [end.name, *(name for name in everything if name != "oracle")]
     names = everything if asked is None else list(asked)
     for name in names:

@@ -1,4 +1,4 @@
-"""Where runs are written, and what their folders are called."""
+"""The folders of runs, and their names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.standardize import NONE
 from shiftproof.training.config import RunConfig
 
-# Bytes of a name in the name of a folder, which can have 255.
+# Maximum bytes of a name within the name of a folder, which is limited to 255.
 LONGEST_NAME = 200
 
 
@@ -24,19 +24,19 @@ def folder_of(out: str | os.PathLike[str] | None) -> Path | None:
 
 
 def as_folder(name: str) -> str:
-    """Return a name with all that a folder should not be called replaced.
+    """Return a name with the characters that are unsuitable for a folder replaced.
 
     >>> as_folder("west & east/2"), as_folder("10%"), as_folder("..")
     ('west_east_2', '10%', '__')
     """
     plain = re.sub(r"[^\w.%-]+", "_", name)
-    if not plain.strip("."):  # "." and ".." are other folders
+    if not plain.strip("."):  # "." and ".." refer to other folders
         plain = "_" * len(plain)
     return plain.encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
 def run_name(config: RunConfig) -> str:
-    """Return what the folder of a run is called by default."""
+    """Return the default name of the folder of a run."""
     held_out = as_folder("+".join(config.test_domains))
     without = f"-without-{held_out}" if held_out else ""
     within = "" if config.standardize == NONE else f"-{config.standardize}"

@@ -1,10 +1,10 @@
-"""Runs in several processes at the same time: each takes the next that waits.
+"""Parallel runs in several processes; each process takes the next waiting run.
 
-What a run finds is in its folder, so a process answers nothing: when all are done, the caller reads
-each run, and makes those whose process failed, which then says why.  This is for runs that are
-fitted at once: they have no checkpoint that would be lost with a process.
+Results are written to the folders of the runs, so processes return nothing.  When all are done, the
+caller reads each run.  It repeats runs whose process failed, so that their error is raised.  This
+is for algorithms that are fitted at once, which have no checkpoint to lose with a process.
 
-A process ends with the caller, however that ends.
+The processes end with the caller, however it ends.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from shiftproof.data import DomainDataset
 from shiftproof.sweeps.resources import choose_workers, threads_of_each
 from shiftproof.training.observers import Observer
 
-# Seconds of work before other processes are started: each takes some seconds to start.
+# Seconds of work before other processes are started, since starting one takes seconds.
 PATIENCE = 1.0
-# What a process takes beside the data, and how often it holds the data (raw, encoded, binned …).
+# Memory of a process besides the data, and its number of copies of the data (raw, encoded, …).
 BYTES, COPIES = 1_000_000_000, 5
-# What the observer is told about all runs together.
+# The name of the progress over all runs, for the observer.
 DONE = "domains held out"
 PROGRAM = f"from {__name__} import main; main()"
 
 
 class Waiting(NamedTuple):
-    """A run that waits to be made: the domain it holds out, and its folder, if that is given."""
+    """A waiting run: its held-out domain, and its folder, if one is given."""
 
     domain: str
     folder: Path | None
@@ -55,10 +55,10 @@ def train_together(
     observer: Observer,
     processes: int,
 ) -> list[TrainedRun]:
-    """Make all runs of a dataset with some settings of `train`; return them in order.
+    """Train all runs on a dataset with the given settings of `train`; return them in order.
 
-    If the user stops it, the stopped run is the last, and those of other processes are left out:
-    the same call makes them again.
+    If the user interrupts, the interrupted run is returned last, and runs of other processes are
+    left out; the same call repeats them.
     """
     waiting, left = deque(runs), set[Waiting]()
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -85,7 +85,7 @@ def train_together(
         for other in others:
             stack.enter_context(other)
         while waiting:
-            with contextlib.suppress(IndexError):  # another process was faster
+            with contextlib.suppress(IndexError):  # another process took the last run
                 if not make(waiting.popleft()):
                     return list(made.values())
             _tell(events, observer)
@@ -101,13 +101,13 @@ def train_together(
 
 
 def processes_for(dataset: DomainDataset, runs: int) -> int:
-    """Return how many processes make so many runs: as many as cores, if the memory suffices."""
+    """Return the number of processes for this many runs, limited by cores and memory."""
     size = sum(domain.nbytes for domain in dataset.domains if not domain.is_lazy)
     return min(choose_workers(None, BYTES + COPIES * size), runs)
 
 
 def _tell(events: queue.SimpleQueue[Event], observer: Observer, seconds: float = 0.0) -> None:
-    """Tell the observer, in its own thread, what happened in other processes."""
+    """Pass the events of other processes to the observer, in the calling thread."""
     with contextlib.suppress(queue.Empty):
         while True:
             name, arguments = events.get(timeout=seconds) if seconds else events.get_nowait()
@@ -115,7 +115,7 @@ def _tell(events: queue.SimpleQueue[Event], observer: Observer, seconds: float =
 
 
 class _Process:
-    """Another process, and the thread that gives it one run after the other."""
+    """A worker process, and the thread that sends it one run after another."""
 
     def __init__(
         self,
@@ -146,9 +146,9 @@ class _Process:
     def _drive(self) -> None:
         if self._ending.wait(PATIENCE) or not self._waiting:
             return
-        # Ctrl-C is for the caller, who then ends this one.
+        # Only the caller receives Ctrl-C; it then ends this process.
         self._process = process = start_process(PROGRAM, new_session=True)
-        # Closing the pipe of a process that was killed fails too, so that is inside.
+        # Suppression includes closing the pipe, which fails if the process was killed.
         with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError), process:
             try:
                 self._talk(process.stdin, process.stdout)  # type: ignore[arg-type]
@@ -160,13 +160,13 @@ class _Process:
         _send(to, (*self._work, allowed_threads()))
         taken: Waiting | None = None
         while not self._ending.is_set():
-            event: Event | None = pickle.load(answers)  # of our own process
+            event: Event | None = pickle.load(answers)  # trusted: from our own process
             if event is not None:
                 self._events.put(event)
                 continue
             if taken is not None:
                 self._end(taken)
-            self.busy = True  # before a run is taken: so no one believes that all are done
+            self.busy = True  # before taking a run, so that the caller keeps waiting
             try:
                 run = self._waiting.popleft()
             except IndexError:
@@ -185,24 +185,24 @@ def _send(to: BinaryIO, what: object) -> None:
 
 
 class _Teller(Observer):
-    """Tells the caller what may be of interest while a run is made."""
+    """Sends the progress and notes of a run to the caller."""
 
     def __init__(self, send: Callable[[Event], None]) -> None:
         self._send = send
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Tell how far it is."""
+        """Send the progress."""
         self._send(("progress", (what, done, total)))
 
     def note(self, text: str) -> None:
-        """Tell what the user may not expect."""
+        """Send the note."""
         self._send(("note", (text,)))
 
 
 def main() -> None:
-    """Make one run after the other, until the caller has no more, or ends."""
+    """Train one run after another, until the caller has no more or ends."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is not an answer
+    os.dup2(2, 1)  # keep the output of libraries out of the answers
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
     dataset, settings, threads = inbox.get()
@@ -216,13 +216,13 @@ def main() -> None:
                     dataset, test_domains=run.domain, out=run.folder, observer=observer, **settings
                 )
             except Exception:
-                return  # the caller makes this run itself, and says what is wrong
+                return  # the caller repeats this run and raises the error
 
 
 def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[Any]) -> None:
-    """Take what the caller sends; when it ends, end at once."""
+    """Receive what the caller sends, and exit as soon as the caller ends."""
     try:
         while True:
-            inbox.put(pickle.load(requests))  # of the process that started this one
+            inbox.put(pickle.load(requests))  # trusted: from the parent process
     except (EOFError, OSError):
         os._exit(1)

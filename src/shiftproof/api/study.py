@@ -1,4 +1,4 @@
-"""`study`: from the data to a model, what to expect of it at the next domain, and a page."""
+"""`study`: diagnose the data, estimate performance at a new domain, train a model, write a page."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ from shiftproof.training.run_folder import START_OVER, changes
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
-# How long `best` may try candidates: seconds for each run, and at least so many over all.
+# Default time limit of `best` in seconds: for each run, and the minimum over all runs.
 BUDGET_A_RUN, LEAST_BUDGET = 15.0, 60.0
 
 
 @dataclass(frozen=True)
 class Study:
-    """What shifts, what to expect at the next domain, and the model.
+    """The shifts in the data, the expectation for the next domain, and the model.
 
-    `noun` is what a domain is called.  `final` is trained on all domains and `page` tells
-    everything; both are None if training was interrupted or diverged: call `study` again to resume.
+    `noun` is the word for a domain, such as "hospital".  `final` is the run on all domains and
+    `page` the HTML page.  `page` is None if training was interrupted or diverged, and so is `final`
+    if it was not reached; call `study` again to resume.
     """
 
     folder: Path
@@ -57,7 +58,7 @@ class Study:
 
     @property
     def runs(self) -> tuple[TrainedRun, ...]:
-        """All runs: those that hold out a domain, and the one that holds out none."""
+        """All runs: one for each held-out domain, and the run on all domains."""
         return (*self.held_out.runs, *([] if self.final is None else [self.final]))
 
     @property
@@ -86,37 +87,37 @@ def study(
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
 ) -> Study:
-    """Diagnose, train with each domain held out in turn, train on all, and write a page.
+    """Diagnose, train with each domain held out in turn, train on all domains, and write a page.
 
-    Called again with the same settings, it resumes.
+    Called again with the same settings, resume.
 
     Args:
-        data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
+        data: data as for `load`, whose keywords (`label`, `domain`, …) are also accepted here.
         algorithm: as in `train`: by default `best` for tables, arrays and features.
         hparams: hyper-parameters, as in `train`.
-        budget: time for `best` to try candidates in, for all runs together; by default 15s for
-            each run, and at least 1m.
-        class_weight: as in `train`, for the baselines too.
-        steps: number of updates, of algorithms that are trained in steps.
-        seed: seed of everything random.
-        out: folder of the study; by default one in `runs`, named after the data.  It gets
-            the diagnosis and the runs in `held-out`, those of a logistic or ridge regression and a
-            forest to compare with in `baselines`, the model in `model`, and `report.html`.
+        budget: time limit for the candidate search of `best`, over all runs; by default 15s per
+            run, at least 1m.
+        class_weight: as in `train`; also used for the baselines.
+        steps: number of updates, for algorithms that are trained in steps.
+        seed: seed of all randomness.
+        out: folder of the study; by default one in `runs`, named after the data.  The diagnosis and
+            the runs are written to `held-out`, the baselines (logistic or ridge regression, and a
+            random forest) to `baselines`, the model to `model`, and the page to `report.html`.
         backbone: as in `train`.
         weights: as in `train`.
         freeze: compute the features of all images with the backbone once, and train on them.
-        standardize: as in `train`; the diagnosis is of the data as it is.
-        private: keep rows, images and quantiles of the data out of the page, and train private
-            models, as in `train`; there are no baselines then.
+        standardize: as in `train`; the diagnosis measures the data before standardisation.
+        private: leave rows, images and quantiles of the data out of the page, train private models
+            as in `train`, and train no baselines.
         device: auto, cpu, cuda or mps.
-        workers: threads that read images ahead; by default one a core, at most eight.
-        observer: told of progress, evaluations and notes; see `Observer`.
+        workers: threads that prefetch images; by default one per core, at most eight.
+        observer: callbacks for progress, evaluations and notes; see `Observer`.
     """
     observer = observer or Observer()
     folder = folder_of(out)
     checked_standardize(standardize)
     checked_class_weight(class_weight)
-    # As it is: of frozen features, there would be no images to show.
+    # Keep the raw data: frozen features have no images to show.
     raw = load(data, seed=checked_seed(seed, None), progress=observer.progress, **loading)
     dataset, hparams, backbone = prepare(
         raw,
@@ -154,7 +155,7 @@ def study(
         "private": private,
         "device": device,
     }
-    # A wrong setting must not cost a diagnosis.
+    # Check the settings before the diagnosis, which takes time.
     config = configure(within_domains(dataset, standardize), algorithm, **settings)
     _refuse_another(folder, config)
     raw_pixels = _are_photographs(dataset)
@@ -189,10 +190,10 @@ def study(
 
 
 def _refuse_another(folder: Path, config: RunConfig) -> None:
-    """Raise if the folder holds a study of something else, before its diagnosis is overwritten."""
+    """Raise if the folder holds a different study, before its diagnosis is overwritten."""
     for path in sorted((folder / HELD_OUT).glob("*/config.json")):
         found = read_json(path, ("hparams",), START_OVER)
-        # The runs share the budget, and each holds out another domain.
+        # Ignore what may differ: each run has its share of the budget and its held-out domain.
         other, wanted = (
             {**each, "test_domains": None, "hparams": {**each["hparams"], "budget": None}}
             for each in (found, config.to_json())
@@ -210,9 +211,9 @@ def _are_photographs(dataset: DomainDataset) -> bool:
 def _shared(
     budget: str | float | None, domains: int, algorithm: str | BaseEstimator
 ) -> tuple[float | None, float | None]:
-    """Return the parts of a budget for the runs that hold out a domain, and for the last run.
+    """Split a budget between the runs that hold out a domain, in total, and the last run.
 
-    All runs get the same: what the others show is what to expect of the last.
+    Every run gets the same share, so that the held-out runs are representative of the last run.
     """
     runs = domains + 1
     if budget is None:

@@ -1,4 +1,4 @@
-"""The baselines of a study: scikit-learn's own models, as anyone would fit them."""
+"""The baselines of a study: scikit-learn models with standard preprocessing."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def train_baselines(
     observer: Observer,
     class_weight: str = "none",
 ) -> None:
-    """Train them with each domain held out, on samples with the same weights.
+    """Train the baselines with each domain held out, with the same sample weights.
 
-    Pixels are nothing for a linear model.
+    Images are skipped: pixels do not suit a linear model.
     """
     if len(dataset.input_shape) > 1:
         return
@@ -44,7 +44,7 @@ def train_baselines(
 
 
 def baseline(name: str, dataset: DomainDataset) -> BaseEstimator:
-    """Return a model with scikit-learn's defaults, after imputing, scaling and encoding."""
+    """Return a pipeline that imputes, scales and encodes, then fits a scikit-learn model."""
     from sklearn.ensemble import (  # type: ignore[import-untyped]
         RandomForestClassifier,
         RandomForestRegressor,

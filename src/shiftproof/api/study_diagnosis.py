@@ -1,4 +1,4 @@
-"""The diagnosis of a study, kept in its folder: a study that is resumed does not repeat it."""
+"""The diagnosis of a study, stored in its folder, so that a resumed study does not repeat it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ INPUTS, REPORT = "inputs", "report"
 
 
 def inputs_of(dataset: DomainDataset, **settings: Any) -> str:
-    """Return a hash of all that a diagnosis depends on: the data, the settings and the version."""
+    """Return a hash of what a diagnosis depends on: the data, the settings and the version."""
     described = (dataset.name, dataset.notes, dataset.input_shape, sorted(dataset.columns.items()))
     parts = (__version__, dataset.fingerprint, described, sorted(settings.items()))
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def kept_or(folder: Path, inputs: str, diagnose: Callable[[], ShiftReport]) -> ShiftReport:
-    """Return the diagnosis of these inputs in a folder, or make it and keep it there."""
+    """Return the stored diagnosis of these inputs, or compute and store it."""
     found = read_kept(folder / DIAGNOSED, inputs)
     if found is None:
         found = diagnose()
@@ -38,12 +38,12 @@ def kept_or(folder: Path, inputs: str, diagnose: Callable[[], ShiftReport]) -> S
 
 
 def read_kept(path: Path, inputs: str) -> ShiftReport | None:
-    """Return the diagnosis in a file; None if it is of other inputs, damaged or not there."""
+    """Return the diagnosis in a file; None if it is missing, damaged or of other inputs."""
     try:
         value = read_json_if_any(path, (INPUTS, REPORT))
         if value is None or value[INPUTS] != inputs:
             return None
         report: ShiftReport = rebuilt(ShiftReport, value[REPORT])
     except (DataError, ValueError):
-        return None  # measured again, it says the same
+        return None  # measuring again gives the same diagnosis
     return report

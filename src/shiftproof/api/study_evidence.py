@@ -1,4 +1,4 @@
-"""What a study's page needs of the data: far inputs, confident errors, and what differs."""
+"""What the page of a study shows of the data: far inputs, confident errors, shifted columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shiftproof.training.outputs import Outputs
 
 MOST_ERRORS = 8
 MOST_COLUMNS = 4
-# A bar of all rows is not sharper than one of so many, and networks take their time.
+# Rows used to estimate a share: more would hardly change it, and networks are slow.
 MOST_ROWS = 1000
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 IMAGES_A_DOMAIN = 8
@@ -39,8 +39,8 @@ def evidence(
 ) -> Evidence:
     """Return what the page shows of the data itself.
 
-    `raw` is the data before a frozen network computed features of it: its images are shown.  With
-    `private`, nothing of single samples is, and confident errors are those of classifiers.
+    `raw` is the data before feature extraction by a frozen network; its images are shown.  With
+    `private`, no single samples are shown.  Only classifiers have confident errors.
     """
     domains = {domain.name: domain for domain in dataset.domains}
     columns = _columns(dataset)
@@ -71,7 +71,7 @@ def evidence(
 def far_share(run: TrainedRun, domains: Mapping[str, Domain]) -> float | None:
     """Return the share of the held-out domain that is unlike the training domains."""
     domain, model = domains[run.config.test_domains[0]], run.model
-    # Features of a frozen network are not what its model takes: images.
+    # The model of a frozen network takes images, not features.
     if model.typicality is None or model.config.frozen:
         return None
     index = np.arange(len(domain))
@@ -89,7 +89,7 @@ def far_share(run: TrainedRun, domains: Mapping[str, Domain]) -> float | None:
 def confident_errors(
     dataset: DomainDataset, outputs: Mapping[str, Outputs], ordered: Sequence[int] = ()
 ) -> list[ConfidentError]:
-    """Return the errors with the highest probability, the surest first."""
+    """Return the errors with the highest predicted probability, the most confident first."""
     found = []
     for name, own in outputs.items():
         predicted = own.probabilities.argmax(axis=1)
@@ -123,9 +123,9 @@ def _columns(dataset: DomainDataset) -> tuple[Column, ...]:
 
 
 def _by_shift(columns: Sequence[Column], features: Sequence[str]) -> list[int]:
-    """Return the positions of columns, those that differ most between domains first.
+    """Return the positions of the columns, those that differ most between domains first.
 
-    A feature is a column, or one value of it.
+    A feature is a column, or one value of a categorical column.
     """
     rank = {name: place for place, name in enumerate(features)}
 
@@ -142,7 +142,7 @@ def _by_domain(column: Column, at: int, dataset: DomainDataset) -> ColumnByDomai
 
 
 def _label_by_domain(dataset: DomainDataset) -> ColumnByDomain:
-    """Return a label that is a number, as a column."""
+    """Return the quantiles of a numeric label, as for a column."""
     return _quantiles(
         dataset.target, {d.name: d.label_array.astype(np.float64) for d in dataset.domains}
     )
@@ -172,12 +172,12 @@ def _is_image(domain: Domain) -> bool:
 
 
 def _some_images(domain: Domain) -> list[str]:
-    """Return pictures of a few samples, of all classes in turn."""
+    """Return pictures of a few samples, cycling through the classes."""
     return [_picture(image) for image in _samples(domain)]
 
 
 def _samples(domain: Domain) -> Iterator[np.ndarray]:
-    # Of numbers, labels say nothing of which to show.
+    # Numeric labels define no classes to cycle through.
     known = domain.label_array
     labels = np.zeros(len(domain)) if known.dtype.kind == "f" else known
     order = np.random.default_rng(0).permutation(len(labels))
@@ -187,7 +187,7 @@ def _samples(domain: Domain) -> Iterator[np.ndarray]:
 
 
 def _picture(image: np.ndarray) -> str:
-    """Return an image [channels, height, width] in [0, 1] as a `data:` address.
+    """Return an image [channels, height, width] in [0, 1] as a `data:` URL.
 
     Two channels are red and green, as in Colored MNIST.
     """

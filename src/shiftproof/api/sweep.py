@@ -1,4 +1,4 @@
-"""`sweep`: the DomainBed protocol, from the plan to the last run."""
+"""`sweep`: run the DomainBed protocol."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ SELECTION = ("training-domain", "oracle")
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep: its folder, its plan, and how its runs ended.
+    """A sweep: its folder, its plan, and the result of its runs.
 
-    ``result`` is None of a dry run.  ``models`` is the file that lists the exported models, and
-    ``combined`` are the combined draws and retrained runs, which the report shows.
+    ``result`` is None after a dry run.  ``models`` is the file that lists the exported models, and
+    ``combined`` holds the combined draws and retrained runs, which the report shows.
     """
 
     folder: Path
@@ -47,7 +47,7 @@ class Sweep:
 
     @property
     def status(self) -> str:
-        """`planned`, `stopped`, `failed` (some runs) or `finished`."""
+        """`planned`, `stopped`, `failed` (some runs failed) or `finished`."""
         if self.result is None:
             return "planned"
         if self.result.stopped:
@@ -56,7 +56,7 @@ class Sweep:
 
     @property
     def standing(self) -> Standing:
-        """The numbers of runs by state."""
+        """The number of runs in each state."""
         return self.result.standing if self.result else Standing(len(self.plan.jobs))
 
     @property
@@ -116,50 +116,50 @@ def sweep(
     The first Ctrl-C stops the runs after their current steps, with checkpoints.
 
     Args:
-        data: datasets by name, folders of images, or tables; one or several.
-        algorithms: names of `shiftproof.ALGORITHMS`; or `all`, except those for full batches.
+        data: one or several dataset names, image folders or tables.
+        algorithms: names in `shiftproof.ALGORITHMS`; `all` means all but those for full batches.
         preset: size of the runs: `domainbed` (as published), `lite` (reduced size) or `table1` (500
             full batches, as in IRM's study of Colored MNIST; two classes).
-        n_hparams: draws of hyper-parameters; the first is the defaults.
-        draws: run only these of the draws, by their seeds from 0 to `n_hparams` - 1; a later call
-            for the same folder can add others.
-        trials: repetitions with other data seeds.
+        n_hparams: number of hyper-parameter draws; the first draw is the defaults.
+        draws: run only these draws, given by their seeds from 0 to `n_hparams` - 1; a later call
+            with the same folder can add others.
+        trials: number of repetitions with different data seeds.
         selection: training-domain, leave-one-domain-out, oracle, invariance, best-minimum.
         out: folder of the sweep.
-        hparams: hyper-parameters that are fixed in every run; tables name them after the algorithm.
+        hparams: hyper-parameters fixed in every run; tables show them after the algorithm name.
         test_domains: domains to hold out, which every dataset must have; by default each in turn.
-        steps: number of updates, in place of the preset's.
-        eval_every: steps between evaluations, in place of the preset's; what selects a step chooses
-            among those evaluated.
+        steps: number of updates; overrides the preset.
+        eval_every: steps between evaluations; overrides the preset.  Only evaluated steps can be
+            selected.
         label: label column of tables.
         domain: domain column of tables.
-        weights_column: column of tables that says how much each row counts in training.
-        class_weight: how much classes count in training: `none`, or `balanced` for all alike.
-        backbone: network that computes features where the preset freezes images; resnet50 by
+        weights_column: column of tables with the weight of each row in training.
+        class_weight: class weights in training: `none`, or `balanced` to weight classes equally.
+        backbone: network that computes the features if the preset freezes images; resnet50 by
             default.
         weights: weights of that network: a file, `pretrained` or `random`.
         options: options of every dataset.
-        executor: where runs are made: `local` (processes) or `ray` (a cluster).
+        executor: where to run: `local` (processes) or `ray` (a cluster).
         ray_address: HOST:PORT of a Ray cluster, or `auto`; by default Ray runs on this machine.
-        workers: runs at once; by default as cores and memory allow.
-        stall_seconds: a local run that reports no step for so long is ended and resumed from its
-            checkpoint, and fails the third time; by default it is waited for.  Choose more than
-            loading the data, a step and an evaluation can take.
+        workers: number of parallel runs; by default limited by cores and memory.
+        stall_seconds: restart a local run from its checkpoint if it reports no step for this long;
+            it fails the third time.  By default there is no limit.  Choose more than the time to
+            load the data, plus a step and an evaluation.
         models: folder to write the selected models to, after the runs.
-        combine: after the runs, put the draws of each algorithm, trial and held-out domain
-            together: `ensemble` (mean of their probabilities), `uniform-soup` (mean of their
-            weights) or `greedy-soup` (mean of the weights of those draws that help on the training
-            domains' held-out samples); one or several.  The report has a row for each.
-        retrain: after the runs, train what was selected once more with nothing held out of the
-            training domains, in `out`/retrained, with model files.
-        average: weights that every run ends with: `none`, `ema`, `swad` or `best`, as in `train`.
+        combine: how to combine the draws of each algorithm, trial and held-out domain after the
+            runs, in one or several ways: `ensemble` (mean of the probabilities), `uniform-soup`
+            (mean of the weights) or `greedy-soup` (mean of the weights of those draws that improve
+            on the held-out samples of the training domains).  The report has a row for each.
+        retrain: after the runs, retrain the selected models on all samples of the training domains,
+            in `out`/retrained, with model files.
+        average: final weights of every run: `none`, `ema`, `swad` or `best`, as in `train`.
         shared_start: start all draws of an algorithm, trial and held-out domain from the same
-            weights of the same network, which soups need.
+            network and weights, as soups require.
         device: auto, cpu, cuda or mps.
         precision: fp32 or bf16.
-        retry_failed: run failed runs again.
-        dry_run: plan the runs and measure a few steps, but run nothing.
-        observer: told of progress; see `SweepObserver`.
+        retry_failed: repeat failed runs.
+        dry_run: plan the runs and time a few steps, but run nothing.
+        observer: callbacks for progress; see `SweepObserver`.
     """
     several = [data] if isinstance(data, str | os.PathLike) else data
     if not isinstance(several, Sequence) or not all(
@@ -187,7 +187,7 @@ def sweep(
     columns = (label, domain, weights_column)
     folder = Path(out)
     is_left = partial(SweepFolder(folder).is_left, retry_failed=retry_failed)
-    # The executor first, because planning takes a while: an error is told at once.
+    # Open the executor first, so that its errors appear before planning, which takes a while.
     with open_executor(executor, workers, ray_address, stall_seconds) as place:
         plan = make_plan(
             [SweepData.at_size(size, name, frozen, options, *columns) for name in names],
@@ -228,7 +228,7 @@ def sweep(
 
 
 def _combine(sweep: Sweep, methods: Sequence[str], observer: SweepObserver) -> Sweep:
-    """Combine the draws, with the folder held: no other sweep adds runs meanwhile."""
+    """Combine the draws while holding the folder's lock, so that no other sweep adds runs."""
     folder = SweepFolder(sweep.folder)
     with folder.claim(sweep.plan.settings):
         combined = combine_draws(sweep.plan.jobs, folder, methods, observer.progress)
@@ -238,7 +238,7 @@ def _combine(sweep: Sweep, methods: Sequence[str], observer: SweepObserver) -> S
 def _retrain(
     sweep: Sweep, selectors: Sequence[str], executor: Executor, observer: SweepObserver
 ) -> Sweep:
-    """Retrain what the selectors select on all samples of the training domains."""
+    """Retrain the selected models on all samples of the training domains."""
     again = _Repeated(sweep, executor, observer, "retrained from")
     selected = _selected(sweep, selectors)
     retrained = retrain_selected(selected, SweepFolder(sweep.folder), again.run, observer.progress)
@@ -248,7 +248,7 @@ def _retrain(
 def _export(
     sweep: Sweep, selectors: Sequence[str], out: Path, executor: Executor, observer: SweepObserver
 ) -> Sweep:
-    """Write the models that the selectors select; runs may have to be repeated for it."""
+    """Write the selected models, repeating runs if necessary."""
     again = _Repeated(sweep, executor, observer, "chosen from")
     index = export_models(_selected(sweep, selectors), SweepFolder(sweep.folder), out, again.run)
     return replace(sweep, result=again.result, models=index)
@@ -260,9 +260,9 @@ def _selected(sweep: Sweep, selectors: Sequence[str]) -> list[tuple[SelectedMode
 
 
 class _Repeated:
-    """Runs made after a sweep, in folders of their own; their settings say ``why``.
+    """Additional runs after a sweep, in separate folders; ``why`` is a key in their settings.
 
-    ``result`` is the sweep's, or that of the first runs which did not finish.
+    ``result`` is the result of the sweep, or of additional runs that did not complete.
     """
 
     def __init__(self, sweep: Sweep, executor: Executor, observer: SweepObserver, why: str) -> None:
@@ -273,7 +273,7 @@ class _Repeated:
         self._why = why
 
     def run(self, jobs: Sequence[Job], folder: Path) -> bool:
-        """Run jobs in a folder; return whether all have finished."""
+        """Run jobs in a folder; return whether all finished."""
         settings = {**self._plan.settings, self._why: "a sweep"}
         plan = replace(self._plan, jobs=tuple(jobs), settings=settings)
         done = run_sweep(

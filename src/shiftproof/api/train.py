@@ -1,4 +1,4 @@
-"""`train`: one run, from the data to the trained model."""
+"""`train`: train one model."""
 
 from __future__ import annotations
 
@@ -67,67 +67,69 @@ def train(
 ) -> TrainedRun:
     """Train a model in a folder; called again with the same settings, resume or return the result.
 
-    The first Ctrl-C stops training after the current step with a checkpoint.  Processes that
-    `torchrun` has started train one model together, with the result of one process up to rounding.
+    The first Ctrl-C stops training after the current step and writes a checkpoint.  Processes
+    started by `torchrun` train one model together; the result equals that of a single process up
+    to rounding.
 
     Args:
-        data: what `load` takes; its keywords (`label`, `domain`, …) are taken here too.
-        algorithm: a name of `shiftproof.ALGORITHMS`, or a scikit-learn classifier or pipeline of
-            your own, which is cloned and fitted to the training domains as it is.  By default
-            `best` for tables, arrays and features, and `idm-auto` for images.
-        test_domains: domains kept out of training; none trains on all of them.
-        hparams: hyper-parameters of the algorithm or the backbone, in place of the defaults.
-        budget: time for `best` to try candidates in: seconds, or like 30s, 5m or 1h.  By default
-            5m, or 60s for each domain held out if that is more.
-        metric: what `best` optimises: settings are chosen by this score on held-out training
-            domains, and the weights of the ensemble by log loss unless equal ones, or a single
-            member, do better by it there; by default the log loss.  Other algorithms ignore it.
-            It is one of the scores of `expect`; of numbers, `mae` is the loss `absolute`, and
-            `r2` and `rmse` are `squared`.
-        loss: of numbers: `squared` (default), `absolute`, `huber` or `huber:DELTA`, in standard
-            deviations of the label, or `quantile:Q`.  Models that are fitted at once take the first
-            two.
-        class_weight: `balanced` weighs samples by n / (k n_c), with n_c of the n training samples
-            in their class, one of k: rare classes then count as much as common ones.  Scores count
-            every sample alike.  Rows of a table can have own weights too (`weights_column`).
+        data: data as for `load`, whose keywords (`label`, `domain`, …) are also accepted here.
+        algorithm: a name in `shiftproof.ALGORITHMS`, or a scikit-learn classifier or pipeline,
+            which is cloned and fitted to the training domains unchanged.  By default `best` for
+            tables, arrays and features, and `idm-auto` for images.
+        test_domains: domains held out of training; by default all domains are trained on.
+        hparams: hyper-parameters of the algorithm or the backbone that override the defaults.
+        budget: time limit for the candidate search of `best`: seconds, or a duration such as 30s,
+            5m or 1h.  By default 5m, or 60s per held-out domain if that is more.
+        metric: score that `best` optimises; by default log loss.  Settings are chosen by this score
+            on held-out training domains.  Ensemble weights minimise log loss there, unless equal
+            weights or a single member score better.  Other algorithms ignore it.  The scores are
+            those of `expect`; in regression, `mae` implies the loss `absolute`, and `r2` and
+            `rmse` imply `squared`.
+        loss: regression loss: `squared` (default), `absolute`, `huber` or `huber:DELTA` (DELTA in
+            standard deviations of the label), or `quantile:Q`.  Models that are fitted at once
+            support only the first two.
+        class_weight: `balanced` weights each sample by n / (k n_c), where n is the number of
+            training samples, k the number of classes and n_c the size of the sample's class: rare
+            classes count as much as common ones.  Scores are not weighted.  Rows of a table can
+            also have weights (`weights_column`).
         steps: number of updates.
-        seed: seed of starting weights, batches and noise.
+        seed: seed of the initial weights, batches and noise.
         data_seed: seed of generated data and of the splits; `seed` by default.
         out: folder of the run; by default one in `runs`, named after the run.
-        backbone: the network: mlp, mnist-cnn, resnet18, resnet50 or a name of timm's; the
-            dataset's own by default.
-        weights: starting weights of the backbone: a file, `pretrained` or `random`.
+        backbone: the network: mlp, mnist-cnn, resnet18, resnet50 or a timm name; by default the
+            dataset's default backbone.
+        weights: initial weights of the backbone: a file, `pretrained` or `random`.
         freeze: compute the features of all images with the backbone once, and train on them.
-            Several backbones are separated by commas.
-        pool: of several backbones, or several vectors of a table: `all` takes them side by side, in
-            standard units, and `best` the one with which a linear model has the least loss on
+            Separate several backbones by commas.
+        pool: how to use several backbones, or several vectors of a table: `all` concatenates them
+            after standardisation; `best` chooses the one whose linear model has the lowest loss on
             held-out training domains.
-        holdout: share of each domain that is not trained on; by default 0.2, and 0 for algorithms
+        holdout: share of each domain held out of training; by default 0.2, and 0 for algorithms
             that are fitted at once.
         eval_every: steps between evaluations; 0 evaluates after the last step only.
-        evaluate: which sets to evaluate: train-in, train-out, test-in, test-out, extra; and
-            invariance, which tests whether the outputs on train-out mean the same in every
-            training domain.
+        evaluate: sets to evaluate: train-in, train-out, test-in, test-out, extra; and invariance,
+            which tests whether the outputs on train-out mean the same in every training domain.
         device: auto, cpu, cuda or mps.
         precision: fp32 or bf16.
         average: which weights to score: the last (`none`), averaged (`ema`, `swad`), or the best
             on the held-out parts of the training domains (`best`).
-        augment_validation: evaluate the training domains on random views, as DomainBed does.
-        private: keep all that tells of single training samples, and all that predictions do not
-            need, out of the model's file; it then cannot mark inputs unlike the training data.
-        standardize: `domain` centres and scales the numbers of each domain by its own mean and
-            standard deviation, and those of a new site by its own rows when the model predicts;
-            `whiten` takes away the correlations of features too.  `auto`, for `best`, lets held-out
-            domains judge models with and without.  Results then are of adaptation: they use the
-            rows of the new site, without labels.
-        workers: threads that read images ahead; by default one a core, at most eight.
-        threads: threads that compute; by default the first steps choose between one and all free
-            cores, and a resumed run goes on with their choice.
-        checkpoint_seconds: shortest time between checkpoints.
-        compile: let torch compile the network: the first step takes longer, the others less, and
-            results differ by rounding.
-        tensorboard: write the records for TensorBoard, into the folder.
-        observer: told of progress, evaluations and notes; see `Observer`.
+        augment_validation: evaluate the training domains on augmented images, as DomainBed does.
+        private: leave out of the model file everything about single training samples and
+            everything that prediction does not need.  The model then cannot mark inputs unlike the
+            training data.
+        standardize: `domain` standardises the numeric features of each domain by the domain's own
+            mean and standard deviation; at prediction, the rows of a new site are standardised by
+            their own.  `whiten` also removes correlations between features.  `auto`, for `best`,
+            compares models with and without it on held-out domains.  Results are then those of
+            adaptation: they use the unlabelled rows of the new site.
+        workers: threads that prefetch images; by default one per core, at most eight.
+        threads: threads for computation; by default one thread and all free cores are timed in the
+            first steps, and a resumed run keeps the faster choice.
+        checkpoint_seconds: minimum time between checkpoints.
+        compile: compile the network with torch: the first step is slower, later steps are faster,
+            and results differ by rounding.
+        tensorboard: write the records for TensorBoard to the folder of the run.
+        observer: callbacks for progress, evaluations and notes; see `Observer`.
     """
     folder = folder_of(out)
     if not checkpoint_seconds >= 0:
@@ -205,7 +207,7 @@ def train(
     model = folder / MODEL
     if result.status == "finished" and processes.leads() and not model.exists():
         trained_model(config, dataset, folder, observer.progress).save(folder)
-    processes.wait()  # of several, the first writes the model
+    processes.wait()  # the first process writes the model
     return TrainedRun(**vars(result), config=config)
 
 
@@ -223,9 +225,9 @@ def prepare(
     workers: int | None,
     loading: LoadOptions,
 ) -> tuple[DomainDataset, Mapping[str, object], str | None]:
-    """Load the data and, with `freeze`, turn images into the features of `backbone`.
+    """Load the data and, with `freeze`, replace images by the features of `backbone`.
 
-    Return data that training can start on, and the hyper-parameters and backbone for it.
+    Return the data, and the hyper-parameters and the backbone to train with.
     """
     given = dict(hparams or {})
     if weights is not None:

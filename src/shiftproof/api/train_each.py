@@ -1,4 +1,4 @@
-"""`train_each`: hold out every domain in turn."""
+"""`train_each`: train with each domain held out in turn."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """One run and one score for every domain that was held out; of numbers, a score a target.
+    """One run and one score for each held-out domain; in regression, one score per target.
 
-    An interrupted call has fewer; `status` then is `stopped`, and calling again resumes.  `metric`
+    An interrupted call has fewer; `status` is then `stopped`, and the same call resumes.  `metric`
     is the score that `expected` shows first.
     """
 
@@ -60,13 +60,13 @@ class LeaveOneOut:
 
     @property
     def status(self) -> str:
-        """`finished` if all runs are, else `stopped` or `diverged`."""
+        """`finished` if all runs finished, else `stopped` or `diverged`."""
         found = {run.status for run in self.runs}
         return next((s for s in ("stopped", "diverged") if s in found), "finished")
 
     @property
     def mean(self) -> float:
-        """Mean accuracy, or of numbers R², on the held-out domains."""
+        """Mean accuracy, or R² in regression, on the held-out domains."""
         return fmean(score.shown for score in self.scores)
 
     @property
@@ -76,27 +76,27 @@ class LeaveOneOut:
 
     @property
     def predicts_numbers(self) -> bool:
-        """Whether the runs are of regression."""
+        """Whether the task is regression."""
         return self.runs[0].config.loss != CROSS_ENTROPY
 
     @property
     def outputs(self) -> dict[str, AnyOutputs]:
-        """Probabilities and labels of the samples of each held-out domain, by domain."""
+        """The model outputs and labels of the samples of each held-out domain, by domain."""
         return {domain: own for run in self.runs for domain, own in run.outputs.items()}
 
     @cached_property
     def expected(self) -> Expected:
-        """What to expect at the next domain, of runs that predict one label."""
+        """What to expect at the next domain, for runs that predict one label."""
         return self.expected_of(None)
 
     def expected_of(self, target: str | None) -> Expected:
-        """Return what to expect at the next domain; several numbers are chosen from by name."""
+        """Return what to expect at the next domain; `target` names one of several numbers."""
         outputs = one_target(self.outputs, self.targets, target)
         return Expected(outputs, self.metric, classes=self.classes, adaptation=self.adaptation)
 
     @property
     def adaptation(self) -> str:
-        """How the models adapt to the held-out domain, in words; empty if they do not."""
+        """A description of how the models adapt to the held-out domain; empty if they do not."""
         return ADAPTATION[self.runs[0].config.standardize] if self.runs else ""
 
     @property
@@ -107,12 +107,12 @@ class LeaveOneOut:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The names of the numbers that are predicted; empty where they are classes."""
+        """The names of the predicted numbers; empty in classification."""
         found = [score.target for score in self.scores if isinstance(score, HeldOutNumbers)]
         return tuple(dict.fromkeys(found))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a held-out domain (and target): its scores, and how the run ended."""
+        """Return one row per held-out domain (and target): scores and the status of the run."""
         import pandas as pd
 
         runs = np.repeat(np.array(self.runs, dtype=object), len(self.targets) or 1)
@@ -123,12 +123,12 @@ class LeaveOneOut:
         return pd.DataFrame(rows).set_index("domain")
 
     def to_dict(self, at_least: float | None = None) -> dict[str, Any]:
-        """Return the outcome as JSON values.
+        """Return the result as JSON values.
 
-        `runs` has one entry a held-out domain, with its `metrics`; `mean` is their mean, `worst`
-        the lowest of each (the highest of losses), and `expected` what to expect at the next
-        domain, of several targets by target.  With `at_least`, it has the probability that the
-        next domain is worse than that.
+        `runs` has one entry per held-out domain, with its `metrics`; `mean` is the mean of each
+        metric, and `worst` its lowest value (highest for losses).  `expected` is what to expect at
+        the next domain, by target if there are several.  With `at_least`, the result includes the
+        probability that the next domain is worse than this threshold.
         """
         of_domains = [own for run in self.runs for own in run.scores.values()]
         finished = at_least is not None and self.status == "finished"
@@ -201,16 +201,16 @@ def train_each(
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
 ) -> LeaveOneOut:
-    """Train one model for every domain, with that domain held out; the data is loaded once.
+    """Train one model for each domain, with that domain held out; the data is loaded once.
 
-    The parameters are those of `train`; a `budget` is that of all runs together.  `metric` is also
-    the score that `expected` shows first, by default the accuracy.  With `out`, each run gets a
-    folder in it, named after the domain held out.  Runs that are fitted at once are made in as many
-    processes as there are cores, if they take long.
+    The parameters are those of `train`; `budget` is the total for all runs.  `metric` is also the
+    score that `expected` shows first, by default accuracy, or MAE in regression.  With `out`, each
+    run gets a subfolder named after the held-out domain.  Algorithms that are fitted at once run in
+    as many processes as cores and memory allow, if they take long.
     """
     folder = folder_of(out)
     if metric is not None:
-        Expected({}, metric)  # a wrong setting must not cost a training
+        Expected({}, metric)  # check the metric before training
     checked_standardize(standardize)
     checked_class_weight(class_weight)
     dataset, hparams, backbone = prepare(
@@ -229,7 +229,7 @@ def train_each(
     if algorithm is None:
         images = len(dataset.input_shape) > 1
         algorithm = default_algorithm(images=images, kind=dataset.kind)
-    check_metric(dataset, metric)  # a wrong setting must not cost a training
+    check_metric(dataset, metric)  # before training
     hparams = with_budget(hparams, algorithm, budget, len(dataset.domains))
     settings: dict[str, Any] = {
         "algorithm": algorithm,
@@ -282,7 +282,7 @@ def train_each(
 
 
 def _name(domain: str) -> str:
-    """Return a domain's name as a folder; where letters had to go, a hash tells two apart.
+    """Return a folder name for a domain; a hash distinguishes names with replaced characters.
 
     >>> _name("10%"), _name("west & east")
     ('10%', 'west_east-3f7a2d49')

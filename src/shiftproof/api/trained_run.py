@@ -1,4 +1,4 @@
-"""What `train` returns: how a run ended, its scores and its model."""
+"""The result of `train`: the status of the run, its scores and its model."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from shiftproof.training.records import Record
 
 @dataclass(frozen=True)
 class TrainedRun(RunResult):
-    """How a run ended, with its configuration and its model.
+    """The result of a run, with its configuration and its model.
 
     `status` is `finished`, `diverged` (the loss was not finite) or `stopped` (interrupted: call
-    `train` again to resume).  `seconds` counts training and evaluation.  `records` holds all
-    evaluations; they are in `folder` too.
+    `train` again to resume).  `seconds` is the time of training and evaluation.  `records` holds
+    all evaluations, which are also stored in `folder`.
     """
 
     config: RunConfig = field(kw_only=True)
@@ -35,7 +35,7 @@ class TrainedRun(RunResult):
 
     @cached_property
     def outputs(self) -> dict[str, AnyOutputs]:
-        """What the model answers on the samples of each test domain, with labels, by domain."""
+        """The model outputs and labels of the samples of each test domain, by domain."""
         return calibrated_outputs(self.folder)
 
     @cached_property
@@ -45,13 +45,13 @@ class TrainedRun(RunResult):
 
     @cached_property
     def model(self) -> TrainedModel:
-        """The trained model, read from the folder when first used."""
+        """The trained model, loaded from the folder on first use."""
         if self.status != "finished":
             raise DataError(f"the run in {self.folder} has no model: it {self.status}")
         return TrainedModel.load(self.folder, self.config.device)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON values."""
+        """Return the result as JSON values."""
         return {
             "test_domains": list(self.config.test_domains),
             "status": self.status,
@@ -69,6 +69,6 @@ class TrainedRun(RunResult):
 
 
 def adaptation_entry(config: RunConfig) -> dict[str, str]:
-    """Return what JSON says of how a run adapts to a new site; nothing if it does not."""
+    """Return the JSON entry on how a run adapts to a new site; empty if it does not."""
     said = ADAPTATION[config.standardize]
     return {"adaptation": said} if said else {}

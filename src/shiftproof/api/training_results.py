@@ -1,4 +1,4 @@
-"""How a model that was trained on all domains does on them."""
+"""The accuracy of a model trained on all domains on these domains."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from shiftproof.training.records import Records
 
 
 def training_results(runs: Sequence[RunOutcome]) -> tuple[Mapping[str, float], str] | None:
-    """Return the accuracy on each training domain and what it is of; None if a domain was held out.
+    """Return the accuracy on each training domain and its source; None if a domain was held out.
 
-    What is fitted at once held out each domain while its settings were chosen; other runs set rows
-    aside.
+    Algorithms that are fitted at once held out each domain to choose their settings; other runs
+    held out some rows of each domain.
     """
     if len(runs) != 1 or runs[0].test_domains or runs[0].folder is None:
         return None

@@ -1,6 +1,6 @@
 """The command line: one file for each command.
 
-Nothing heavy is imported before a command runs, so that `shiftproof --help` appears at once.
+Heavy imports happen only when a command runs, so that `shiftproof --help` appears at once.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def shiftproof(
 
 
 def main() -> None:
-    """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
+    """Run the command line; a user error prints one line and exits with code 2, no traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
@@ -91,7 +91,7 @@ def main() -> None:
     if not (processes.isascii() and processes.isdecimal() and len(processes) < 10):
         _fail("WORLD_SIZE must be a whole number, as torchrun sets it; unset it to run one process")
     if int(processes) > 1 and os.environ.get("RANK", "0") != "0":
-        # Of the processes that torchrun has started, the first one prints.
+        # Only the first of the processes started by torchrun prints.
         sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     # Pillow warns about damaged images that it can still read; we report those that it cannot.
     warnings.filterwarnings("ignore", module="PIL")
@@ -107,7 +107,7 @@ def main() -> None:
             print("Interrupted. Run the same command again to resume.", file=sys.stderr)
         raise
     except BrokenPipeError:
-        sys.stderr.close()  # the program that read our output has ended
+        sys.stderr.close()  # the program reading our output has ended
         sys.exit(141)
     except OSError as error:
         if error.errno == errno.ENOSPC:

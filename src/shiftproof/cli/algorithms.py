@@ -1,4 +1,4 @@
-"""``shiftproof algorithms``: the algorithms and their hyper-parameters."""
+"""``shiftproof algorithms``: list the algorithms and their hyper-parameters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def algorithms(
         for part in algorithm_description(name, algorithm):
             console.print(part)
         if algorithm.exact or name == "erm":
-            return  # it takes no steps that could be compared, or is what others are compared with
+            return  # it has no steps to compare, or is the reference itself
         with Console(stderr=True).status("measuring a step …"):
             cost = relative_cost(name)
         console.print(f"A step takes {cost:.2f} × the time of ERM (measured now, MNIST network).")

@@ -1,4 +1,4 @@
-"""`shiftproof compare-sites`: a new site beside the training domains."""
+"""`shiftproof compare-sites`: compare a new site with the training domains."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def remove(
 
 
 def _add(name: str, work: Callable[[Progress], LocalCopy], when_interrupted: str) -> None:
-    """Import or pull a dataset with a progress bar, and show what is on this machine now."""
+    """Import or pull a dataset with a progress bar, and show the resulting local copy."""
     from rich.console import Console
 
     from shiftproof.cli.progress import LoadingBar

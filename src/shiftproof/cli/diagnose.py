@@ -1,4 +1,4 @@
-"""`shiftproof diagnose`: what shifts between the domains, and what to do about it."""
+"""`shiftproof diagnose`: measure the shifts between domains, and recommend what to train."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def diagnose(
 def _data_options(
     options: Mapping[str, str], image_size: int | None, pool_below: int, task: str, **columns: Any
 ) -> list[str]:
-    """Return the options that name the same data for `shiftproof train`."""
+    """Return the options that select the same data in `shiftproof train`."""
     columns["pool-below"] = str(pool_below) if pool_below else None
     columns["task"] = None if task == AUTO else task
     size = {} if image_size is None else {"image_size": image_size}
@@ -179,7 +179,7 @@ def _data_options(
 def _network_options(
     frozen: Mapping[str, str], backbone: str | None, weights: str | None
 ) -> list[str]:
-    """Return the options that give `shiftproof train` the same features, if any were measured."""
+    """Return the options that make `shiftproof train` use the measured features, if any."""
     if not frozen:
         return []
     words = ["--freeze", "--backbone", backbone or frozen["backbone"]]
@@ -189,7 +189,7 @@ def _network_options(
 
 
 def _train_command(data: Sequence[str], choice: Choice, held_out: Sequence[str]) -> str:
-    """Return the command that trains what is recommended; `data` are its arguments for the data.
+    """Return the command that trains the recommended algorithm; `data` are its data arguments.
 
     >>> from shiftproof.shift.advise import Choice
     >>> _train_command(["my data.csv"], Choice("idm", "why", {"order": "1"}), ["each"])

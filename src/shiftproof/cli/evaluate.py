@@ -1,4 +1,4 @@
-"""`shiftproof evaluate`: how good a trained model is on labelled samples."""
+"""`shiftproof evaluate`: score a trained model on labelled samples."""
 
 from __future__ import annotations
 

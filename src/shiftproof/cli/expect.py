@@ -1,4 +1,4 @@
-"""`shiftproof expect`: how well a model will do at the next domain."""
+"""`shiftproof expect`: predict the score of a model at a new domain."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def expect(
     if finished := answers_in(data):
         targets = finished.targets
     else:
-        # A wrong setting must not cost a training.
+        # Check the settings before training.
         Expected({}, metric or DEFAULT_METRIC, level, at_least)
         with ProgressBar(quiet=quiet) as observer:
             each = api.train_each(data, algorithm, metric=metric, observer=observer, **training)

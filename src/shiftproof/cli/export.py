@@ -1,4 +1,4 @@
-"""`shiftproof export`: a trained model for other programs."""
+"""`shiftproof export`: write a trained model for other programs."""
 
 from __future__ import annotations
 

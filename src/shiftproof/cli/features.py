@@ -1,4 +1,4 @@
-"""`shiftproof features`: the features of images, in a file to train on."""
+"""`shiftproof features`: write the features of images to a file to train on."""
 
 from __future__ import annotations
 

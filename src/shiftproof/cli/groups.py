@@ -1,4 +1,4 @@
-"""Groups of commands: usage errors of one line, and a help page that appears at once."""
+"""Command groups with usage errors on one line and a fast help page."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ except ImportError:
 
 
 class CommandGroup(TyperGroup):
-    """Commands whose usage errors are one line, as all other errors are."""
+    """A command group whose usage errors are one line, like all other errors."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the group's own options."""
+        """Parse the group's own options."""
         with _usage_in_one_line():
             return super().make_context(*args, **kwargs)
 
     def resolve_command(self, *args: Any) -> Any:
-        """Find the command asked for; messages then use its options."""
+        """Find the requested command; messages then use its options."""
         found = super().resolve_command(*args)
         for parameter in [] if found[1] is None else found[1].params:
             if getattr(parameter, "is_flag", False):
@@ -38,7 +38,7 @@ class CommandGroup(TyperGroup):
         return found
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the command and its options, and run it."""
+        """Parse the command and its options, and run it."""
         with _usage_in_one_line():
             return super().invoke(ctx)
 

@@ -1,6 +1,6 @@
-"""Messages in the words of the running command.
+"""Convert parameter names in messages to options of the running command.
 
-Below the command line, a message names a parameter in backticks, as Python calls it (see
+In the library, a message names a parameter in backticks, by its Python name (see
 `shiftproof.core.errors`).  Here each such name becomes what the user typed, or can type::
 
     `holdout`                        --holdout
@@ -10,8 +10,8 @@ Below the command line, a message names a parameter in backticks, as Python call
     `gradient_warmup`                --hparam gradient_warmup
     `hparams={"single_logit": False}`  --hparam single_logit=no
 
-The options are read from the command itself, so they cannot differ from its help.  Whatever the
-command does not know (a column, a class, a shell command) keeps its backticks.
+The options are read from the command itself, so they cannot differ from its help.  Names that the
+command does not know (a column, a class, a shell command) keep their backticks.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import shlex
 from contextvars import ContextVar
 from typing import Any
 
-# The command that is running, of typer's type or click's; `shiftproof.cli` sets it.
+# The running command, of typer's or click's type; set in `shiftproof.cli`.
 running: ContextVar[Any] = ContextVar("running", default=None)
 
-# Parameters that a command calls otherwise than Python does; the first one it has counts.
+# Parameters with other names on the command line; the first name that the command has is used.
 OTHER_NAMES = {
     "algorithm": ("algorithms",),
     "algorithms": ("algorithm",),
@@ -45,7 +45,7 @@ _QUOTED = re.compile(r"`(?P<name>[A-Za-z_]\w*)(?:=(?P<value>[^`]+))?`")
 def in_options(text: str, command: Any = None) -> str:
     """Return a message with its parameters as options of `command`, by default the running one.
 
-    Without a command, the message stays as it is.
+    Without a command, the message is returned unchanged.
     """
     command = command or running.get()
     if command is None:
@@ -67,7 +67,7 @@ def _spoken(command: Any, quoted: re.Match[str]) -> str:
 
 
 def _assigned(parameter: Any, text: str | None) -> str:
-    """Return a parameter of a command, with the value that Python gives it as a shell does."""
+    """Return a parameter of a command, with its Python value written as in a shell."""
     if parameter.param_type_name == "argument":
         name = str(parameter.metavar or parameter.name).upper()
         return name if text is None else _word(_literal(text))
@@ -89,7 +89,7 @@ def _assigned(parameter: Any, text: str | None) -> str:
 
 
 def _literal(text: str) -> Any:
-    """Return the value of a Python literal, or the text of anything else, such as `…`."""
+    """Return the value of a Python literal, or any other text, such as `…`, unchanged."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
@@ -104,9 +104,9 @@ def _word(value: object) -> str:
     return text if text == "…" else shlex.quote(text)
 
 
-# The imports take a while, and only a name that is not the command's own needs them.
+# The imports take a while, and only names that are not parameters of the command need them.
 def _hyper_parameters() -> set[str]:
-    """Return the names that `--hparam` takes, of every algorithm and every network."""
+    """Return the names that `--hparam` accepts, of all algorithms and networks."""
     from shiftproof.learners.algorithms import ALGORITHMS
     from shiftproof.models import MODELS
 
@@ -115,7 +115,7 @@ def _hyper_parameters() -> set[str]:
 
 
 def _data_options() -> set[str]:
-    """Return the names that `--data-option` takes, of every dataset, of images and of tables."""
+    """Return the names that `--data-option` accepts, of all datasets, images and tables."""
     from shiftproof.data import DATASETS
     from shiftproof.data.images.files import ImageView
     from shiftproof.data.load import TableOptions

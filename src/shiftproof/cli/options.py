@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they are read."""
+"""Options that several commands share, and their parsing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from shiftproof.core.errors import InvalidValue
 
 
 def option(panel: str, help: str, *names: str, **settings: Any) -> Any:
-    """Return an option that the help lists in a panel."""
+    """Return an option that the help page lists in a panel."""
     return typer.Option(*names, help=help, rich_help_panel=panel, **settings)
 
 
-# --- which data -------------------------------------------------------------------------------
+# --- data -------------------------------------------------------------------------------------
 Data = Annotated[
     str,
     typer.Argument(
@@ -101,7 +101,7 @@ Workers = Annotated[
     int | None, option("Data", "Threads that read images ahead; default one a core.")
 ]
 
-# --- how to train -----------------------------------------------------------------------------
+# --- training ---------------------------------------------------------------------------------
 AlgorithmName = Annotated[
     str | None,
     option(
@@ -200,7 +200,7 @@ AugmentValidation = Annotated[
     ),
 ]
 
-# --- which model ------------------------------------------------------------------------------
+# --- model ------------------------------------------------------------------------------------
 RunOrModel = Annotated[
     Path, typer.Argument(help="Folder of a finished run or study, or a model file.")
 ]
@@ -239,7 +239,7 @@ Pool = Annotated[
 Device = Annotated[str, option("Model", "auto, cpu, cuda or mps.")]
 Precision = Annotated[str, option("Model", "fp32 or bf16.")]
 
-# --- what was expected ------------------------------------------------------------------------
+# --- expectation ------------------------------------------------------------------------------
 ExpectedRuns = Annotated[
     Path | None,
     option(
@@ -263,11 +263,11 @@ AtLeast = Annotated[
     option("Expectation", "Threshold: print the probability that the next domain is worse."),
 ]
 
-# --- what is shown ----------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------
 Quiet = Annotated[bool, option("Output", "Show no progress.", "--quiet", "-q")]
 AsJson = Annotated[bool, option("Output", "Print the result as JSON.", "--json")]
 
-# --- of sweeps and of the paper's studies --------------------------------------------------------
+# --- sweeps and the studies of the paper -------------------------------------------------------
 TestDomains = Annotated[
     list[str] | None,
     typer.Option(
@@ -299,7 +299,7 @@ DryRun = Annotated[bool, option("Runs", "Print the plan and stop.", "--dry-run")
 
 
 def split(text: str | None) -> tuple[str, ...] | None:
-    """Return the names in a list that is separated by commas.
+    """Split a comma-separated list of names.
 
     >>> split("erm, idm")
     ('erm', 'idm')
@@ -308,7 +308,7 @@ def split(text: str | None) -> tuple[str, ...] | None:
 
 
 def parse_assignments(option: str, items: Iterable[str] | None) -> dict[str, str]:
-    """Return {name: value} for items like `lr=0.001`.
+    """Parse items like `lr=0.001` into {name: value}.
 
     >>> parse_assignments("--hparam", ["lr=0.001", "order=1"])
     {'lr': '0.001', 'order': '1'}

@@ -1,4 +1,4 @@
-"""`shiftproof predict`: predictions for samples without labels."""
+"""`shiftproof predict`: predict unlabelled samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of what the user typed before anything heavy is imported: an error takes no second."""
+"""Check the user's input before heavy imports, so that errors appear within a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shiftproof.data.not_data import require_data, require_path
 from shiftproof.data.tables.column_names import column_name, column_names, header_of
 from shiftproof.learners.base import ALGORITHMS
 
-# What `training.configure.choose_device` knows; a number may follow after a colon.
+# The devices of `training.configure.choose_device`; a colon and a number may follow.
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -27,10 +27,10 @@ def check_data(
     weights_column: str | None = None,
     by: str | None = None,
 ) -> list[str]:
-    """Raise if the data cannot be what was meant, or a column of a CSV file does not exist.
+    """Raise if the data is missing or unusable, or a CSV file lacks a column.
 
-    Whatever this cannot tell (a dataset name, Parquet), loading tells later.  Returns the label
-    columns, if the file says which they are.
+    What cannot be checked here (a dataset name, Parquet) is checked on loading.  Return the label
+    columns, if the data is a CSV file.
     """
     if by is not None:
         from shiftproof.data.tables.domain_column import checked_by
@@ -62,7 +62,7 @@ def check_settings(
     steps: int = 1,
     device: str = "auto",
 ) -> None:
-    """Raise if a setting has a value that no data could make right."""
+    """Raise if a setting has a value that is invalid for any data."""
     for name in algorithms:
         if name is not None and name not in ALGORITHMS:
             raise UnknownName(ALGORITHMS.kind, name, ALGORITHMS.names())
@@ -74,7 +74,7 @@ def check_settings(
         raise InvalidValue(f"`steps` must be at least 1, not {steps}")
     if device.partition(":")[0] not in DEVICES:
         raise UnknownName("device", device, DEVICES)
-    # NumPy comes with these, so only what was typed is looked up.
+    # These modules import NumPy, so they are imported only if the setting was given.
     if task != "auto":
         from shiftproof.data.tables.label_kind import checked_task
 
@@ -89,7 +89,7 @@ def check_settings(
 
 
 def check_model(run: Path, data: str) -> None:
-    """Raise if there is no such run, or no such data to use its model on."""
+    """Raise if the run or the data does not exist."""
     if not run.expanduser().exists():
         raise DataError(f"no such run or model: {run}")
     require_path(data)

@@ -1,4 +1,4 @@
-"""Progress on standard error, which leaves standard output to results."""
+"""Progress bars on standard error; standard output is for results."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ LOADING_LINE_SECONDS = 10.0
 
 
 class _Bars(Progress):
-    """Bars, with a line of their own below for what does not fit beside them."""
+    """Progress bars with a separate line below for what does not fit next to them."""
 
     note = ""
 
     def stop(self) -> None:
-        """End the display, if there is one: versions before 15 print an empty line otherwise."""
+        """End the display, if any; without one, rich before version 15 prints an empty line."""
         if not self.disable:
             super().stop()
 
@@ -51,9 +51,9 @@ class _Bars(Progress):
 class LoadingBar:
     """Shows how much of the data is read; the bar disappears when the task is done.
 
-    Without a terminal, a task that takes longer prints a line every ten seconds.
+    Without a terminal, a long task prints a line every ten seconds.
 
-    It is a `Progress`.
+    It can be passed as a `Progress` callback.
     """
 
     _transient = True
@@ -85,7 +85,7 @@ class LoadingBar:
         self._bars.stop()
 
     def _clear(self) -> None:
-        """Remove the bars of tasks that did not reach their total."""
+        """Remove the bars of unfinished tasks."""
         for task in self._loading.values():
             self._bars.remove_task(task)
         self._loading.clear()
@@ -108,11 +108,11 @@ class LoadingBar:
 
 
 class ProgressBar(LoadingBar, Observer):
-    """Shows how data is loaded, and how runs go: loss, accuracy per domain, time left.
+    """Shows the progress of loading and of runs: loss, accuracy per domain, time left.
 
-    Every run gets a bar, called `title` or, without, after its algorithm and test domains.  A
-    note that an earlier run gave too is printed once.  Without a terminal, evaluations are printed
-    as lines, at most one every two seconds.
+    Every run gets a bar, named `title` or, by default, after its algorithm and test domains.  A
+    note that several runs share is printed once.  Without a terminal, evaluations are printed as
+    lines, at most one every two seconds.
     """
 
     _transient = False
@@ -132,7 +132,7 @@ class ProgressBar(LoadingBar, Observer):
         self(what, done, total)
 
     def loaded(self, dataset: DomainDataset) -> None:
-        """Remember what the data is, to be shown if there is anything to train."""
+        """Store the summary of the data, which is shown only if something is trained."""
         self._clear()
         self._heading = f"{dataset.name}: {dataset_summary(dataset)}"
 
@@ -149,7 +149,7 @@ class ProgressBar(LoadingBar, Observer):
             self._print(f"{self._name}: resuming after step {step}")
 
     def note(self, text: str) -> None:
-        """Print it above the bar."""
+        """Print the note above the bar."""
         self._say(f"note: {in_options(text)}")
 
     def _say(self, text: str) -> None:
@@ -158,7 +158,7 @@ class ProgressBar(LoadingBar, Observer):
             self._print(text)
 
     def step(self, step: int, measured: Mapping[str, Any]) -> None:
-        """Move the bar; read the loss now and then."""
+        """Move the bar and update the loss, at most twice a second."""
         now = time.monotonic()
         if self._run is None or now - self._looked < REFRESH_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""``shiftproof report``: the tables of a sweep or of runs, or a page of them."""
+"""``shiftproof report``: tables or a page of the results of sweeps and runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.core.text import counted
 
 EXAMPLE = "Example: [bold]shiftproof report runs/sweep --format html --out results.html[/]"
-# Not tables, but the runs themselves.
+# Formats that hold the runs themselves instead of tables.
 RUN_FORMATS = ("domainbed", "records")
-# Files for programs: notes on the runs go to the screen.
+# Formats for programs; notes on the runs are printed to standard error instead.
 NO_NOTES = ("csv", "chosen", "ranks", "domainbed")
 
 

@@ -1,4 +1,4 @@
-"""``shiftproof reproduce``: the tables and figures of the paper."""
+"""``shiftproof reproduce``: reproduce the tables and figures of the paper."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ STUDIES = (
     "table1", "figure1", "table2", "ablation-components", "ablation-gradient",
     "ablation-representation", "ablation-pdm", RUNNING_TIME,
 )  # fmt: skip
-# Options that only concern runs, not what is read from records or timed.
+# Options that apply only to runs, not to reading records or timing.
 OF_RUNS = (
     "dry_run", "executor", "ray_address", "workers", "precision", "retry_failed", "backbone",
     "weights",
 )  # fmt: skip
-# Options that do not concern a study.
+# Options that do not apply to a study.
 UNUSED = {
     "table1": ("n_hparams", "test_domain", "selection"),
     "figure1": ("n_hparams", "test_domain", "selection", "rows"),
@@ -129,7 +129,7 @@ def reproduce(
         data=parse_assignments("--data", data or []),
     )
     study = CLASSES[name]()
-    study.blocks(choice)  # tells a misspelt name before anything is loaded
+    study.blocks(choice)  # raises for a misspelt name before anything is loaded
     if records is not None:
         _show(read_findings(study, choice, records), name, out and base / scale)
         return
@@ -149,7 +149,7 @@ def reproduce(
 
 
 def _refuse(context: typer.Context, unused: tuple[str, ...], what: str) -> None:
-    """Refuse options that were given but would do nothing."""
+    """Raise if an option was given that would have no effect."""
     for parameter in unused:
         source = context.get_parameter_source(parameter)
         if source is not None and source.name == "COMMANDLINE":
@@ -157,7 +157,7 @@ def _refuse(context: typer.Context, unused: tuple[str, ...], what: str) -> None:
 
 
 def _show(findings: Findings, name: str, folder: Path | None) -> None:
-    """Print the tables, and write tables and figures into a folder, if there is one."""
+    """Print the tables, and write tables and figures to a folder, if one is given."""
     from rich.console import Console
 
     from shiftproof.reporting.paper_tables import comparison_table, write_findings
@@ -173,7 +173,7 @@ def _show(findings: Findings, name: str, folder: Path | None) -> None:
 
 
 def _timings(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> Findings:
-    """Measure steps; nothing else should run meanwhile."""
+    """Measure the time of steps; nothing else should run meanwhile."""
     from shiftproof.paper.measure import quieten_profiler
 
     quieten_profiler()

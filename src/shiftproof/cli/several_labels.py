@@ -1,4 +1,4 @@
-"""Several labels at once, where a command looks at one at a time: each in turn."""
+"""Several labels for commands that handle one label at a time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 def one_label_each(
     labels: Sequence[str], loading: Mapping[str, Any]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return each of several labels with what to load for it; the others are no features then.
+    """Return each of several labels with its load settings, in which the other labels are dropped.
 
-    A single label is not named: what is to be loaded stays as it is.
+    For a single label, return an empty name and the unchanged settings.
 
     >>> one_label_each(["price", "rent"], {"label": "price,rent", "drop": ["id"]})[1]
     ('rent', {'label': 'rent', 'drop': ['id', 'price']})
@@ -27,7 +27,7 @@ def one_label_each(
 
 
 def file_of(path: Path | None, label: str) -> Path | None:
-    """Return the file for one of several labels.
+    """Return the output file for one of several labels.
 
     >>> str(file_of(Path("shift.png"), "price")), str(file_of(Path("shift.png"), ""))
     ('shift-price.png', 'shift.png')

@@ -1,4 +1,4 @@
-"""`shiftproof study`: one command from the data to a model, a page and what to expect."""
+"""`shiftproof study`: diagnose data, train a model, estimate what to expect, write a page."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def study(
         device=device,
     )
     if not quiet:
-        typer.echo(f"reading {data}", err=True)  # before the imports, which take seconds
+        typer.echo(f"reading {data}", err=True)  # printed before the imports, which take seconds
 
     from shiftproof import api
     from shiftproof.api.run_folders import as_folder
@@ -125,7 +125,7 @@ def study(
 
 
 def _show(found: Study, data: str, *, show_page: bool) -> None:
-    """Print the diagnosis and the results, and say where the page and the model are."""
+    """Print the diagnosis, the results, and the paths of the page and the model."""
     from rich.console import Console
 
     from shiftproof.reporting.forest import forest_table

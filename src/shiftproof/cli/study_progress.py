@@ -1,4 +1,4 @@
-"""Progress of a whole study, on one line: "hospital 2 of 4, 3 min left"."""
+"""The progress of a study on one line: "hospital 2 of 4, 3 min left"."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LINE_SECONDS = 10.0
 
 
 class StudyProgress(LoadingBar, Observer):
-    """Says which domain is held out, and how long it will take; it is the observer of a study.
+    """The observer of a study: shows which domain is held out, and the time left.
 
-    The time left is that of the runs so far, for those that are left and the last one on all
-    domains, less what has passed since a run ended.  Before the first run ends it is the time that
-    `best` may take.
+    The time left is the mean time of the finished runs, times the number of remaining runs
+    including the one on all domains, minus the time since the last run ended.  Before the first run
+    ends, it is the time limit of `best`.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -40,14 +40,14 @@ class StudyProgress(LoadingBar, Observer):
         self._last = False
 
     def loaded(self, dataset: DomainDataset) -> None:
-        """Say what the data is."""
+        """Print a summary of the data."""
         self._clear()
         self._noun = noun_of(dataset.columns)
         self._domains = len(dataset.domains)
         self._once(f"{dataset.name}: {dataset_summary(dataset)}")
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show the stage, or count the domains that were held out."""
+        """Show the stage, or update the number of domains that were held out."""
         if what == DONE:
             self._done, self._marked = done, time.monotonic()
             if not self._last:
@@ -58,7 +58,7 @@ class StudyProgress(LoadingBar, Observer):
             self._show()
 
     def begin(self, config: RunConfig, step: int) -> None:
-        """Show which run it is."""
+        """Show the current run."""
         if self._started is None:
             self._started = time.monotonic()
         self._budget = float(config.hparams.get("budget", 0.0) or 0.0)
@@ -67,11 +67,11 @@ class StudyProgress(LoadingBar, Observer):
         self._show(force=True)
 
     def step(self, step: int, measured: Mapping[str, Any]) -> None:
-        """Show how long it still takes."""
+        """Update the time left."""
         self._show()
 
     def record(self, record: Record) -> None:
-        """Show how long it still takes."""
+        """Update the time left."""
         self._show()
 
     def note(self, text: str) -> None:
@@ -81,14 +81,14 @@ class StudyProgress(LoadingBar, Observer):
         self._once(f"note: {in_options(text)}")
 
     def line(self) -> str:
-        """Return where the study is."""
+        """Return the current run and the time left."""
         if self._last:
             return f"model on all {self._domains}" + self._left(0)
         at = min(self._done + 1, self._domains)
         return f"{self._noun} {at} of {self._domains}" + self._left(self._domains - self._done)
 
     def _left(self, runs: int) -> str:
-        """Return the time left, with that of the last run."""
+        """Return the time left for this many runs and the run on all domains."""
         return f", {time_left(self._seconds(runs))} left" if self._seconds(runs) else ""
 
     def _seconds(self, runs: int) -> float:
@@ -117,7 +117,7 @@ class StudyProgress(LoadingBar, Observer):
 
 
 def time_left(seconds: float) -> str:
-    """Return a time in words, rounded up.
+    """Return a duration as text, rounded up.
 
     >>> time_left(4), time_left(42), time_left(130), time_left(7300)
     ('5 s', '45 s', '3 min', '2.1 h')

@@ -1,4 +1,4 @@
-"""``shiftproof sweep``: many runs, compared under one protocol."""
+"""``shiftproof sweep``: compare many runs under one protocol."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def sweep(
 
 
 def _seeds(text: str | None) -> list[int]:
-    """Return the seeds in a list that is separated by commas."""
+    """Parse a comma-separated list of seeds."""
     names = split(text) or ()
     for name in names:
         if not name.isdecimal():

@@ -1,4 +1,4 @@
-"""The progress of a sweep on standard error, and its end."""
+"""The progress of a sweep on standard error, and its results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult
 
 
 class SweepProgress(SweepObserver):
-    """Shows a loading bar, the plan, how the runs stand, and how they ended."""
+    """Shows a loading bar, the plan, the state of the runs, and their results."""
 
     def __init__(self, *, quiet: bool, dry_run: bool) -> None:
         self._quiet = quiet
@@ -48,7 +48,7 @@ class SweepProgress(SweepObserver):
             self._console.print(plan_table(plan, workers))
 
     def standing(self, standing: Standing) -> None:
-        """Show how the runs stand, on a terminal."""
+        """Show the state of the runs, on a terminal."""
         if self._quiet or not self._console.is_terminal:
             return
         if self._live is None:
@@ -57,7 +57,7 @@ class SweepProgress(SweepObserver):
         self._live.update(standing_table(standing), refresh=True)
 
     def ended(self, result: SweepResult) -> None:
-        """Print how the runs ended."""
+        """Print the results of the runs."""
         self._shown.close()
         self._live = self._bar = None
         Console().print(standing_table(result.standing))

@@ -1,4 +1,4 @@
-"""`shiftproof train`: one run, or one for every domain."""
+"""`shiftproof train`: train one model, or one for each held-out domain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shiftproof.core.text import counted
 if TYPE_CHECKING:
     from shiftproof.api.trained_run import TrainedRun
 
-# The --test-domain that holds out every domain in turn.
+# The value of --test-domain that holds out every domain in turn.
 EACH = "each"
 EXAMPLE = (
     "Example: [bold]shiftproof train colored-mnist-irm --algorithm idm --test-domain 10%"
@@ -140,7 +140,7 @@ def train(
     if at_least is not None:
         if not each:
             raise InvalidValue(f"--at-least needs --test-domain {EACH}")
-        # A wrong threshold must not cost a training.
+        # Check the threshold before training.
         Expected({}, metric or DEFAULT_METRIC, at_least=at_least)
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
@@ -192,7 +192,7 @@ def train(
     if as_json:
         print(json.dumps(outcome, ensure_ascii=False))
     elif any(run.status != "finished" for run in runs):
-        pass  # what happened is said below
+        pass  # `exit_unless_finished` prints the status
     elif each:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
         for target in table.targets or (None,):
@@ -213,7 +213,7 @@ def train(
 
 
 def exit_unless_finished(runs: tuple[TrainedRun, ...], *, each: bool) -> None:
-    """Say what went wrong, and exit with a code other than 0."""
+    """Print what went wrong and exit with a nonzero code, unless all runs finished."""
     if runs[-1].status == "stopped":
         typer.echo(
             f"Interrupted after step {runs[-1].step}. Run the same command again to resume.",

@@ -1,4 +1,4 @@
-"""The rules for the weights of classes; `training.sample_weights` computes them."""
+"""The rules for class weights; `training.sample_weights` computes the weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CLASS_WEIGHTS = (UNWEIGHTED, BALANCED)
 
 
 def checked_class_weight(asked: str) -> str:
-    """Return the name of a rule for the weights of classes, or raise."""
+    """Return `asked` if it is a rule for class weights, or raise."""
     if asked not in CLASS_WEIGHTS:
         raise UnknownName("class_weight", asked, CLASS_WEIGHTS)
     return asked

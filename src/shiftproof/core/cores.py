@@ -1,4 +1,4 @@
-"""How many cores there are, how many of them are free, and work split across the free ones."""
+"""Count the available and the free cores, and split work across the free cores."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from shiftproof.core.errors import InvalidValue
 
 Result = TypeVar("Result")
 
-# The variable by which OpenMP is told the number of its threads.
+# The environment variable that sets the number of OpenMP threads.
 LIMIT = "OMP_NUM_THREADS"
-# More than any machine has cores: starting so many would end the process.
+# An upper limit on threads: starting too many would end the process.
 MOST_THREADS = 1024
-# The share of the cores that this process may use; None for all of them.
+# The number of cores that this process may use; None for all of them.
 _share: int | None = None
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def checked_threads(threads: int | None) -> int | None:
-    """Return a number of threads, if it is one."""
+    """Return `threads` if it is None or a valid number of threads, or raise."""
     if threads is not None and (type(threads) is not int or not 1 <= threads <= MOST_THREADS):
         most = f"{MOST_THREADS:,}"
         raise InvalidValue(f"`threads` must be a number from 1 to {most}, not {threads!r}")
@@ -38,14 +38,14 @@ def checked_threads(threads: int | None) -> int | None:
 
 
 def allowed_threads() -> int:
-    """Return how many threads this process may compute with: `OMP_NUM_THREADS`, or its share."""
+    """Return the number of threads this process may use: `OMP_NUM_THREADS`, within its share."""
     asked = os.environ.get(LIMIT, "")
     return max(1, min(int(asked) if asked.isdecimal() else cores(), _share or cores()))
 
 
 @contextlib.contextmanager
 def share_of_cores(count: int) -> Iterator[None]:
-    """Let this process compute with no more threads, meanwhile: other processes use the rest."""
+    """Limit this process to `count` threads within the context; other processes use the rest."""
     from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
 
     global _share
@@ -59,22 +59,22 @@ def share_of_cores(count: int) -> Iterator[None]:
 
 
 def free_cores() -> int:
-    """Return how many cores nobody else uses, at least 1 and at most `allowed_threads`.
+    """Return the number of unused cores, at least 1 and at most `allowed_threads`.
 
-    A core is in use if it was so over the last minute (the load average) and is so now: a program
-    that has just ended is no reason to leave its core idle.
+    A core counts as used only if it was used over the last minute (the load average) and is used
+    now, so that the core of a program that has just ended is free.
     """
     free = cores() - round(min(_load(), _running()))
     return max(1, min(free, allowed_threads()))
 
 
 def _load() -> float:
-    """Return how many threads were running or waiting to run, over the last minute."""
+    """Return the mean number of running or runnable threads over the last minute."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def _running() -> float:
-    """Return how many other threads are running or waiting to run now, if the system says."""
+    """Return the number of other threads running or runnable now; infinity if unknown."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         running = int(Path("/proc/loadavg").read_text("ascii").split()[3].split("/")[0])
         return max(0, running - 1 - _waiting_workers())
@@ -82,23 +82,23 @@ def _running() -> float:
 
 
 def _waiting_workers() -> int:
-    """Return how many threads of libraries in this process are running now.
+    """Return the number of library threads in this process that are running now.
 
-    Those of BLAS keep running for a while after their work is done, in the hope of more: they are
-    no reason to leave a core idle.  Python's own threads are.
+    BLAS threads keep spinning for a while after their work is done, so they do not count as using
+    a core.  Python's own threads do.
     """
     known = {str(thread.native_id) for thread in threading.enumerate()}
     count = 0
     for task in Path("/proc/self/task").iterdir():
         if task.name not in known:
-            with contextlib.suppress(OSError):  # it may have ended
+            with contextlib.suppress(OSError):  # the thread may have ended
                 count += (task / "stat").read_text("utf-8").rpartition(")")[2].split()[0] == "R"
     return count
 
 
 @contextlib.contextmanager
 def within_free_cores() -> Iterator[None]:
-    """Let BLAS and OpenMP use no more threads than there are free cores, meanwhile."""
+    """Limit BLAS and OpenMP to the number of free cores within the context."""
     from threadpoolctl import threadpool_info, threadpool_limits
 
     now = max((library["num_threads"] for library in threadpool_info()), default=1)
@@ -108,7 +108,7 @@ def within_free_cores() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Let BLAS and OpenMP use one thread in this thread, meanwhile."""
+    """Limit BLAS and OpenMP to one thread, for calls from this thread, within the context."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
@@ -116,9 +116,10 @@ def one_thread_each() -> Iterator[None]:
 
 
 def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[Result]:
-    """Yield the results of the tasks in order, each computed by one of the free cores.
+    """Yield the results of the tasks in order, each computed on one of the free cores.
 
-    Long series of small operations are faster so than if each operation is split across threads.
+    For long series of small operations, this is faster than splitting each operation across
+    threads.
     """
     count = min(free_cores(), len(tasks))
     with one_thread_each():
@@ -126,7 +127,7 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[Result]:
             for task in tasks:
                 yield task()
             return
-        # OpenMP has a number of threads for each thread that calls it.
+        # The OpenMP limit is per calling thread, so each worker sets its own.
         with ThreadPoolExecutor(count, "shiftproof", initializer=_stay_alone) as pool:
             yield from pool.map(_result, tasks)
 
@@ -134,7 +135,7 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[Result]:
 def _stay_alone() -> None:
     from threadpoolctl import threadpool_limits
 
-    threadpool_limits(limits=1)  # as long as this thread lives
+    threadpool_limits(limits=1)  # for the lifetime of this thread
 
 
 def _result(task: Callable[[], Result]) -> Result:

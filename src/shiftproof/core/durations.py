@@ -1,4 +1,4 @@
-"""Times that users write: 30s, 5m, 1h."""
+"""Parse durations such as 30s, 5m or 1h."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from shiftproof.core.errors import InvalidValue
 
 
 def seconds_of(duration: str | float, name: str) -> float:
-    """Return a duration such as 30s, 5m or 1.5h in seconds; a plain number counts seconds.
+    """Convert a duration such as 30s, 5m or 1.5h to seconds; a plain number is in seconds.
 
-    `name` is the parameter that an error names.
+    `name` is the name of the parameter in errors.
 
     >>> [seconds_of(duration, "budget") for duration in ("30s", "5m", "1.5h", 12)]
     [30.0, 300.0, 5400.0, 12.0]

@@ -1,7 +1,7 @@
 """The errors that a user can cause.
 
     ShiftproofError
-    ├── UnknownName      a name that is not registered; the message has the nearest known ones
+    ├── UnknownName      a name that is not registered; the message suggests similar names
     ├── InvalidValue     a setting or hyper-parameter that is not allowed
     ├── DataError        data that cannot be used
     ├── RunConflict      a run folder that belongs to another run, or that is in use
@@ -9,11 +9,11 @@
 
 Every message is one line: the rule, the value, and what to do.
 
-**Parameters stand in backticks**, by their Python names: "`holdout` must lie in [0, 1), not 1.5",
+**Parameters are in backticks**, with their Python names: "`holdout` must lie in [0, 1), not 1.5",
 "choose another `out`", "use `backbone="mlp"`".  The library never names an option of the command
-line.  `shiftproof.cli.messages` turns each name, with its value, into the option of the command
-that runs; the command line prints the message after `error:` and exits with code 2.  The same
-holds for the notes of a run.
+line.  `shiftproof.cli.messages` converts each name, with its value, to the option of the running
+command.  The command line prints the message after `error:` and exits with code 2.  Notes of a run
+follow the same rule for parameters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-# What other libraries call the same thing.
+# Names in other libraries, and ours for the same thing.
 ELSEWHERE = {
     "learning_rate": "lr",
     "learningrate": "lr",
@@ -49,7 +49,7 @@ ELSEWHERE = {
     "cross_entropy": "log_loss",
     "ap": "average_precision",
 }
-# Of more names than this, a message lists the first.
+# The maximum number of names listed in a message.
 MOST_LISTED = 40
 
 
@@ -85,7 +85,7 @@ class CheckpointError(ShiftproofError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known names most similar to `name`, or list them; of many, the first.
+    """Suggest the known names most similar to `name`, or list the first known names.
 
     Names that other libraries use for the same thing count as similar.
 

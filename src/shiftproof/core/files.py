@@ -1,4 +1,4 @@
-"""Files that are read and replaced as a whole, and locks on folders."""
+"""Atomic writing and safe reading of files, and locks on folders."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from filelock import FileLock, Timeout
 from shiftproof.core.errors import DataError, InvalidValue, RunConflict
 from shiftproof.core.file_format import with_format, without_format
 
-# How the names of files that are being written begin.
+# The prefix of temporary files.
 _TEMPORARY = ".shiftproof-"
-# Files of a run, which are read as a whole, have at most some megabytes.
+# A size limit: files of a run, which are read at once, have at most a few megabytes.
 _LARGEST = 2**30
 _TO_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` so that any reader, after any crash, sees the old or the new.
+    """Write ``data`` to ``path`` so that readers see the old or the new file, even after a crash.
 
-    The data go to a new file beside it first (`is_temporary`).  A symbolic link at ``path`` is
-    replaced, not followed.
+    The data is first written to a temporary file in the same folder (`is_temporary`).  A symbolic
+    link at ``path`` is replaced, not followed.
     """
     if path.is_dir():
         raise InvalidValue(f"{path} is a folder; name a file to write")
-    # A name that nobody can guess and a file that must be new: a link planted by others could
-    # otherwise make us overwrite what it points to.
+    # The name cannot be guessed and the file must be new: otherwise a planted link could make us
+    # overwrite its target.
     aside = path.with_name(f"{_TEMPORARY}{secrets.token_hex(16)}.new")
     try:
         with open(aside, "xb", opener=without_links) as file:
@@ -46,7 +46,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         error.filename, error.filename2 = str(path), None  # the name that the user gave
         raise
     finally:
-        # Nothing to delete once it has been renamed.
+        # After renaming there is nothing to delete.
         with contextlib.suppress(OSError):
             aside.unlink()
     with contextlib.suppress(OSError):  # not every system can flush a folder
@@ -58,22 +58,22 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def refuse_data_itself(out: Path, data: str | os.PathLike[str]) -> None:
-    """Raise if a file to write is the one that is read: the data would be lost."""
+    """Raise if the output file is the input file, whose data would be lost."""
     given = Path(data).expanduser()
     if out.exists() and given.exists() and given.samefile(out):
         raise InvalidValue(f"`out` is the data itself, {out}; choose another file")
 
 
 def without_links(path: str, flags: int) -> int:
-    """Open a file for `open`, but not through a symbolic link."""
+    """Open a file without following a symbolic link; an opener for `open`."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def read_regular(path: str | Path) -> bytes:
-    """Return the content of a file in a folder that may come from a stranger.
+    """Return the content of a regular file in an untrusted folder.
 
-    A link there could make us read a file from elsewhere, and a pipe or a device has no end: they
-    are refused.
+    Links are rejected because they could point to other files, and pipes and devices because they
+    may never end.
     """
     try:
         opened = os.open(path, _TO_READ)
@@ -89,17 +89,17 @@ def read_regular(path: str | Path) -> bytes:
             raise DataError(
                 f"{path} has more than {_LARGEST // 2**20} MiB: it is damaged; remove it"
             )
-        # Half the time of a file object: a sweep has a hundred thousand small files.
+        # Twice as fast as a file object, since a sweep has a hundred thousand small files.
         data = os.read(opened, told.st_size + 1)
         while len(data) != told.st_size and (more := os.read(opened, told.st_size + 1)):
-            data += more  # it grew meanwhile, or is larger than one call reads
+            data += more  # the file grew meanwhile, or one call does not read all of it
         return data
     finally:
         os.close(opened)
 
 
 def require_regular(path: Path) -> None:
-    """Refuse what `read_regular` refuses, for libraries that read files by themselves."""
+    """Reject what `read_regular` rejects, for libraries that read files themselves."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise _not_regular(path)
 
@@ -109,12 +109,12 @@ def _not_regular(path: str | Path) -> DataError:
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether the file is one that `write_atomically` was writing when its process was killed."""
+    """Return whether this is a temporary file that a killed `write_atomically` left behind."""
     return path.name.startswith(_TEMPORARY) and path.suffix == ".new"
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object and the version of its format, indented, with `write_atomically`."""
+    """Write a JSON object with its format version, indented, with `write_atomically`."""
     text = json.dumps(with_format(value), indent=2, ensure_ascii=False)
     write_atomically(path, text.encode() + b"\n")
 
@@ -122,8 +122,8 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path, required: Collection[str] = (), remedy: str = "") -> dict[str, Any]:
     """Return the JSON object in a file, which must have the keys ``required``.
 
-    The version of its format is checked and left out.  ``remedy`` tells the user what to do if
-    the file is missing or damaged.
+    The format version is checked and removed.  ``remedy`` tells the user what to do if the file is
+    missing or damaged.
     """
     value = read_json_if_any(path, required, remedy)
     if value is None:
@@ -134,12 +134,12 @@ def read_json(path: Path, required: Collection[str] = (), remedy: str = "") -> d
 def read_json_if_any(
     path: str | Path, required: Collection[str] = (), remedy: str = ""
 ) -> dict[str, Any] | None:
-    """Return the JSON object in a file as `read_json` does, or None if there is no file."""
+    """Return the JSON object in a file like `read_json`, or None if the file does not exist."""
     try:
         value = json.loads(read_regular(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, RecursionError):  # the last: nested without end
+    except (ValueError, RecursionError):  # RecursionError: nested too deeply
         value = None
     if not isinstance(value, dict) or not set(required) <= value.keys():
         raise DataError(_damaged(path, required, remedy))
@@ -153,7 +153,7 @@ def _damaged(path: str | Path, required: Collection[str], remedy: str) -> str:
 
 
 def file_hash(path: Path, algorithm: str = "sha256") -> str:
-    """Return the hash of a file's content, in hexadecimal digits."""
+    """Return the hash of a file's content as hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
 
@@ -187,9 +187,9 @@ def locked_folder(folder: Path, busy: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked_itself(folder: Path, busy: Exception) -> Iterator[None]:
-    """Lock the folder by its handle too: someone may have deleted the lock file of a process.
+    """Also lock the folder itself, since the lock file may have been deleted.
 
-    Where the system cannot lock a folder, the lock file must do.
+    If the system cannot lock a folder, only the lock file is used.
     """
     try:
         import fcntl

@@ -1,6 +1,6 @@
-"""The lines of a gzipped file, unpacked with bounded memory.
+"""Read the lines of a gzipped file with bounded memory.
 
-A few bytes can unpack to any number of gigabytes (a gzip bomb), so what is unpacked is counted.
+A few bytes can unpack to many gigabytes (a gzip bomb), so the unpacked bytes are counted.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from pathlib import Path
 
 from shiftproof.core.errors import DataError
 
-# DEFLATE shrinks repeated bytes up to 1032-fold.  Tables and records, which hold different numbers,
-# rarely shrink 20-fold.
+# DEFLATE compresses repeated bytes up to 1032-fold.  Tables and records, which hold different
+# numbers, rarely compress 20-fold.
 MOST_TIMES = 100
-# A small file may unpack to this many bytes in any case.
+# A small file may always unpack to this many bytes.
 ALWAYS_ALLOWED = 64 * 2**20
 LONGEST_LINE = 64 * 2**20
 
 
 def gzip_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a gzipped file; a gzip bomb is an error as soon as it is noticed."""
+    """Yield the lines of a gzipped file; raise as soon as it looks like a gzip bomb."""
     limit = max(ALWAYS_ALLOWED, MOST_TIMES * path.stat().st_size)
     total = 0
     with gzip.open(path) as file:

@@ -1,6 +1,6 @@
-"""Whether JSON values have the types that are declared for them.
+"""Check that JSON values have their declared types.
 
-Files come from strangers: their values are checked before anything is built from them.
+Files are untrusted: their values are checked before anything is built from them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from shiftproof.core.text import listed, quoted
 
 
 def conform(value: Any, kind: Any, where: str) -> None:
-    """Require that a JSON value has a type, or raise `ValueError` that says where it has not.
+    """Raise `ValueError` with the location of the mismatch unless a JSON value has a type.
 
     ``kind`` is a type such as `tuple[str, ...]` (a list in JSON), `Mapping[str, int]`, a union or
-    a `Literal`; a dictionary of names and types stands for an object with just these keys.
-    Numbers must be finite, and texts must be such that a file can hold them.
+    a `Literal`; a dictionary of names and types stands for an object with exactly these keys.
+    Numbers must be finite, and strings encodable (see `is_text`).
     """
     if kind is Any:
         return
@@ -47,7 +47,7 @@ def conform(value: Any, kind: Any, where: str) -> None:
 def conform_fields(
     value: Any, fields: Mapping[str, Any], where: str, optional: Collection[str] = ()
 ) -> None:
-    """Require an object with these keys, of which ``optional`` ones may be absent."""
+    """Raise unless a value is an object with these keys; those in ``optional`` may be absent."""
     _require(isinstance(value, dict), value, "an object", where)
     if unknown := value.keys() - fields.keys():
         raise ValueError(f"{where} has unknown keys: {listed(sorted(unknown))}")
@@ -58,7 +58,7 @@ def conform_fields(
 
 
 def is_text(value: Any) -> bool:
-    """Whether it is a text that a file can hold: a lone surrogate, valid in JSON, is not."""
+    """Return whether a value is an encodable string: without lone surrogates, which JSON allows."""
     return isinstance(value, str) and (
         value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
     )

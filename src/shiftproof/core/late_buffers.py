@@ -1,4 +1,4 @@
-"""Modules whose state takes its shape from the data."""
+"""Modules with buffers whose shape depends on the data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 
 class LateBuffers(nn.Module):
-    """A module whose buffers `late` are None until data comes; they are loaded in any shape."""
+    """A module whose buffers `late` are None until data is seen, and load with any shape."""
 
     late: ClassVar[tuple[str, ...]]
 
@@ -21,7 +21,7 @@ class LateBuffers(nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
-        # A new module has no buffer to load into, and a used one may have another shape.
+        # A new module has no buffer to load into, and a used one may have a different shape.
         for name in self.late:
             saved = state_dict.get(prefix + name)
             setattr(self, name, None if saved is None else torch.empty_like(saved))

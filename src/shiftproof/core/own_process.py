@@ -1,6 +1,6 @@
-"""Another Python process of ours, to talk to by its standard input and output.
+"""Start a Python process that communicates through its standard input and output.
 
-It is a program of its own and not a copy of the caller's: so a script that starts one needs no
+It runs its own program instead of a copy of the caller's, so a script that starts one needs no
 `if __name__ == "__main__"`.
 """
 
@@ -12,9 +12,9 @@ import sys
 
 
 def start_process(program: str, *, new_session: bool = False) -> subprocess.Popen[bytes]:
-    """Start Python with the text of a program, which can import all that the caller can.
+    """Start Python with the source text of a program, which can import whatever the caller can.
 
-    In a `new_session`, Ctrl-C in the terminal does not reach it.
+    With `new_session`, Ctrl-C in the terminal does not reach the process.
     """
     return subprocess.Popen(
         [sys.executable, "-c", program],

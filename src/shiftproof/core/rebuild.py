@@ -1,4 +1,4 @@
-"""Dataclasses from the JSON values that `dataclasses.asdict` and JSON made of them."""
+"""Rebuild dataclasses that were stored as JSON by `dataclasses.asdict`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Literal, Union
 
 
 def rebuilt(kind: Any, value: Any) -> Any:
-    """Return a value of a type, or raise `ValueError` if the JSON value does not fit it.
+    """Convert a JSON value to the type `kind`, or raise `ValueError` if it does not fit.
 
-    `kind` is a dataclass whose fields are numbers, texts, tuples, mappings, unions and dataclasses
-    of the same sorts, or one of these.
+    `kind` is a number, text, tuple, mapping or union type, or a dataclass with fields of such
+    types, including nested dataclasses.
 
     >>> rebuilt(tuple[float, ...] | None, [1, 2.5]), rebuilt(Mapping[str, int], {"a": 1})
     ((1, 2.5), {'a': 1})

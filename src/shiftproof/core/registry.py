@@ -1,4 +1,4 @@
-"""Registries: objects by name."""
+"""Registries of objects by name."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from shiftproof.core.errors import ShiftproofError, UnknownName
 T = TypeVar("T")
 
 
-# How a module registers a name; without a group, the name is computed.
+# Matches the registration of a name; if the group is empty, the name is computed.
 _REGISTERED = re.compile(r"""^\s*@?[A-Z]+\.register\((?:["']([^"']+)["']\))?""", re.MULTILINE)
 
 
 class Registry(Generic[T]):
     """A map from names to objects of one kind.
 
-    Entries come from three places: `register`; the modules of `package` and of the packages in
-    it, so a new file there is enough; and the entry points in the group `plugins` of installed
-    packages.  The first lookup reads which module registers which name.  A module is imported when
-    one of its names is looked up, or when the entries are listed; one that computes its names, at
-    the first lookup.  So what needs no torch is found without it.  A plugin is imported likewise.
-    If that fails, the lookup is an error and the listing warns.
+    Entries come from three places: calls of `register`; the modules of `package` and its
+    subpackages, where adding a file is enough; and the entry points in the group `plugins` of
+    installed packages.  The first lookup finds which module registers which name.  A module is
+    imported when one of its names is looked up or the entries are listed; a module that computes
+    its names is imported at the first lookup.  Entries that do not need torch are therefore found
+    without importing it.  Plugins are imported in the same way.  If importing a plugin fails, a
+    lookup raises and a listing warns.
 
     >>> shapes = Registry("shape")
     >>> @shapes.register("circle")
@@ -44,8 +45,8 @@ class Registry(Generic[T]):
         self.kind = kind
         self._sources = (package, plugins)
         self._entries: dict[str, T] = {}
-        self._modules: dict[str, str] = {}  # by name; those of the package
-        self._plugins: dict[str, EntryPoint] = {}  # those not imported yet
+        self._modules: dict[str, str] = {}  # the modules of the package, by registered name
+        self._plugins: dict[str, EntryPoint] = {}  # plugins not imported yet
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that registers its argument as `name`, which must be new."""
@@ -59,7 +60,7 @@ class Registry(Generic[T]):
         return add
 
     def get(self, name: str) -> T:
-        """Return the entry called `name`, or raise with the nearest names."""
+        """Return the entry called `name`, or raise with similar names."""
         self._discover()
         if name not in self._entries and name in self._modules:
             importlib.import_module(self._modules[name])
@@ -71,7 +72,7 @@ class Registry(Generic[T]):
             raise UnknownName(self.kind, name, self.names()) from None
 
     def names(self) -> list[str]:
-        """Return all names, sorted, without importing what they stand for."""
+        """Return all names, sorted, without importing their entries."""
         self._discover()
         return sorted({*self._entries, *self._modules, *self._plugins})
 
@@ -91,13 +92,13 @@ class Registry(Generic[T]):
         return iter(sorted(self._entries))
 
     def items(self) -> Iterator[tuple[str, T]]:
-        """Iterate over (name, entry), by name."""
+        """Iterate over (name, entry), sorted by name."""
         return ((name, self._entries[name]) for name in self)
 
     def _discover(self) -> None:
         if self._sources == (None, None):
             return
-        # Cleared before the imports, which may do lookups themselves; restored on failure.
+        # Cleared before the imports, which may look up names themselves; restored on failure.
         (package, plugins), self._sources = self._sources, (None, None)
         try:
             if package is not None:
@@ -133,7 +134,7 @@ class Registry(Generic[T]):
                 f"{self._described(plugin)} cannot be imported ({reason});"
                 " update or uninstall that package"
             ) from error
-        self._entries.setdefault(name, entry)  # its module may have registered it as well
+        self._entries.setdefault(name, entry)  # its module may already have registered it
         del self._plugins[name]
 
     def _described(self, plugin: EntryPoint) -> str:

@@ -1,7 +1,7 @@
 """Seeds: DomainBed's hash, and one independent stream for each use of randomness.
 
 Seeds determine a run.  Each use of randomness (data, splits, initial weights, batches, noise inside
-an algorithm) has its own named stream, so that a new use does not change the others.
+an algorithm) has its own named stream, so that adding a use does not change the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hyper-parameters: a default, the distribution to draw from, and the allowed values.
+"""Hyper-parameters: their defaults, distributions and allowed values.
 
 An algorithm or model declares them once, next to the code that uses them:
 
@@ -6,10 +6,10 @@ An algorithm or model declares them once, next to the code that uses them:
     class Hparams:
         lr: float = hparam(1e-3, Float(-4.5, -2.5, base=10), help="learning rate")
 
-A type such as `float | Literal["auto"]` allows words in place of a number.
+A type such as `float | Literal["auto"]` allows words instead of a number.
 
-As in DomainBed, distributions have exponents as bounds: `Float(-4.5, -2.5, base=10)` is
-10^U(−4.5, −2.5), and `Int` rounds down.  So every draw equals DomainBed's to the last bit.
+As in DomainBed, the bounds of distributions are exponents: `Float(-4.5, -2.5, base=10)` is
+10^U(−4.5, −2.5), and `Int` rounds down.  Every draw therefore equals DomainBed's bit for bit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from shiftproof.core.seeding import seed_hash
 Scalar = bool | int | float | str
 Regime = Literal["small-image", "large-image", "huge-image", "table", "features"]
 
-# A regime without its own values takes those of its parent, or else the default.
+# A regime without its own values inherits those of its parent, or else the default.
 PARENT_REGIME: dict[Regime, Regime] = {"huge-image": "large-image", "features": "table"}
 
 
@@ -67,7 +67,7 @@ class Int(Float):
 
 @dataclass(frozen=True)
 class Choice:
-    """One of the values, each equally likely."""
+    """A uniform choice among values."""
 
     values: tuple[Scalar, ...]
 
@@ -83,7 +83,7 @@ Distribution = Float | Int | Choice
 
 
 class Setting(NamedTuple):
-    """A default and, if the protocol searches over it, a distribution."""
+    """A default and, if the protocol searches over the hyper-parameter, a distribution."""
 
     default: Scalar
     distribution: Distribution | None = None
@@ -113,7 +113,7 @@ class HparamSpec:
         return self.setting
 
     def parse(self, value: object) -> Scalar:
-        """Return `value` in the declared type if it is allowed, or raise."""
+        """Convert `value` to the declared type, or raise if it is not allowed."""
         if value in self.words:
             return str(value)
         parsed = _convert(self.name, value, self.type, self.words)
@@ -142,7 +142,7 @@ def hparam(
 ) -> T:
     """Declare a field of an `Hparams` dataclass (see the module docstring).
 
-    `unit="steps"` means that the value counts updates: a shorter run scales it.
+    `unit="steps"` means that the value counts updates and is scaled in a shorter run.
     """
     declared = {
         "setting": Setting(default, distribution),
@@ -180,9 +180,9 @@ def resolve(
     given: Mapping[str, object] | None = None,
     kind: str = "hyper-parameter",
 ) -> H:
-    """Return the regime's defaults, overridden by the `given` values, all checked.
+    """Return the regime's defaults, overridden by the `given` values, all validated.
 
-    `kind` is what an error calls a name that is not declared.
+    `kind` is the word for an undeclared name in errors.
     """
     declared = specs(hparams)
     given = dict(given or {})
@@ -205,8 +205,9 @@ def draw(
 ) -> dict[str, Scalar]:
     """Draw every hyper-parameter from its distribution; those without one keep their default.
 
-    Each has its own generator, seeded with `seed_hash(seed, name)`, so adding one does not change
-    the others.  `published_names` holds the protocol's names where they differ from ours.
+    Each hyper-parameter has its own generator, seeded with `seed_hash(seed, name)`, so adding one
+    does not change the others.  `published_names` maps our names to those of the protocol where
+    they differ.
     """
     published_names = published_names or {}
     drawn: dict[str, Scalar] = {}
@@ -218,7 +219,7 @@ def draw(
 
 
 def _kind_and_words(hint: Any) -> tuple[type, tuple[str, ...]]:
-    """Split a declared type into a basic type and the words allowed in its place."""
+    """Split a declared type into a basic type and the words allowed instead."""
     alternatives = typing.get_args(hint) or (hint,)
     words = tuple(word for each in alternatives for word in typing.get_args(each))
     (kind,) = (each for each in alternatives if not typing.get_args(each))

@@ -1,7 +1,7 @@
-"""The ways to standardise the rows of a domain by themselves, and what results are then called.
+"""The ways to standardise each domain by its own rows, and the names of the results.
 
-The names are apart from the computation (`data.within_domain`), so that tables of results, which
-need the names only, are made without importing PyTorch.
+The names are separate from the computation (`data.within_domain`), so that tables of results, which
+need only the names, do not import PyTorch.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from shiftproof.core.errors import UnknownName
 
 NONE, DOMAIN, WHITEN, AUTO = "none", "domain", "whiten", "auto"
-# What `standardize` may be, and what results are then called.  With `auto`, held-out domains judge
-# models of both views of the rows: as they are, and standardised by domain.
+# The values of `standardize`, and how results are then described.  With `auto`, models with and
+# without standardisation by domain are compared on held-out domains.
 ADAPTATION = {
     NONE: "",
     DOMAIN: "standardized by domain",
@@ -20,14 +20,14 @@ ADAPTATION = {
 
 
 def checked_standardize(asked: str) -> str:
-    """Return `asked` if it is a way to standardise; raise with the nearest one if not."""
+    """Return `asked` if it is a value of `standardize`, or raise with similar names."""
     if asked not in ADAPTATION:
         raise UnknownName("standardize", str(asked), ADAPTATION)
     return asked
 
 
 def adaptation_title(algorithm: str, standardize: str) -> str:
-    """Return what the results of an algorithm are called.
+    """Return the name of an algorithm in results, with its adaptation.
 
     >>> adaptation_title("best", "none"), adaptation_title("best", "domain")
     ('best', 'best, standardized by domain')

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def plural(noun: str, count: int) -> str:
-    """Return a noun in the plural, unless there is one.
+    """Return a noun in the plural, unless the count is 1.
 
     >>> plural("run", 1), plural("class", 2), plural("pair of files", 3)
     ('run', 'classes', 'pairs of files')
@@ -26,12 +26,12 @@ def counted(count: int, noun: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return text in quotes, on one line, and cut to 60 characters."""
+    """Return text in quotes, on one line, truncated to 60 characters."""
     return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 def printable(text: str) -> str:
-    """Return text in which what cannot be printed, and could steer a terminal, is spelled out.
+    """Escape non-printable characters, which could control a terminal.
 
     >>> printable("λ > 1"), printable("red\\x1b[31m")
     ('λ > 1', 'red\\\\x1b[31m')
@@ -42,12 +42,12 @@ def printable(text: str) -> str:
 
 
 def reason_of(error: BaseException, most: int = 200) -> str:
-    """Return the message of another library's error as a part of one line."""
+    """Return the message of another library's error on one line, truncated to `most` characters."""
     return printable(" ".join(str(error).split()))[:most] or type(error).__name__
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """Return the first ``most`` names in quotes, and how many more there are.
+    """Return the first ``most`` names in quotes, and the number of remaining names.
 
     >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], most=1)
     ("'a', 'b', 'c'", "'a' and 2 more")
@@ -57,7 +57,7 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Return a number with three digits that count, and never with an exponent for a large one.
+    """Return a number with three significant digits; large numbers have no exponent.
 
     >>> [three_digits(v) for v in (0.98765, -0.5, 3.0, 56.78, 12345.678)]
     ['0.988', '-0.5', '3', '56.8', '12,300']
@@ -67,7 +67,7 @@ def three_digits(value: float) -> str:
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """Return a difference with its sign; what rounds to zero has none.
+    """Return a difference with its sign, or without a sign if it rounds to zero.
 
     >>> [signed(v) for v in (1.25, -0.34, -0.04)]
     ['+1.2', '-0.3', '0.0']

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 # A tensor, or a NumPy array.
 Numbers = TypeVar("Numbers", "Tensor", "np.ndarray")
 
-# What is predicted: one of several classes, or a number, or several numbers.
+# The kind of task: predict one of several classes, or one or several numbers.
 Kind = Literal["classification", "regression"]
 CLASSIFICATION: Kind = "classification"
 REGRESSION: Kind = "regression"
-# The loss of classification; all others are of regression (`models.risk`).
+# The classification loss; all others are regression losses (`models.risk`).
 CROSS_ENTROPY = "cross_entropy"
 SQUARED = "squared"
 
@@ -31,9 +31,9 @@ class Batch(NamedTuple):
     """One minibatch from each training domain, stacked.
 
     `x` has shape [domains, batch, …] and `y` [domains, batch]: all domains have the same batch
-    size.  `y` are classes, as integers, or numbers in standard units (see `Task`); of several
-    targets [domains, batch, targets].  `weight` [domains, batch], if samples count differently, has
-    mean 1 over the samples of each domain.
+    size.  `y` holds integer classes, or numbers in standard units (see `Task`); with several
+    targets, it has shape [domains, batch, targets].  `weight` [domains, batch] holds sample
+    weights, if any, with mean 1 over the samples of each domain.
     """
 
     x: Tensor
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
     weight: Tensor | None = None
 
     def weighted(self, losses: Tensor) -> Tensor:
-        """Return losses times the weights of their samples: the mean is the weighted mean loss."""
+        """Return losses times sample weights, so that their mean is the weighted mean loss."""
         return losses if self.weight is None else losses * self.weight.to(losses.dtype)
 
     def of_domain(self, domain: int) -> Batch:
@@ -60,17 +60,17 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """What a model must solve: all that an algorithm knows about the data.
+    """The task of a model: everything that an algorithm knows about the data.
 
     `input_shape` is the shape of one sample, `num_domains` the number of training domains, and
     `regime` selects the defaults (see `core.space`).  `loss` names the loss of a sample
-    (`models.risk`), and with it the kind of task: cross-entropy for `num_classes` classes, any
-    other for a number, where `num_classes` is 0.
+    (`models.risk`) and thereby the kind of task: cross-entropy for `num_classes` classes, any other
+    loss for regression, where `num_classes` is 0.
 
-    A number y is learnt in standard units, z = (y − `center`) / `scale`, with mean and standard
-    deviation of the training domains, each counted alike.  Outputs are in these units, and so are
-    the labels of a batch; `in_units` turns outputs into numbers as the user has them.  Several
-    targets have a `center` and a `scale` each; the loss of a sample is the mean of theirs.
+    A number y is learned in standard units, z = (y − `center`) / `scale`, with the mean and the
+    standard deviation of the training domains, weighted equally.  Outputs and the labels of a batch
+    are in these units; `in_units` converts outputs to the units of the labels.  Each target has its
+    own `center` and `scale`; the loss of a sample is the mean over targets.
     """
 
     input_shape: tuple[int, ...]
@@ -97,13 +97,13 @@ class Task:
 
     @property
     def num_outputs(self) -> int:
-        """How many outputs a network has: one for each class, or each target."""
+        """The number of network outputs: one per class, or one per target."""
         return self.num_classes or len(self.center)
 
     def in_units(self, outputs: Numbers) -> Numbers:
-        """Return predicted numbers in the units of the labels, from outputs [n, targets].
+        """Convert outputs [n, targets] to predictions in the units of the labels.
 
-        They are [n] of one target, else [n, targets].
+        Their shape is [n] for one target, else [n, targets].
         """
         center, scale = self._units(outputs)
         values: Numbers = center + scale * outputs
@@ -116,7 +116,7 @@ class Task:
         return found
 
     def _units(self, like: Any) -> tuple[Any, Any]:
-        """Return center and scale as tensors or arrays, of the type of what they are used with."""
+        """Return center and scale as tensors or arrays, of the same type as `like`."""
         import numpy as np
 
         if isinstance(like, np.ndarray):
@@ -124,7 +124,7 @@ class Task:
         return like.new_tensor(self.center), like.new_tensor(self.scale)
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values; what classification does not need is left out."""
+        """Return JSON values; fields that classification does not need are left out."""
         own = asdict(self)
         if self.kind == CLASSIFICATION:
             own = {k: v for k, v in own.items() if k not in ("loss", "center", "scale")}

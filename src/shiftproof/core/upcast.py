@@ -1,4 +1,4 @@
-"""Full precision for computations that half precision is not enough for."""
+"""Full precision for computations that need more than half precision."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def in_full_precision(
 
 
 def widened(x: Tensor) -> Tensor:
-    """Return x in float32 or better; half precision loses differences of close values."""
+    """Return x in float32 or better, since half precision loses differences of close values."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x

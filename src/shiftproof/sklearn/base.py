@@ -1,4 +1,4 @@
-"""What the estimators share: parameters, inputs, training, and files."""
+"""The base class of the estimators: parameters, inputs, training, and files."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ from shiftproof.training.records import Records
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# The beginning of a parameter that is one hyper-parameter.
+# The prefix of a parameter that sets a single hyper-parameter.
 HPARAMS = "hparams__"
-# The kinds of inputs that are rows of columns.
+# The tabular kinds of inputs.
 TABLES = {"table", "frame"}
 
 
 class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
-    """All but what the labels are.
+    """Base class of the classifier and the regressor.
 
-    A subclass turns `y` into labels and calls `_train`, turns what the model says into its
-    predictions, and says what of its own to store.
+    A subclass converts `y` to labels and calls `_train`, converts the model outputs to predictions,
+    and defines which additional attributes to store.
     """
 
     task: ClassVar[TaskKind]
@@ -110,7 +110,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         sample_weight: Any,
         classes: Sequence[str] = (),
     ) -> None:
-        """Train on samples `X` with labels, texts or numbers, and set all but what they are."""
+        """Train on samples `X` with labels, and set the fitted attributes that the tasks share."""
         kind, x = self._validated(X, reset=True)
         check_consistent_length(x, labels)
         algorithm = self._algorithm(kind)
@@ -140,7 +140,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def history_(self) -> pd.DataFrame:
-        """The records of training as a data frame."""
+        """The training records as a data frame."""
         import pandas as pd
 
         check_is_fitted(self, "model_")
@@ -163,7 +163,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _inputs(self, given: Any, sample_domain: Any) -> tuple[Any, list[str] | None]:
-        """Return inputs as the model reads them, and their sites, if any are given."""
+        """Return the inputs in the form of the model, and the site of each, if given."""
         _, x = self._validated(given, reset=False)
         sites = None
         if sample_domain is not None:
@@ -172,22 +172,22 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         return self.model_.form.read(x), sites
 
     def _stored_classes(self) -> dict[str, Any] | None:
-        """Return the classes as JSON values, if there are any."""
+        """Return the classes as JSON values, or None if there are none."""
         return None
 
     def _restore(self, described: Mapping[str, Any], model: TrainedModel) -> None:
-        """Set what `_stored_classes` returned; `ValueError` if it does not fit the model."""
+        """Restore what `_stored_classes` returned, or raise `ValueError` if it does not fit."""
 
     def typicality(self, X: Any, sample_domain: Any = None) -> np.ndarray:
         """Return how typical each sample is of the training domains, [n], from 0 to 1.
 
-        A new sample of the training domains is below α with probability at most α.  A sample below
-        0.01 is unlike the training data, and its prediction is a guess.
+        A new sample of the training domains has a typicality below α with probability at most α.
+        Below 0.01, a sample is unlike the training data, and its prediction is a guess.
         """
         return self._predicted(X, sample_domain).typicality_array
 
     def _predicted(self, given: Any, sample_domain: Any) -> Predictions | NumberPredictions:
-        """Return what the model says of inputs."""
+        """Return the predictions of the model."""
         raise NotImplementedError
 
     def save(self, folder: str | Path) -> None:
@@ -211,7 +211,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Self:
-        """Load what `save` wrote, or a run or study of the command line, without running code."""
+        """Load a saved estimator, or a run or study of the command line, without executing code."""
         with value_errors():
             folder = run_in(Path(folder))
             if is_run(folder):
@@ -255,13 +255,13 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def _of_this_kind(cls, model: TrainedModel, folder: str | Path) -> TrainedModel:
-        """Return the model, or raise if it solves another kind of task."""
+        """Return the model, or raise if it is for another kind of task."""
         if model.task.kind != cls.task:
             raise DataError(f"{folder} holds a model of {model.task.kind}, not of {cls.task}")
         return model
 
     def _of_model(self, model: TrainedModel) -> None:
-        """Set what a model of the command line says of the labels."""
+        """Set the attributes about labels from a model of the command line."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -270,7 +270,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _algorithm(self, kind: Kind) -> str | BaseEstimator:
-        """Return what to train: the parameter, or the default for this kind of inputs."""
+        """Return the algorithm: the parameter, or the default for this kind of inputs."""
         if self.algorithm is None:
             return default_algorithm(images=kind not in TABLES, kind=self.task)
         return self.algorithm
@@ -278,7 +278,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
     def _validated(self, given: Any, *, reset: bool) -> tuple[Kind, Any]:
         """Return the kind of the inputs, and the validated inputs.
 
-        `reset` is for fitting; otherwise they must match those of the fit.
+        `reset` is for fitting; otherwise the inputs must match those of the fit.
         """
         kind, x = recognised(given)
         fitted = kind if reset else self._kind

@@ -1,4 +1,4 @@
-"""`ShiftproofClassifier`: every algorithm behind scikit-learn's `fit` and `predict`."""
+"""`ShiftproofClassifier`: every algorithm as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -29,49 +29,49 @@ from shiftproof.sklearn.stored import require_classes
 
 
 class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignore[misc]
-    """Train a classifier on several domains that holds up in a new one.
+    """A classifier trained on several domains to generalize to a new one.
 
-    `fit(X, y, sample_domain=…)` takes the domain of each sample: the hospital, camera, year or
+    `fit(X, y, sample_domain=…)` needs the domain of each sample: the hospital, camera, year or
     style that it comes from.  `predict` needs no domains.
 
     `X` is a table [n, features] (array, tensor or list; NaN is a missing value), a pandas data
-    frame (text and categories too), images [n, channels, height, width] (uint8, or numbers in
+    frame (also with text and categories), images [n, channels, height, width] (uint8, or numbers in
     [0, 1]), or a list of paths of image files.  Tables are imputed and standardised with the
     statistics of the training part, so no scaler is needed before this estimator.
 
     Parameters
     ----------
     algorithm
-        A name that `shiftproof algorithms` lists, or a scikit-learn classifier or pipeline of your
-        own.  It gets a data frame's columns by their names, and the labels as texts; it is cloned.
-        By default `best` for tables and `idm-auto` for images, as in `shiftproof.train`.
+        A name listed by `shiftproof algorithms`, or a scikit-learn classifier or pipeline, which is
+        cloned.  It receives the columns of a data frame by name, and the labels as strings.  By
+        default `best` for tables and `idm-auto` for images, as in `shiftproof.train`.
     backbone
         The network; by default `mlp` for tables, `mnist-cnn` for images up to 64 pixels,
         `resnet18` for larger ones and `resnet50` for image files.  The last two start from
         pretrained weights, which are downloaded unless `hparams={"weights": …}` is a file or
         `"random"`.
     hparams
-        Hyper-parameters of the algorithm or the backbone that replace the published defaults.
+        Hyper-parameters of the algorithm or the backbone that override the published defaults.
     steps
-        Number of updates of a network; each takes `batch_size` samples (64 of a table) from every
-        domain.  The published defaults are for 5,001 steps.  Those that count steps, such as IDM's
-        warm-up of 1,500, are scaled to the number here (1,500 → 300 in 1,000 steps) unless
+        Number of updates of a network; each uses `batch_size` samples (64 for tables) from every
+        domain.  The published defaults assume 5,001 steps.  Hyper-parameters that count steps, such
+        as IDM's warm-up of 1,500, are scaled to this number (1,500 → 300 in 1,000 steps) unless
         `hparams` sets them; `model_.config.hparams` holds the values used.
     selection
-        Which weights to predict with: the `last`; those with the lowest risk on the held-out parts
-        of the training domains (`training-domain`); an exponential moving average (`ema`); or
-        SWAD's average over the steps where that risk is low (`swad`).
+        Weights to predict with: the `last`; those with the lowest risk on the held-out parts of the
+        training domains (`training-domain`); an exponential moving average (`ema`); or SWAD's
+        average over the steps where that risk is low (`swad`).
     holdout
-        The share of each domain to hold out of training.  It serves to select weights, to fill
-        `history_` and to tell how unusual an input is (`typicality`).  0 trains on all samples.  By
-        default 0.2, and 0 for what is fitted at once, such as `best`.
+        The share of each domain to hold out of training, used to select weights, to evaluate for
+        `history_` and to compute `typicality`.  0 trains on all samples.  By default 0.2, and 0 for
+        algorithms that are fitted at once, such as `best`.
     precision
         `fp32` or `bf16`.
     standardize
-        `domain` standardises the numbers of each domain by its own rows, and those of a new one by
-        the rows given to `predict`; `whiten` and `auto` as in `shiftproof.train`.
+        `domain` standardises the numeric features of each domain by its own rows, and those of a
+        new domain by the rows given to `predict`; `whiten` and `auto` as in `shiftproof.train`.
     image_size, augment
-        For image files: height and width, and whether to train on random crops, flips and colours.
+        For image files: height and width, and whether to apply random crops, flips and colours.
     device
         `auto`, `cpu`, `cuda` or `mps`.
     random_state
@@ -86,10 +86,10 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
     classes_, domains_
         The distinct values of `y` and of `sample_domain` (None if no domains were given).
     history_
-        A data frame, one row a record of training: losses, and accuracy and risk on the held-out
-        parts.  `records_` is the same as dictionaries.
+        A data frame with one row per training record: losses, and accuracy and risk on the held-out
+        parts.  `records_` holds the same as dictionaries.
     model_
-        The trained model; after `save`, `shiftproof predict` can read it too.
+        The trained model; after `save`, `shiftproof predict` can also read it.
     n_features_in_, feature_names_in_
         For a table: the number of its columns, and their names.
     """
@@ -102,11 +102,11 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
     ) -> Self:
         """Train on samples `X` with labels `y` and their domains `sample_domain`.
 
-        Without domains, only what does not compare domains can be trained: `best` and all that is
-        fitted at once, which is then judged by random parts of the samples, and `erm`.
+        Without domains, only algorithms that do not compare domains can be trained: `erm`, and
+        those fitted at once, such as `best`, which then use random splits for validation.
 
-        `sample_weight` [n], at least 0, says how much each sample counts: 2 as the sample given
-        twice, 0 as the sample left out.
+        `sample_weight` [n] holds the weight of each sample, at least 0: weight 2 equals repeating
+        the sample, and weight 0 leaves it out.
         """
         with value_errors():
             require_none_of(other)
@@ -126,13 +126,13 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
     def predict(self, X: Any, sample_domain: Any = None) -> np.ndarray:
         """Return the most probable class of each sample, in the type of `y`.
 
-        `sample_domain` is only for `standardize`: without it, all samples are of one domain.
+        `sample_domain` is used only with `standardize`; by default, all samples form one domain.
         """
         likely = self.predict_proba(X, sample_domain).argmax(axis=1)
         return np.asarray(self.classes_[likely])
 
     def predict_proba(self, X: Any, sample_domain: Any = None) -> np.ndarray:
-        """Return the probability of each class, [n, classes] in the order of `classes_`."""
+        """Return the class probabilities, [n, classes] in the order of `classes_`."""
         found = self._predicted(X, sample_domain)
         names, _ = Names.of(self.classes_, "y")
         order = [self.model_.classes.index(text) for text in names.texts]

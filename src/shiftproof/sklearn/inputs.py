@@ -1,4 +1,4 @@
-"""The inputs `X` that the estimator takes: tables, data frames, images, paths of image files."""
+"""The inputs `X` of the estimators: tables, data frames, images, paths of image files."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
 from shiftproof.data.tables.row_weights import checked_weights
 
 Kind = Literal["table", "frame", "images", "paths"]
-# What an error calls each kind.
+# The name of each kind in errors.
 KINDS: dict[str, str] = {
     "table": "a table [n, features]",
     "frame": "a data frame",
     "images": "images [n, channels, height, width]",
     "paths": "paths of image files",
 }
-# What the data is called in errors and notes.
+# The name of the data in errors and notes.
 NAME = "X"
 
 
 def recognised(given: Any) -> tuple[Kind, Any]:
     """Return the kind of `given`, with tensors as arrays and paths as a list.
 
-    Anything unknown counts as a table: scikit-learn's validation then says what is wrong with it.
+    Anything else counts as a table, so that scikit-learn's validation reports what is wrong.
     """
     import pandas as pd  # type: ignore[import-untyped]
 
@@ -58,7 +58,7 @@ def recognised(given: Any) -> tuple[Kind, Any]:
 
 
 def kind_of_form(form: InputForm) -> Kind:
-    """Return the kind of inputs that a model of the command line takes."""
+    """Return the kind of inputs of a model of the command line."""
     if isinstance(form, TableForm):
         return "frame"
     if isinstance(form, ImageForm):
@@ -75,7 +75,7 @@ def as_numpy(given: Any) -> Any:
 
 
 def weights_of(given: Any, samples: int) -> np.ndarray | None:
-    """Return `sample_weight` as numbers, one for each sample; None stays None."""
+    """Return `sample_weight` as an array with one number per sample, or None if it is None."""
     if given is None:
         return None
     try:
@@ -102,7 +102,7 @@ def dataset_of(
     progress: Progress,
     weight: np.ndarray | None = None,
 ) -> DomainDataset:
-    """Return samples with a label, a domain and, if given, a weight each as a dataset."""
+    """Return a dataset of samples with labels, domains and, if given, weights."""
     if kind == "paths":
         names: tuple[str, ...] = ()
         make: Callable[[Any, Any, str], LabelledPath] = LabelledPath
@@ -123,7 +123,7 @@ def dataset_of(
         return image_dataset(NAME, samples, view, classes=classes, targets=names, progress=progress)
     if len(set(domains)) > 1:
         return from_arrays(x, labels, domains, name=NAME, task=task, weight=weight)
-    # `from_arrays` needs at least two domains: split the samples at random, and join them again.
+    # `from_arrays` needs at least two domains: split the samples at random, then join them again.
     halves = np.random.RandomState(0).permutation(len(labels)) % 2
     order = np.argsort(np.argsort(halves, kind="stable"))
     made = from_arrays(x, labels, halves, name=NAME, task=task, weight=weight)

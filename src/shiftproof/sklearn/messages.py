@@ -1,4 +1,4 @@
-"""Errors and warnings of the estimator, in the types that scikit-learn uses."""
+"""Errors and warnings of the estimators, as the types that scikit-learn uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINE_SECONDS = 2.0
 
 
 class EstimatorError(ShiftproofError, ValueError):
-    """An error of Shiftproof as a `ValueError`, which scikit-learn and its users expect."""
+    """A Shiftproof error that is also a `ValueError`, as scikit-learn and its users expect."""
 
 
 @contextmanager
@@ -39,7 +39,7 @@ class Reporter(Observer):
         self._printed = 0.0
 
     def note(self, text: str) -> None:
-        """Raise a warning."""
+        """Issue a warning."""
         warnings.warn(text, stacklevel=2)
 
     def loading(self, what: str, done: int, total: int) -> None:

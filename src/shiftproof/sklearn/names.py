@@ -1,4 +1,4 @@
-"""Labels of any type that can be sorted, and their names as texts in a dataset."""
+"""Labels of any sortable type, and their names as strings in a dataset."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from shiftproof.data.tables.cell_types import text_of
 
 @dataclass(frozen=True)
 class Names:
-    """Distinct values in order, in their own type, each with a text."""
+    """Sorted distinct values in their original type, each with its text."""
 
     values: np.ndarray
     texts: tuple[str, ...]
 
     @classmethod
     def of(cls, given: Any, what: str) -> tuple[Names, np.ndarray]:
-        """Return the distinct entries of `given`, and the position of each entry among them.
+        """Return the distinct entries of `given`, and the index of each entry among them.
 
-        `what` is the name of the parameter, for errors.
+        `what` is the name of the parameter in errors.
         """
         import pandas as pd  # type: ignore[import-untyped]
 
@@ -55,7 +55,7 @@ class Names:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], what: str) -> Names:
-        """Rebuild the names."""
+        """Rebuild the names from the result of `to_json`."""
         values = np.array(value["values"], dtype=np.dtype(value["dtype"]))
         return cls(values, _texts(values, what))
 

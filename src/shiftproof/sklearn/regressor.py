@@ -1,4 +1,4 @@
-"""`ShiftproofRegressor`: numbers behind scikit-learn's `fit` and `predict`."""
+"""`ShiftproofRegressor`: regression as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ from shiftproof.sklearn.sample_domain import require_none_of
 
 
 class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[misc]
-    """Train a regressor on several domains that holds up in a new one.
+    """A regressor trained on several domains to generalize to a new one.
 
-    `fit(X, y, sample_domain=…)` takes the domain of each sample: the hospital, camera, year or
-    style that it comes from.  `predict` needs no domains.  `X` is that of `ShiftproofClassifier`;
-    `y` [n] are numbers, one for each sample, or [n, targets] several,
-    which are predicted together.
+    `fit(X, y, sample_domain=…)` needs the domain of each sample: the hospital, camera, year or
+    style that it comes from.  `predict` needs no domains.  `X` is as in `ShiftproofClassifier`; `y`
+    holds one number per sample, [n], or several that are predicted jointly, [n, targets].
 
     Parameters
     ----------
     algorithm
-        A name that `shiftproof algorithms` lists, or a scikit-learn regressor or pipeline of your
-        own, which is cloned.  By default `best` for tables and `erm` for images.
+        A name listed by `shiftproof algorithms`, or a scikit-learn regressor or pipeline, which is
+        cloned.  By default `best` for tables and `erm` for images.
     loss
         `squared`, `absolute`, `huber` or `huber:DELTA`, with DELTA in standard deviations of `y`,
-        or `quantile:Q`.  Models that are fitted at once take the first two.
+        or `quantile:Q`.  Models that are fitted at once support only the first two.
 
     The other parameters are those of `ShiftproofClassifier`.
 
@@ -46,10 +45,10 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
     domains_
         The distinct values of `sample_domain` (None if no domains were given).
     history_
-        A data frame, one row a record of training: losses, and R², MAE, RMSE and risk on the
-        held-out parts.  `records_` is the same as dictionaries.
+        A data frame with one row per training record: losses, and R², MAE, RMSE and risk on the
+        held-out parts.  `records_` holds the same as dictionaries.
     model_
-        The trained model; after `save`, `shiftproof predict` can read it too.
+        The trained model; after `save`, `shiftproof predict` can also read it.
     n_features_in_, feature_names_in_
         For a table: the number of its columns, and their names.
     """
@@ -94,13 +93,13 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
     def fit(
         self, X: Any, y: Any, sample_domain: Any = None, sample_weight: Any = None, **other: Any
     ) -> Self:
-        """Train on samples `X` with numbers `y` and their domains `sample_domain`.
+        """Train on samples `X` with targets `y` and their domains `sample_domain`.
 
-        Without domains, only what does not compare domains can be trained: `best` and all that is
-        fitted at once, which is then judged by random parts of the samples, and `erm`.
+        Without domains, only algorithms that do not compare domains can be trained: `erm`, and
+        those fitted at once, such as `best`, which then use random splits for validation.
 
-        `sample_weight` [n], at least 0, says how much each sample counts: 2 as the sample given
-        twice, 0 as the sample left out.
+        `sample_weight` [n] holds the weight of each sample, at least 0: weight 2 equals repeating
+        the sample, and weight 0 leaves it out.
         """
         with value_errors():
             require_none_of(other)
@@ -115,9 +114,9 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
         return self
 
     def predict(self, X: Any, sample_domain: Any = None) -> np.ndarray:
-        """Return the number predicted for each sample, [n], or the numbers [n, targets].
+        """Return the predictions, [n] for one target, or [n, targets].
 
-        `sample_domain` is only for `standardize`: without it, all samples are of one domain.
+        `sample_domain` is used only with `standardize`; by default, all samples form one domain.
         """
         return self._predicted(X, sample_domain).value_array
 

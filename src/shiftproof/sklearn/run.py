@@ -1,4 +1,4 @@
-"""One run of the estimator: its parameters as a configuration, and the trained model."""
+"""A training run of an estimator, configured by the estimator's parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from shiftproof.training.configure import configure, default_holdout
 from shiftproof.training.loop import train
 from shiftproof.training.records import Record
 
-# The weights to predict with, and what the training loop calls them.
+# The weights to predict with, and their names in the training loop.
 SELECTIONS = {"last": "none", "training-domain": "best", "ema": "ema", "swad": "swad"}
 # A short run is evaluated about this often, so that there are weights to choose from …
 EVALUATIONS = 20
@@ -36,13 +36,13 @@ FEWEST_STEPS_BETWEEN = 10
 def train_model(
     params: Mapping[str, Any], dataset: DomainDataset, reporter: Reporter
 ) -> tuple[TrainedModel, list[Record]]:
-    """Train with the parameters of an estimator; return the model and the records of training."""
+    """Train with the parameters of an estimator; return the model and the training records."""
     config = configuration(params, dataset)
     with TemporaryDirectory(prefix="shiftproof-") as folder:
         # This run is never resumed, so it needs no checkpoint before its end.
         result = train(config, dataset, Path(folder), reporter, float("inf"))
         if result.status == "stopped":
-            raise KeyboardInterrupt  # the training loop caught it to end after a whole step
+            raise KeyboardInterrupt  # the training loop caught it to complete the current step
         if result.status == "diverged":
             raise InvalidValue(
                 f"training diverged: the loss of step {result.step} is not finite; try a smaller"
@@ -57,12 +57,12 @@ def train_model(
 
 
 def configuration(params: Mapping[str, Any], dataset: DomainDataset) -> RunConfig:
-    """Return the configuration of a run with the parameters of an estimator."""
+    """Convert the parameters of an estimator to the configuration of a run."""
     if params["selection"] not in SELECTIONS:
         raise UnknownName("selection", str(params["selection"]), SELECTIONS)
     if not isinstance(params["steps"], numbers.Integral):
         raise InvalidValue(f"`steps` must be a whole number, not {params['steps']!r}")
-    steps = int(params["steps"])  # a search may give a NumPy integer, which JSON cannot hold
+    steps = int(params["steps"])  # a search may pass a NumPy integer, which JSON cannot store
     average = SELECTIONS[params["selection"]]
     holdout = params["holdout"]
     if holdout is None:
@@ -79,7 +79,7 @@ def configuration(params: Mapping[str, Any], dataset: DomainDataset) -> RunConfi
         },
         steps=steps,
         eval_every=min(dataset.eval_every, max(FEWEST_STEPS_BETWEEN, steps // EVALUATIONS)),
-        # Without held-out samples there is no evaluation; selecting by it is then an error.
+        # Without held-out samples there is no evaluation, and selection by it is an error.
         evaluate=["train-out"] if held_out or AVERAGES[average].judges else [],
         holdout=float(holdout),
         seed=_seed(params["random_state"]),

@@ -1,4 +1,4 @@
-"""The domain of each sample, as `fit` takes it."""
+"""The parameter `sample_domain` of `fit`: the domain of each sample."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WITHOUT_DOMAINS = ("baseline", "exact")
 
 
 def require_none_of(other: Mapping[str, Any]) -> None:
-    """Raise for keywords that other estimators take, with what this one takes instead."""
+    """Raise for unknown keywords; for those of other estimators, suggest `sample_domain`."""
     for name in other:
         if name in ("groups", "domains", "domain", "sites", "environments"):
             raise DataError(f"`fit` has no {name!r}; the domain of each sample is `sample_domain`")
@@ -30,8 +30,8 @@ def require_none_of(other: Mapping[str, Any]) -> None:
 def domains_of(
     algorithm: str | BaseEstimator, sample_domain: Any, samples: int
 ) -> tuple[Names, np.ndarray]:
-    """Return the domains, and the domain of each sample."""
-    named = isinstance(algorithm, str)  # an estimator of the user's needs no domains
+    """Return the domains, and the domain index of each sample."""
+    named = isinstance(algorithm, str)  # a scikit-learn estimator needs no domains
     compares = named and ALGORITHMS.get(algorithm).family not in WITHOUT_DOMAINS
     advice = '`algorithm="erm"` does not use domains'
     if sample_domain is None:

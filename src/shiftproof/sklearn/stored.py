@@ -1,4 +1,4 @@
-"""A fitted estimator on disk: the model's file, and a second one with the estimator's own data."""
+"""A fitted estimator on disk: the model file, and a second file with the estimator's own data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TYPES: dict[str, Any] = {
 
 
 def write_fitted(folder: Path, model: TrainedModel, described: dict[str, Any]) -> None:
-    """Write both files, the second one last, so that it never describes another model."""
+    """Write both files, the estimator file last, so that it never describes another model."""
     try:
         text = json.dumps({"format": FORMAT, **described}, indent=2, default=_plain)
     except TypeError as error:
@@ -46,7 +46,7 @@ def write_fitted(folder: Path, model: TrainedModel, described: dict[str, Any]) -
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is that of a finished run, which has a model but no estimator."""
+    """Return whether a folder holds a finished run: a model, but no estimator."""
     has_model = (folder / MODEL).is_file() and (folder / "config.json").is_file()
     return has_model and not (folder / ESTIMATOR).is_file()
 
@@ -73,7 +73,7 @@ def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]
 
 @contextlib.contextmanager
 def damaged_estimator(folder: Path) -> Iterator[None]:
-    """Turn errors about the values in an estimator's file into one line."""
+    """Convert errors about values in an estimator file to a `CheckpointError` of one line."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -86,13 +86,13 @@ def damaged_estimator(folder: Path) -> Iterator[None]:
 
 
 def require_classes(names: Sequence[str], model: TrainedModel) -> None:
-    """Require the classes of the model, or raise `ValueError`."""
+    """Raise `ValueError` unless the names are the classes of the model."""
     if sorted(names) != sorted(model.classes):
         raise ValueError("its classes are not those of the model")
 
 
 def stored_algorithm(algorithm: Any) -> Any:
-    """Return the parameter `algorithm` as JSON values: its name, none, or an estimator by skops."""
+    """Return the parameter `algorithm` as JSON: a name, None, or an estimator stored by skops."""
     if algorithm is None or isinstance(algorithm, str):
         return algorithm
     return {"skops": base64.b64encode(dumped(clone(algorithm))).decode()}
