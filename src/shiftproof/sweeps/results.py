@@ -62,7 +62,7 @@ class Origin:
 class Mark(NamedTuple):
     """Something in the files of a run that its reader should know.
 
-    ``number`` is that of the records or values concerned; 0 if it is the run as a whole.
+    ``number`` counts the records or values concerned; 0 if the mark concerns the whole run.
     """
 
     text: str
