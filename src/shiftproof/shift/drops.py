@@ -14,8 +14,8 @@ Rows of t are *unseen* (p/q < 1/20: hardly any such input was trained on), *rare
 1. label shares: by its own predictions, corrected to the label shares of t;
 2. unseen regions: by the predictions of the model with t, where rows are unseen;
 3. inputs: the same where rows are rarer;
-4. meaning: the same where rows are shared.  Such inputs are about as frequent in the other domains,
-   so a gain from t's own labels means that P(Y|X) differs.
+4. meaning: the same where rows are shared.  Such inputs are not rare in the other domains, so a
+   gain from training on t means that P(Y|X) differs.
 
 The part of each step is the change it causes, so the parts add up to the loss.
 """

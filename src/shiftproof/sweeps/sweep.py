@@ -58,7 +58,7 @@ class SweepPlan:
         return self.costs[job.data.name, job.variant].seconds(job)
 
     def seconds(self, workers: int) -> float:
-        """Return the estimated duration of all runs in ``workers`` processes, in seconds."""
+        """Return the estimated duration of all runs in ``workers`` processes; no run is split."""
         each = [self.expected_seconds(job) for job in self.jobs]
         return max(max(each, default=0.0), sum(each) / workers)
 

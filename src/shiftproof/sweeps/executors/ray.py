@@ -55,7 +55,7 @@ class RayExecutor(Executor):
         self._checkpoint_seconds = checkpoint_seconds
 
     def workers(self, jobs: Sequence[Job], memory: int) -> int:
-        """Return how many runs fit on the cluster at once, in its current size."""
+        """Return how many runs fit on the cluster at its current size."""
         return self._asked or max(1, Share.of(jobs, memory).times())
 
     def run(

@@ -26,9 +26,9 @@ NOT_EVALUATED = "not evaluated"
 class Needs:
     """What a selector reads; nothing else is run or evaluated.
 
-    ``evaluate`` names the evaluation sets of runs that hold out one domain, ``evaluate_pairs``
-    those of runs that hold out two; if it is empty, no such runs are needed.  ``every_step`` is
-    False if the last evaluation is enough.
+    ``evaluate`` names the evaluation sets of runs that hold out one domain, ``evaluate_pairs`` the
+    sets of runs that hold out two (if empty, no such runs are needed).  ``every_step`` is False if
+    the last evaluation is enough.
     """
 
     evaluate: tuple[str, ...]
