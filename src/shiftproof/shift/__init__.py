@@ -1,1 +1,1 @@
-"""What shifts between the domains of a dataset, and what to do about it."""
+"""Diagnose the shifts between the domains of a dataset, and advise what to do about them."""

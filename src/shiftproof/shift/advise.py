@@ -1,13 +1,13 @@
-"""What to do about the shifts that were found: the model to begin with, and what else helps.
+"""Recommend what to do about the shifts found: the model to start with, and what else helps.
 
-The model to begin with is what `train` takes by default.  IDM is recommended beside it only where
-concept shift is found: matching gradients addresses I(Y;D|X), which no fit to the training domains
-removes.  Representations are matched too where inputs differ; class by class unless the label
-proportions agree, since equal representations in all domains would then pull classes together:
+The model to start with is the default of `train`.  IDM is recommended in addition only if concept
+shift is found: matching gradients addresses I(Y;D|X), which no fit to the training domains removes.
+Representations are matched too if inputs differ; class by class unless the label proportions agree,
+since equal representations in all domains would otherwise pull classes together:
 I(R,Y;D) = I(Y;D) + I(R;D|Y), and only the last term can be removed.
 
-Everything else follows from what was measured on these data: a correction, a column or a warning
-is named with the points that it is worth here.
+Everything else follows from measurements on this dataset: each correction, column or warning is
+listed with the points that it gains or costs here.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Kind = Literal["table", "embeddings", "images"]
 
 # With fewer samples the standard error of an accuracy can exceed 3.5 points.
 FEW = 200
-# Held-out rows of which this share is unlike all others are worth a remark.
+# A held-out domain gets a remark if at least this share of its rows is unlike all others.
 MANY_UNSEEN = 0.25
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An algorithm with its hyper-parameters, and why; `shiftproof.train` takes both."""
+    """A recommended algorithm with hyper-parameters for `shiftproof.train`, and the reason."""
 
     algorithm: str
     why: str
@@ -44,9 +44,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class About:
-    """What the advice depends on beside the diagnosis.
+    """What the advice depends on besides the diagnosis.
 
-    `codes` are columns of whole numbers that may be codes, `uneven` columns that some domains lack.
+    `codes` are integer columns that may be codes, `uneven` are columns that some domains lack.
     """
 
     kind: Kind = "table"
@@ -56,10 +56,10 @@ class About:
 
 @dataclass(frozen=True)
 class Advice:
-    """What was found in words, what to train, what to compare it with, and further remarks.
+    """The findings in words, the model to train, the one to compare it with, and further remarks.
 
     `kinds` are the kinds of shift found.  `test_domains` are the domains that the user holds out;
-    without any, hold out each in turn.
+    if empty, each is held out in turn.
     """
 
     findings: tuple[Finding, ...]
@@ -110,7 +110,7 @@ def _matching(states: Mapping[str, State], found: tuple[Finding, ...], *, number
     hparams = {"gradient_weight": "auto", "representation_weight": "0"}
     matched = "gradients"
     same_labels = states["label"] == "none"
-    # Numbers have no classes to match within: where labels differ, representations have to.
+    # Numbers have no classes to match within: if labels differ, representations must differ too.
     if states["covariate"] == "found" and (same_labels or not numbers):
         within = {} if numbers else {"match_within": "all" if same_labels else "class"}
         hparams |= {"representation_weight": "auto"} | within
@@ -198,7 +198,7 @@ def _label_correction(diagnosis: Diagnosis) -> str:
 
 
 def _level(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield what a known mean of the label is worth, where it is worth something."""
+    """Yield a remark on the gain from knowing a domain's mean label, if there is a gain."""
     known = [
         (drop, drop.r2)
         for drop in diagnosis.drops

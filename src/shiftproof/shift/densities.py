@@ -1,4 +1,4 @@
-"""Predictions by densities: one for each pair of a group and a value of the target, by Bayes."""
+"""Predict a target by Bayes' rule, with one density for each pair of group and target value."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from scipy.special import logsumexp, ndtr  # type: ignore[import-untyped]
 
 from shiftproof.information.sample import Floats, Ints
 
-# The most pairs that densities are fitted to.
+# The most pairs of group and target value for which densities are fitted.
 MOST_CELLS = 100
-# Equal parts of a column's values, for its histogram.
+# The number of equally filled bins of a column's histogram.
 BINS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A target with `classes` values for n rows with weights; `group` is what may be known."""
+    """A target with `classes` values for n weighted rows; `group` may be known to a classifier."""
 
     target: Ints
     classes: int
@@ -28,16 +28,16 @@ class Task:
 
     @property
     def prior(self) -> Floats:
-        """Return the weighted shares of the target."""
+        """The weighted shares of the target values."""
         shares = np.bincount(self.target, self.weights, minlength=self.classes)
         return np.asarray(np.maximum(shares / shares.sum(), 1e-12))
 
 
 def gaussian(z: Floats, task: Task, train: Ints, where: Ints) -> tuple[Floats, Floats]:
-    """Return log q(t|x) and log q(t|x,g) by one Gaussian for each pair of group and value.
+    """Return log q(t|x) and log q(t|x,g) from one Gaussian for each pair of group and value.
 
-    A covariance is that of its pair's rows and of all pairs together, the latter counted as k
-    rows: Bayes' estimate for a prior worth k rows.
+    Each covariance averages that of the pair's rows and the pooled one, which counts as k rows: the
+    Bayes estimate for a prior worth k rows.
     """
     prior = np.log(task.prior)
     shape = (len(where), task.groups, task.classes)
@@ -73,7 +73,7 @@ def gaussian(z: Floats, task: Task, train: Ints, where: Ints) -> tuple[Floats, F
 
 
 def _sure(logs: Floats, prior: Floats, rows: int) -> Floats:
-    """Return normalised log probabilities, mixed with the prior at the weight of one row."""
+    """Return normalised log probabilities, mixed with the prior with the weight of one row."""
     top = logs.max(axis=-1, keepdims=True)
     known = np.isfinite(top)
     logs = np.where(known, logs - np.where(known, top, 0), prior)
@@ -82,10 +82,10 @@ def _sure(logs: Floats, prior: Floats, rows: int) -> Floats:
 
 
 def marginals(z: Floats, task: Task, train: Ints, where: Ints) -> tuple[Floats, Floats]:
-    """Return log q(t|x) and log q(t|x,g) by the histograms of the columns, taken as independent.
+    """Return log q(t|x) and log q(t|x,g) from histograms of the columns, assumed independent.
 
-    z [n, k] are normal scores.  A bin counts one row more, spread over the pairs as the bin is
-    over all rows.
+    z [n, k] are normal scores.  Each histogram is smoothed by `BINS` rows, distributed over the
+    bins as all rows are.
     """
     prior = np.log(task.prior)
     shape = (len(where), task.groups, task.classes)

@@ -1,9 +1,9 @@
-"""What shifts between domains, how much of each kind there is, and where.
+"""Measure the shifts between domains: which kinds there are, how large they are, and where.
 
 All amounts are mutual information in nats, with all domains equally likely, as in training;
-`information.base` names the five.  Features with few distinct rows are counted; of others,
-`posteriors` has the classifiers that the amounts come from, and why they are lower bounds.  Labels
-without classes are numbers: `number_posteriors` has what they are measured by.
+`information.base` defines the five.  Features with few distinct rows are measured by counting; for
+others, `posteriors` describes the classifiers behind the amounts, and why these are lower bounds.
+Labels without classes are numbers, which `number_posteriors` measures.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PERMUTATIONS = 99
 
 
 def check_most(most: int, domains: int) -> None:
-    """Raise if `most` samples are too few for so many domains."""
+    """Raise if `most` samples are too few for this number of domains."""
     if most < FOLDS * domains:
         raise InvalidValue(
             f"{most} samples are too few for {domains} domains; at least {FOLDS} each are needed"
@@ -81,10 +81,10 @@ def diagnose(
 ) -> Diagnosis:
     """Measure all shifts of features x [n, k], labels y [n] and domains d [n].
 
-    Labels and domains are positions in `classes` and `domains`; those without a sample are
-    left out.  Without `classes`, labels are numbers.  Features without names are called by their
-    position.  Of more than `most` samples so many are measured, chosen by `seed` (see
-    `localize.stratified`).  Without `drops`, held-out domains are not predicted, which takes time.
+    Labels and domains are positions in `classes` and `domains`; classes and domains without samples
+    are left out.  Without `classes`, labels are numbers.  Features without names are named by their
+    position.  At most `most` samples are measured, chosen by `seed` (see `localize.stratified`).
+    Without `drops`, the slow prediction of held-out domains is skipped.
     """
     table, labels, codes = as_table(x), np.asarray(y), np.asarray(d)
     names = tuple(features or (f"feature {i}" for i in range(table.shape[1])))
@@ -146,7 +146,7 @@ def diagnose(
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """What is measured beside the amounts: names, the columns that move, and how sure."""
+    """Options of the further measurements: names, columns that move, and confidence level."""
 
     domains: Sequence[str]
     classes: Sequence[str]
@@ -158,7 +158,7 @@ class _Asked:
 
 
 def _of_classes(sample: Sample, found: Posteriors, asked: _Asked) -> dict[str, Any]:
-    """Return the fields of a diagnosis that depend on classes."""
+    """Return the fields of a diagnosis that depend on the labels, if these are classes."""
     by_both = found.domain_given_label(sample.y)
     pairs = pairs_of(
         sample, found.domain, by_both, classes_apart(sample), asked.matched, asked.domains
@@ -180,7 +180,7 @@ def _of_classes(sample: Sample, found: Posteriors, asked: _Asked) -> dict[str, A
 def _of_numbers(
     sample: Sample, y: Floats, labels: np.ndarray, found: NumberPosteriors, asked: _Asked
 ) -> dict[str, Any]:
-    """Return the same for labels that are numbers; y [n] are standardised."""
+    """Return the same fields for numeric labels; y [n] are standardised."""
     mean, unit = float(labels.mean()), float(labels.std())
     pairs = pairs_of(
         sample,
@@ -208,7 +208,7 @@ def _of_numbers(
 
 
 def _sample(x: Floats, y: np.ndarray, d: np.ndarray, classes: bool) -> tuple[Sample, Floats | None]:
-    """Return the checked samples, and standardised labels if these are numbers."""
+    """Return the checked samples, and the standardised labels if they are numbers."""
     if classes:
         return checked(x, y, d, balanced=True), None
     return checked_numbers(x, y, d)
@@ -216,13 +216,13 @@ def _sample(x: Floats, y: np.ndarray, d: np.ndarray, classes: bool) -> tuple[Sam
 
 @dataclass(frozen=True)
 class _Measure:
-    """How to measure: the same for inputs and for representations."""
+    """Measures shifts with the same settings for inputs and for representations."""
 
     settings: dict[str, Any]
     tick: Callable[[], None]
 
     def classes(self, sample: Sample) -> tuple[Sample, Shift, Posteriors]:
-        """Return the samples with the columns that are measured, the amounts, and posteriors."""
+        """Return the samples with the measured columns, the amounts, and the posteriors."""
         usual = estimator_of(sample, **self.settings)
         few = leading_columns(sample)
         found = posteriors(few, seed=self.settings["seed"], tick=self.tick)
@@ -231,7 +231,7 @@ class _Measure:
         return few, Combined(found=found, **self.settings).amounts_of(few), found
 
     def numbers(self, sample: Sample, y: Floats) -> tuple[Shift, NumberPosteriors]:
-        """Return the amounts and the posteriors, if labels are numbers."""
+        """Return the amounts and the posteriors for numeric labels."""
         told = number_posteriors(sample, y, seed=self.settings["seed"], tick=self.tick)
         return NumberCombined(found=told, **self.settings).amounts(sample, y), told
 

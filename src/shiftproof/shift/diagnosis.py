@@ -1,4 +1,4 @@
-"""What a diagnosis holds: everything that was measured, and nothing in words."""
+"""The data classes of a diagnosis: all measurements, without interpretation."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from shiftproof.shift.number_drops import NumberDrop
 
 @dataclass(frozen=True)
 class Prediction:
-    """How well the classifiers predict, out of sample and with all domains counted alike.
+    """How well the classifiers predict, out of sample and with all domains weighted equally.
 
-    `label` and `label_knowing_domain` are the shares of labels that they get right,
-    `commonest_label` what always naming one class would, `domain` the share of domains;
+    `label` and `label_knowing_domain` are accuracies on the label, `commonest_label` is the
+    accuracy of always predicting the most frequent class, and `domain` the accuracy on the domain.
     `uncertainty` is the cross-entropy of the label given the input, no less than H(Y|X).
     """
 
@@ -33,10 +33,10 @@ class Prediction:
 
 @dataclass(frozen=True)
 class NumberPrediction:
-    """How well models predict numbers, out of sample and with all domains counted alike.
+    """How well models predict numbers, out of sample and with all domains weighted equally.
 
-    `r2` is that of the inputs, `r2_knowing_domain` that of inputs and domain, and `domain` the
-    share of domains that classifiers get right.
+    `r2` is the R² of predictions from the inputs, `r2_knowing_domain` from inputs and domain, and
+    `domain` is the accuracy of the classifiers on the domain.
     """
 
     r2: float
@@ -46,9 +46,9 @@ class NumberPrediction:
 
 @dataclass(frozen=True, eq=False)
 class ModelView:
-    """What a trained model makes of samples: R [n, k], its risks [n], and where it is right [n].
+    """A trained model's representations R [n, k] of samples, risks [n] and correctness [n].
 
-    A number is not right or wrong: `right` is None.
+    `right` is None for numeric labels, which are not right or wrong.
     """
 
     name: str
@@ -57,16 +57,16 @@ class ModelView:
     right: NDArray[np.bool_] | None
 
     def take(self, rows: np.ndarray) -> ModelView:
-        """Return the view of some of the samples."""
+        """Return the view restricted to the given rows."""
         right = None if self.right is None else self.right[rows]
         return ModelView(self.name, self.representations[rows], self.risks[rows], right)
 
 
 @dataclass(frozen=True)
 class ModelShift:
-    """The amounts with a model's R in the place of X, I(L;D), and how it does on each domain.
+    """The amounts with a model's R in place of X, I(L;D), and its performance on each domain.
 
-    There are no `accuracies` of numbers.
+    `accuracies` is empty for numeric labels.
     """
 
     name: str
@@ -78,12 +78,12 @@ class ModelShift:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What shifts.
+    """The result of a diagnosis.
 
-    `counts` [domains][classes] are the samples measured; `left_out` more were not, being too
-    many.  `drops` are the points that held-out domains lose, `trials` what they gain without a
-    column.  `features` begin with the one that moves most; pairs and classes keep their order.
-    Labels that are numbers have no classes; `numbers` describes those of each domain.
+    `counts` [domains][classes] are the numbers of samples measured; `left_out` is the number of
+    samples beyond the limit.  `drops` are the points that held-out domains lose, `trials` what they
+    gain by changing a column.  `features` are sorted by how far they move; pairs and classes keep
+    their order.  Numeric labels have no classes; `numbers` describes the labels of each domain.
     """
 
     domains: tuple[str, ...]
@@ -104,14 +104,14 @@ class Diagnosis:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many samples of each domain were measured."""
+        """The number of samples measured in each domain."""
         return tuple(map(sum, self.counts))
 
     def most_concept_shift(self, shift: Shift) -> float:
-        """Return how much concept shift there could be, given I(X;D) (or I(R;D)).
+        """Return the largest possible concept shift, given I(X;D) (or I(R;D)).
 
-        I(Y;D|X) is at most H(Y|X), and at most H(D|X).  A number has no entropy to compare with, so
-        there it is the second.
+        I(Y;D|X) is at most H(Y|X), and at most H(D|X).  Numeric labels have no entropy to compare
+        with, so their bound is H(D|X).
         """
         if isinstance(self.prediction, Prediction):
             return self.prediction.uncertainty

@@ -1,23 +1,23 @@
-"""How many points of accuracy and AUROC a domain loses if it is not trained on, and why.
+"""Measure how many points of accuracy and AUROC a held-out domain loses, and why.
 
-For each domain t, one model is trained without t, and one with it that is told the domain, as at a
-site that has contributed data (both predict rows that they were not trained on).  What t loses by
-being held out is split as in DISDE (Cai, Namkoong and Yadlowsky, 2023), by where the inputs of t
-lie.  With p/q the density of an input in the other domains over that in t, which the posterior of
-the domain gives,
+For each domain t, one model is trained without t, and one with t that knows the domain, as at a
+site that has contributed data (both predict rows that they were not trained on).  The loss of t
+from being held out is split as in DISDE (Cai, Namkoong and Yadlowsky, 2023), by where the inputs of
+t lie.  Let p/q be the density of an input in the other domains over that in t, which follows from
+the posterior of the domain:
 
-    p/q = (1 − q(t|x)) / ((m − 1) q(t|x)),
+    p/q = (1 − q(t|x)) / ((m − 1) q(t|x)).
 
-rows of t are *unseen* (p/q < 1/20: hardly any such input was trained on), *rarer* (< 1/2), or
-*shared*.  The answers of the model without t are replaced, in this order:
+Rows of t are *unseen* (p/q < 1/20: hardly any such input was trained on), *rarer* (< 1/2), or
+*shared*.  The predictions of the model without t are replaced, in this order:
 
-1. label shares: by its own, corrected to the label shares of t;
-2. unseen regions: by those of the model with t, where rows are unseen;
+1. label shares: by its own predictions, corrected to the label shares of t;
+2. unseen regions: by the predictions of the model with t, where rows are unseen;
 3. inputs: the same where rows are rarer;
-4. meaning: the same where rows are shared.  The other domains have such inputs as often, so what
-   they teach about them is not what t would: P(Y|X) differs.
+4. meaning: the same where rows are shared.  Such inputs are not rare in the other domains, so a
+   gain from training on t means that P(Y|X) differs.
 
-Each step's change is its part, so the parts add up to the loss.
+The part of each step is the change it causes, so the parts add up to the loss.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from shiftproof.shift.densities import Task
 from shiftproof.shift.panel import Views, pooled, quiet
 from shiftproof.shift.posteriors import Posteriors, weigh
 
-# Inputs are unseen, or rarer, if the other domains have them less often by these factors.
+# Inputs are unseen, or rarer, if their density ratio p/q is below these values.
 UNSEEN, RARER = 1 / 20, 1 / 2
-# Domains that are held out at most: the largest.
+# The most domains that are held out: the largest ones.
 MOST_DOMAINS = 10
-# Columns that are tried without, and the most columns of a table for that.
+# The number of columns to try changing, and the most columns of a table for these trials.
 TRIED, MOST_COLUMNS = 3, 64
 PARTS = ("label_shares", "unseen", "inputs", "meaning")
 
@@ -55,7 +55,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Loss:
-    """A metric of one domain in percent, without it and with it, and the parts of the loss."""
+    """A metric on one domain in percent, trained without and with it, and the parts of the loss."""
 
     held_out: float
     trained_with: float
@@ -68,9 +68,9 @@ class Loss:
 
 @dataclass(frozen=True)
 class Drop:
-    """What one domain loses; `unseen_share` of its rows are unlike all that is trained on.
+    """The loss of one held-out domain; `unseen_share` of its rows are unlike all training rows.
 
-    `worst_class` is the class that loses most accuracy, with its points.
+    `worst_class` is the class that loses the most accuracy, and its loss in points.
     """
 
     domain: str
@@ -83,9 +83,9 @@ class Drop:
 
 @dataclass(frozen=True)
 class ColumnTrial:
-    """What held-out domains gain on average, in points of accuracy or R², by changing one column.
+    """The mean gain of held-out domains from changing one column, in points of accuracy or R².
 
-    `change` is `drop`, or `rank`: replaced by its rank within each domain.
+    `change` is `drop`, or `rank`, which replaces values by their rank within each domain.
     """
 
     column: str
@@ -94,7 +94,7 @@ class ColumnTrial:
 
     @property
     def helps(self) -> bool:
-        """Whether the gain is above zero for sure."""
+        """Whether the interval of the gain is above zero."""
         return self.gain.interval[0] > 0
 
 
@@ -106,7 +106,7 @@ def drops_of(
     *,
     level: float,
 ) -> tuple[Drop, ...]:
-    """Return what each domain loses by being held out; of many, the largest domains."""
+    """Return the loss of each held-out domain, for the `MOST_DOMAINS` largest domains."""
     views = Views.of(sample.x)
     task = Task(sample.y, sample.classes, sample.weights, sample.d, sample.domains)
     sizes = np.bincount(sample.d)
@@ -146,7 +146,7 @@ def _drop(
     shares = np.bincount(y, minlength=task.classes) / len(y)
     others_shares = np.bincount(sample.y[others], sample.weights[others], minlength=task.classes)
     others_shares = others_shares / others_shares.sum()
-    # One row of each kind more, so that no class is impossible.
+    # One more row, distributed as in the other domains, so that no class is impossible.
     lean = np.log((shares * len(y) + others_shares) / (len(y) + 1))
     corrected = log_softmax(without + lean - np.log(others_shares + 1e-9), axis=-1)
     q = np.exp(found.domain[here, t])
@@ -173,7 +173,7 @@ def _drop(
 def ranking(q: Floats, y: Ints) -> tuple[float, Floats]:
     """Return the AUROC of probabilities q [n, C], and each row's influence on it (DeLong, 1988).
 
-    Of more than two classes, it is the mean over classes that occur, each against the others.
+    With more than two classes, it is the one-vs-rest mean over the classes that occur.
     """
     present = [1] if q.shape[1] == 2 else [c for c in np.unique(y) if (y == c).any()]
     value, influence = 0.0, np.zeros(len(y))
@@ -191,7 +191,7 @@ def ranking(q: Floats, y: Ints) -> tuple[float, Floats]:
 
 
 def _loss(steps: Sequence[tuple[float, Floats]], level: float) -> Loss:
-    """Return the loss and its parts from the metric and the influences of each step."""
+    """Return the loss and its parts from the metric and influences at each step."""
     z = float(ndtri(0.5 + level / 2))
 
     def points(last: int, first: int) -> Points:
@@ -217,12 +217,12 @@ def column_trials(
     *,
     level: float,
 ) -> tuple[ColumnTrial, ...]:
-    """Hold out each domain without a column, or with its ranks within domains, one at a time.
+    """Measure the held-out gain from dropping a column, or from its ranks within domains.
 
-    `held_out` returns the score of each row [n], of which that of a domain is the mean, for
-    features x [n, k].  The interval allows for the number of trials.
+    `held_out` maps features x [n, k] to the score of each row [n]; the score of a domain is the
+    mean over its rows.  The interval is adjusted for the number of trials.
     """
-    # Of more columns the sample may have the leading components in their place.
+    # With more columns, the sample may hold their leading components instead.
     if not 2 <= len(names) <= MOST_COLUMNS or not len(columns):
         return ()
     before = held_out(sample.x)
@@ -240,7 +240,7 @@ def column_trials(
             parts = [better[sample.d == d] for d in range(sample.domains)]
             value = 100 * float(np.mean([part.mean() for part in parts]))
             error = np.sqrt(sum(part.var() / len(part) for part in parts)) / sample.domains
-            # Domains differ too: what helps in one of few may not help in the next.
+            # Domains vary too: what helps in one of a few may not help in a new one.
             spread = np.std([part.mean() for part in parts], ddof=1) / np.sqrt(sample.domains)
             half = 100 * z * max(float(error), float(spread))
             gain = Points(value, (value - half, value + half))
@@ -249,7 +249,7 @@ def column_trials(
 
 
 def right_answers(sample: Sample) -> Callable[[Floats], Floats]:
-    """Return whether models that have not seen its domain predict each row right: [n] of x."""
+    """Return a function of x: whether models trained without a row's domain get it right [n]."""
     task = Task(sample.y, sample.classes, sample.weights, sample.d, sample.domains)
 
     def held_out(x: Floats) -> Floats:

@@ -1,10 +1,10 @@
-"""A diagnosis in plain words: of each shift whether it is there, and how much of it.
+"""Describe a diagnosis in words: whether each shift was found, and how large it is.
 
-`judging` has the rule.  What there could be of concept shift is the label's uncertainty that the
-inputs leave (of a number: the domain's).  Where inputs all but name the domain, labels of the same
-input cannot be compared, and concept shift that is not found is *overlap*: it cannot be told.
+`judging` defines the rule.  The maximum of concept shift is the label's remaining uncertainty given
+the inputs (for numeric labels, the domain's).  If inputs almost determine the domain, labels of the
+same input cannot be compared; concept shift that is not found is then *overlap*: undecidable.
 
-Amounts are what the classifiers of `posteriors` see: lower bounds.
+Amounts are lower bounds: what the classifiers of `posteriors` detect.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from shiftproof.shift.judging import (
 )
 from shiftproof.shift.number_findings import number_concept, number_label, number_within_label
 
-# Domains hardly overlap if inputs leave less than this share of the domain's uncertainty.
+# Domains hardly overlap if less than this share of the domain's entropy remains given the inputs.
 OVERLAP = 0.1
 
 
 def findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
-    """Read covariate, label, concept and within-label shift, in this order."""
+    """Return the findings on covariate, label, concept and within-label shift, in this order."""
     if isinstance(diagnosis.prediction, Prediction):
         told = _label(diagnosis), _concept(diagnosis, diagnosis.prediction)
         return (_covariate(diagnosis), *told, _within_label(diagnosis))
@@ -43,17 +43,17 @@ def findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
 
 
 def concept_state(diagnosis: Diagnosis, shift: Shift) -> State:
-    """Say whether inputs, or representations, show concept shift."""
+    """Return whether inputs (or representations) show concept shift."""
     state = state_of(shift.concept, max(diagnosis.most_concept_shift(shift), 1e-12))
     left = diagnosis.domain_entropy - shift.covariate.value
     return "overlap" if state != "found" and left < OVERLAP * diagnosis.domain_entropy else state
 
 
 def kinds_of(found: Sequence[Finding]) -> tuple[str, ...]:
-    """Return the kinds of shift found; label shift alone if all else follows from it.
+    """Return the kinds of shift found; only label shift if the others follow from it.
 
-    Where inputs of one class are the same in all domains, only the proportions of the classes
-    differ: inputs, and what they say of the label, then differ as a consequence.
+    If inputs of each class are the same in all domains, only the class proportions differ; inputs,
+    and what they say about the label, then differ as a consequence.
     """
     there = {each.shift for each in found if each.state == "found"}
     if "label" in there and "within_label" not in there:
@@ -62,7 +62,7 @@ def kinds_of(found: Sequence[Finding]) -> tuple[str, ...]:
 
 
 def summary(finding: Finding, *, numbers: bool = False) -> str:
-    """Return a finding in a few words; `numbers` are labels without classes."""
+    """Return a short summary of a finding; `numbers` is True for numeric labels."""
     of = {
         "covariate": "of the domain is told by the inputs",
         "label": "of the label is told by the domain",
@@ -85,7 +85,7 @@ def summary(finding: Finding, *, numbers: bool = False) -> str:
 
 
 def model_reading(diagnosis: Diagnosis, model: ModelShift) -> str:
-    """Say what a model's representation keeps of the shifts, and whether its risks differ."""
+    """Describe the shifts that remain in a model's representation, and whether its risks differ."""
     x, r = diagnosis.shift, model.shift
     text = (
         f"{model.name}: the covariate shift of its representation is {nats(r.covariate.value)}"

@@ -1,9 +1,9 @@
-"""Whether a shift is there, and how much of what there could be.
+"""Decide whether a shift was found, and how large it is relative to its maximum.
 
-One rule for all.  A shift is *found* if the lower end of its interval is above zero and the
-estimate is worth minding: at least `WORTH` of what there could be.  Above zero but less than that,
-it is *small*.  If the interval reaches zero, its upper end decides: *none* if more than
-`NEGLIGIBLE` would have shown, else *untold*.
+The rule is the same for all shifts.  A shift is *found* if the lower end of its interval is above
+zero and the estimate is at least `WORTH` of its maximum; if the estimate is smaller, the shift is
+*small*.  If the interval reaches zero, its upper end decides: *none* if it is at most `NEGLIGIBLE`
+of the maximum, else *untold*.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shiftproof.information import Estimate
 
 State = Literal["found", "small", "none", "untold", "overlap"]
 
-# A shift of less than this share of what there could be is not worth minding.
+# A shift below this share of its maximum is too small to matter.
 WORTH = 0.01
 # A shift that cannot be larger than this share of its maximum counts as none.
 NEGLIGIBLE = 0.05
@@ -33,9 +33,9 @@ LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class Finding:
-    """One shift: whether it is there, as a share of what there could be, and in words.
+    """A finding on one shift: its state, its share of the maximum, and a description.
 
-    `at_most` is the share that the interval's upper end stands for.
+    `at_most` is the upper end of the interval as a share of the maximum.
     """
 
     shift: str
@@ -47,7 +47,7 @@ class Finding:
 
 
 def state_of(estimate: Estimate, most: float) -> State:
-    """Say whether a shift is there, if `most` is all there could be."""
+    """Return the state of a shift whose maximum is `most`."""
     low, high = estimate.interval
     if low > 0:
         return "found" if estimate.value >= WORTH * most else "small"
@@ -55,14 +55,14 @@ def state_of(estimate: Estimate, most: float) -> State:
 
 
 def judged(estimate: Estimate, most: float) -> tuple[State, float, float]:
-    """Return the state, and value and upper end as shares of what there could be."""
+    """Return the state, and the value and upper end as shares of the maximum."""
     most = max(most, 1e-12)
     share, at_most = (min(each / most, 1.0) for each in (estimate.value, estimate.interval[1]))
     return state_of(estimate, most), share, at_most
 
 
 def not_found(what: str, state: State, estimate: Estimate, share: float, at_most: float) -> str:
-    """Return the words for a shift that was not found, or is small."""
+    """Return the text for a shift that was not found, or is small."""
     if state == "small":
         return (
             f"A sign {what}, too small to mind: {nats(estimate.value)} nats, {percent(share)} of"
@@ -85,7 +85,7 @@ def size_of(share: float) -> str:
 
 
 def nats(value: float) -> str:
-    """Return an amount with two digits that count.
+    """Return an amount with two significant digits, or two decimals from 0.1.
 
     >>> [nats(v) for v in (0, 0.00012, 0.0073, 0.123, 1.386)]
     ['0', '0.00012', '0.0073', '0.12', '1.39']
@@ -96,7 +96,7 @@ def nats(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent; the smallest and the largest keep what they are.
+    """Return a share in percent, with one decimal if it is close to 0 or 1.
 
     >>> [percent(s) for s in (0, 0.004, 0.034, 0.35, 0.997, 1)]
     ['0%', '0.4%', '3.4%', '35%', '99.7%', '100%']
@@ -106,5 +106,5 @@ def percent(share: float) -> str:
 
 
 def short(name: str) -> str:
-    """Return a name that fits into a sentence."""
+    """Shorten a name to fit into a sentence."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"

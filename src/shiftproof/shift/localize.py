@@ -1,4 +1,4 @@
-"""Where it shifts: between which domains, in which features, in which classes."""
+"""Localize shifts: between which domains, in which features, and in which classes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from shiftproof.information.dimensions import distances
 from shiftproof.information.sample import Floats, Sample
 from shiftproof.shift.posteriors import Posteriors
 
-# What matching features may cost: permutations × samples × features × (domains − 1).
+# The cost limit of matching features: permutations × samples × features × (domains − 1).
 MATCHING_WORK = 5e8
-# Permutations for each pair of domains: enough for a p-value of 0.025 after all are accounted for.
+# Permutations per pair of domains: enough for a p-value of 0.025 adjusted for all pairs.
 PER_PAIR = 40
 FEWEST_PERMUTATIONS = 99
 
@@ -27,12 +27,12 @@ FEWEST_PERMUTATIONS = 99
 class Pair:
     """Two domains, and how far apart they are.
 
-    `told_apart` is the share of their samples that a network puts into the right one of the two
-    (both counted alike; 0.5 is guessing), `told_apart_with_label` the same if it sees the label
-    too; `information` is I(X;D) of the pair, at most log 2.  `w1` and `pdm` are the distances
-    of single features, in standard deviations and in their squares, in the mean over features;
-    `labels` is the share of labels that would have to change to turn the proportions of one
-    domain into those of the other; of numbers it is their distance W1, in standard deviations.
+    `told_apart` is the share of their samples that the classifiers assign to the right domain of
+    the two (weighted equally; 0.5 is guessing), and `told_apart_with_label` the same if they see
+    the label too.  `information` is I(X;D) of the pair, at most log 2.  `w1` and `pdm` are mean
+    distances of single features, in standard deviations and in their squares.  `labels` is the
+    share of labels that would have to change to turn the proportions of one domain into those of
+    the other; for numeric labels, it is their distance W1 in standard deviations.
     """
 
     first: str
@@ -47,10 +47,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class MovedFeature:
-    """A feature, and its distance W1 in standard deviations, in the mean over pairs of domains.
+    """A feature, and its distance W1 in standard deviations, averaged over pairs of domains.
 
-    `farthest` names the two domains that it moves most between, at the distance `most`;
-    `p_value` belongs to "it moves between no two", adjusted for all features and all pairs.
+    `farthest` names the two domains between which it moves most, at the distance `most`.  `p_value`
+    tests "it moves between no two domains", adjusted for all features and all pairs.
     """
 
     name: str
@@ -62,10 +62,10 @@ class MovedFeature:
 
 @dataclass(frozen=True)
 class MovedClass:
-    """A class: its share of each domain, and how far its own inputs shift.
+    """A class: its share in each domain, and how far its inputs shift.
 
-    `information` is I(X;D|Y = this class) and `within` its share of what there could be; both
-    are None if the class occurs in one domain alone.
+    `information` is I(X;D|Y = this class), and `within` is its share of the maximum.  Both are None
+    if the class occurs in only one domain.
     """
 
     name: str
@@ -76,7 +76,7 @@ class MovedClass:
 
 @dataclass(frozen=True)
 class NumberLabel:
-    """The labels of one domain, if they are numbers: mean, standard deviation and quartiles."""
+    """The numeric labels of one domain: mean, standard deviation and quartiles."""
 
     mean: float
     deviation: float
@@ -95,15 +95,15 @@ def pairs_of(
 ) -> tuple[Pair, ...]:
     """Return every pair of domains, in their order.
 
-    `by_input` and `by_both` are log q(d|x) and log q(d|x,y), [n, D] each, and `labels` says how far
-    apart the labels of two domains are.
+    `by_input` and `by_both` are log q(d|x) and log q(d|x,y), [n, D] each; `labels` returns the
+    distance between the labels of two domains.
     """
     log_prior = np.log(sample.shares)
     by_input, by_both = by_input - log_prior, by_both - log_prior
     members = [np.flatnonzero(sample.d == domain) for domain in range(sample.domains)]
 
     def odds(of: Floats, a: int, b: int) -> Floats:
-        """Return log odds of the right domain against the other, for the samples of both."""
+        """Return the log odds of the right domain against the other, for the samples of both."""
         right = (of[members[a], a] - of[members[a], b], of[members[b], b] - of[members[b], a])
         return np.concatenate(right)
 
@@ -129,24 +129,24 @@ def pairs_of(
 
 
 def _told_apart(odds: Floats, weights: Floats) -> float:
-    """Return the share of right answers; who cannot decide is right half the time."""
+    """Return the share of right answers; a tie counts as half right."""
     return float(weights @ ((odds > 0) + 0.5 * (odds == 0)))
 
 
 def classes_apart(sample: Sample) -> Callable[[int, int], float]:
-    """Return how far apart the class shares of two domains are, as a function of the two."""
+    """Return a function of two domains: the distance between their class shares."""
     shares = class_shares(sample)
     return lambda a, b: float(np.abs(shares[a] - shares[b]).sum() / 2)
 
 
 def numbers_apart(sample: Sample, y: Floats) -> Callable[[int, int], float]:
-    """Return the distance W1 of standardised labels y [n] of two domains."""
+    """Return a function of two domains: the distance W1 of their standardised labels y [n]."""
     ranked = [np.sort(y[sample.d == domain])[:, None] for domain in range(sample.domains)]
     return lambda a, b: float(distances(ranked[a], ranked[b])[0][0])
 
 
 def number_labels(sample: Sample, y: Floats, mean: float, unit: float) -> tuple[NumberLabel, ...]:
-    """Return the labels of each domain, from standardised y [n]."""
+    """Summarise the labels of each domain, from standardised y [n]."""
     found = []
     for domain in range(sample.domains):
         own = mean + unit * y[sample.d == domain]
@@ -164,7 +164,7 @@ def class_shares(sample: Sample) -> Floats:
 def match(x: Floats, d: ArrayLike, seed: int) -> Matching:
     """Compare every feature between all pairs of domains, on as many samples as time allows.
 
-    Permutations must be many where pairs are many, for a p-value is adjusted for all of them.
+    Many pairs need many permutations, because p-values are adjusted for all pairs.
     """
     codes = np.asarray(d)
     count = len(np.unique(codes))
@@ -177,7 +177,7 @@ def match(x: Floats, d: ArrayLike, seed: int) -> Matching:
 def moved_features(
     matched: Matching, names: Sequence[str], domains: Sequence[str]
 ) -> tuple[MovedFeature, ...]:
-    """Return the features, the one that moves most first."""
+    """Return the features, sorted by how far they move, largest first."""
     pairs = list(combinations(domains, 2))
     farthest = matched.w1.argmax(axis=0)
     adjusted = np.minimum(matched.adjusted.min(axis=0) * len(pairs), 1.0)
@@ -219,7 +219,7 @@ def moved_classes(
 def stratified(d: ArrayLike, most: int, seed: int) -> np.ndarray:
     """Return the positions of at most `most` samples, in order.
 
-    Every domain keeps as many as any other, or all it has: the largest give up theirs first.
+    All domains keep equally many samples, or all they have: the largest domains lose samples first.
 
     >>> np.bincount(np.repeat([0, 1, 2], [5, 50, 500])[stratified(np.repeat([0, 1, 2],
     ...     [5, 50, 500]), 85, seed=0)]).tolist()
@@ -229,7 +229,7 @@ def stratified(d: ArrayLike, most: int, seed: int) -> np.ndarray:
     if len(codes) <= most:
         return np.arange(len(codes))
     sizes = np.bincount(codes)
-    # What small domains leave of their part goes to the larger ones.
+    # What small domains leave of their quota goes to the larger ones.
     room, quota = most, 0
     for place, size in enumerate(np.sort(sizes)):
         quota = room // (len(sizes) - place)

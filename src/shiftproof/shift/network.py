@@ -1,13 +1,13 @@
-"""Networks that predict the domain, the label, and the label of a known domain, trained together.
+"""Networks that predict the domain, the label, and the label given the domain, trained jointly.
 
-The body h of a network has two hidden layers.  Each of its three answers is linear in (h(x), x);
-the one for a known domain d adds an own linear part Δ_d to that of all domains, which weight decay
-keeps small, so that a domain with few rows borrows from the others.
+The body h of a network has two hidden layers.  Each of its three outputs is linear in (h(x), x).
+The output for a known domain d adds a linear part Δ_d to the shared one; weight decay keeps Δ_d
+small, so that a domain with few rows borrows from the others.
 
-One network is trained for each fold, all in the same steps: a step is a product of stacked
-matrices, so that a short product does not pay for a call of its own.  Every network has draws of
-its own, so it learns what it would learn alone.  Gradients are written out: the networks are too
-small for a library that records operations, and importing one takes longer than they do.
+One network per fold is trained, all in the same steps: a step multiplies stacked matrices, which
+saves calls for small products.  Every network has its own random draws, so it learns what it would
+learn alone.  Gradients are written out by hand: the networks are too small for automatic
+differentiation, and importing such a library takes longer than training.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SMALLEST_BATCH, LARGEST_BATCH, FEWEST_STEPS = 16, 256, 20
 MOST_EPOCHS, PATIENCE = 40, 4
 # AdamW (Loshchilov and Hutter, 2019).
 RATE, DECAY, BETAS, TINY = 3e-3, 1e-2, (0.9, 0.999), 1e-8
-# Every so many rows, one is not trained on, to tell when to stop.
+# One in this many rows is held out for early stopping.
 JUDGED = 7
 
 
 class Answers(NamedTuple):
-    """Log probabilities of some rows: domain [n, D], label [n, C], of each domain [n, D, C]."""
+    """Log probabilities: domain [n, D], label [n, C], and label given each domain [n, D, C]."""
 
     domain: Floats
     label: Floats
@@ -41,7 +41,7 @@ class Answers(NamedTuple):
 
 
 class _Shapes(NamedTuple):
-    """The size of a network; its weights are one vector, so that one update serves all."""
+    """The shape of a network; its weights form one vector, so that one update changes all."""
 
     columns: int
     domains: int
@@ -49,7 +49,7 @@ class _Shapes(NamedTuple):
 
     @property
     def layers(self) -> tuple[tuple[int, ...], ...]:
-        """First and second layer, domain and label, Δ; the last row of each is its bias."""
+        """Shapes of both hidden layers, the domain and label heads, and Δ; last rows are biases."""
         wide = HIDDEN + self.columns + 1
         return (
             (self.columns + 1, HIDDEN),
@@ -81,14 +81,14 @@ class _Stack:
         self.state = [vectors, np.zeros_like(vectors), np.zeros_like(vectors)]
 
     def keep(self, networks: Sequence[int]) -> None:
-        """Go on with some of the networks."""
+        """Continue with only the given networks."""
         self.state = [each[networks] for each in self.state]
 
     def slope(self, x: Floats, d: Ints, y: Ints, weights: Floats, drops: Floats) -> Floats:
-        """Return the derivative of the weighted cross entropy of all three answers: [F, ·].
+        """Return the gradient of the weighted cross entropy of all three outputs: [F, ·].
 
-        x [F, b, k + 1] ends with ones; d, y and weights are [F, b], and drops [F, 2, b, HIDDEN]
-        are what hidden units are multiplied by.  The rows of a batch are sorted by d.
+        The last column of x [F, b, k + 1] is ones; d, y and weights are [F, b], and drops
+        [F, 2, b, HIDDEN] are the dropout factors.  The rows of a batch are sorted by d.
         """
         first, second, heads, own = self.shapes.split(self.state[0])
         h = np.concatenate([np.empty((*x.shape[:2], HIDDEN), np.float32), x], axis=2)
@@ -104,7 +104,7 @@ class _Stack:
         for f, edges in enumerate(_edges(d, self.shapes.domains)):
             for place, (start, end) in enumerate(itertools.pairwise(edges)):
                 rows = h[f, start:end]
-                # The answer without the domain is not trained by that with it.
+                # The output given the domain does not train the label head without it.
                 known = label[f, start:end] + rows @ own[f, place]
                 wrong = _slope(known, y[f, start:end], weights[f, start:end])
                 np.matmul(rows.T, wrong, out=to_own[f, place])
@@ -129,7 +129,7 @@ class _Stack:
         vectors -= np.float32(RATE) / bias * means / size
 
     def logits(self, network: int, x: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return what one network says of x [n, k + 1]: [n, D], [n, C] and [n, D, C]."""
+        """Return the logits of one network for x [n, k + 1]: [n, D], [n, C] and [n, D, C]."""
         first, second, heads, own = (each[network] for each in self.shapes.split(self.state[0]))
         low = np.maximum(x @ first, 0) @ second[:HIDDEN] + second[HIDDEN]
         h = np.concatenate([np.maximum(low, 0), x], axis=1)
@@ -138,7 +138,7 @@ class _Stack:
 
 
 def _slope(logits: Floats, target: Ints, weights: Floats) -> Floats:
-    """Return the derivative of Σ weights · cross entropy."""
+    """Return the gradient of Σ weights · cross entropy."""
     found = np.exp(logits - logits.max(axis=-1, keepdims=True))
     found /= found.sum(axis=-1, keepdims=True)
     rows = found.reshape(-1, found.shape[-1])
@@ -154,9 +154,9 @@ def _edges(d: Ints, domains: int) -> Iterator[list[int]]:
 
 
 def fit_networks(x: Floats, sample: Sample, fold: Ints, seed: int) -> Answers:
-    """Return log probabilities of all rows, by networks that were not trained on their fold.
+    """Return log probabilities of all rows, from networks that were not trained on their fold.
 
-    Each answer is that of the epoch at which it predicts rows best that were not trained on.
+    Each output comes from the epoch at which it predicts the rows held out for stopping best.
     """
     n, domains, classes = len(x), sample.domains, sample.classes
     inputs = np.ones((n, x.shape[1] + 1), np.float32)
@@ -201,7 +201,7 @@ def fit_networks(x: Floats, sample: Sample, fold: Ints, seed: int) -> Answers:
 
 
 class _Run:
-    """The rows and draws of one network, and how well its answers have been."""
+    """The rows and random generator of one network, and the best losses of its outputs."""
 
     def __init__(self, train: Ints, where: Ints, seed: int) -> None:
         self.rng = np.random.default_rng(seed_hash("network", seed, len(train)))
@@ -211,12 +211,12 @@ class _Run:
         self.best, self.waited = [np.inf] * 3, 0
 
     def drops(self, rows: int) -> Floats:
-        """Return what the units of both layers are multiplied by: [2, rows, HIDDEN]."""
+        """Draw the dropout factors of both layers: [2, rows, HIDDEN]."""
         kept = self.rng.random((2, rows, HIDDEN), dtype=np.float32) >= DROPOUT
         return kept * np.float32(1 / (1 - DROPOUT))
 
     def judged(self, losses: Sequence[float]) -> list[bool]:
-        """Return which answers are better than ever before."""
+        """Return which outputs have a new lowest loss."""
         better = [loss < least for loss, least in zip(losses, self.best, strict=True)]
         self.waited = 0 if any(better) else self.waited + 1
         self.best = [min(pair) for pair in zip(losses, self.best, strict=True)]
@@ -224,10 +224,10 @@ class _Run:
 
 
 def _batches(runs: Sequence[_Run], longest: int, d: Ints) -> Iterator[tuple[Ints, Floats]]:
-    """Yield the rows of an epoch, [F, b] sorted by d, and their shares in the mean of a batch.
+    """Yield the rows of an epoch, [F, b] sorted by d, and their weights in the mean of a batch.
 
-    Batches are small enough for 20 steps if possible.  Networks with fewer than `longest` rows get
-    rows of share 0.
+    Batches are small enough for 20 steps if possible.  Networks with fewer than `longest` rows are
+    padded with rows of weight 0.
     """
     size = max(SMALLEST_BATCH, min(LARGEST_BATCH, longest // FEWEST_STEPS))
     rows = np.zeros((len(runs), longest), dtype=np.intp)

@@ -1,12 +1,12 @@
-"""What a domain loses if it is not trained on, where the label is a number: R² and MAE.
+"""Measure how much R² and MAE a held-out domain loses if the label is a number, and why.
 
-As in `drops`: the predictions of a model without domain t are replaced step by step by those of a
-model with it, so the parts add up to the loss.  The first step is another one:
+As in `drops`, the predictions of a model without domain t are replaced step by step by those of a
+model with t, so the parts add up to the loss.  Only the first step differs:
 
-1. level: the predictions plus one number, which makes their mean that of the labels of t.
+1. level: add a constant to the predictions, so that their mean is that of the labels of t.
 
-Then come *unseen* inputs, *rarer* inputs and *meaning*.  R² is 1 − Σ(y − ŷ)² / Σ(y − ȳ_t)² with the
-mean of t itself: below 0, the mean of t would predict it better.
+Then follow *unseen* inputs, *rarer* inputs and *meaning*.  R² is 1 − Σ(y − ŷ)² / Σ(y − ȳ_t)² with
+the mean of t itself: below 0, the mean of t would predict t better.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NUMBER_PARTS = ("level", "unseen", "inputs", "meaning")
 
 @dataclass(frozen=True)
 class NumberLoss:
-    """A metric of one domain, without it and with it, and the parts of the loss.
+    """A metric on one domain, trained without and with it, and the parts of the loss.
 
     R² is in percent and its parts in points; MAE and its parts have the label's unit.
     """
@@ -44,7 +44,7 @@ class NumberLoss:
 
 @dataclass(frozen=True)
 class NumberDrop:
-    """What one domain loses; `unseen_share` of its rows are unlike all that is trained on.
+    """The loss of one held-out domain; `unseen_share` of its rows are unlike all training rows.
 
     `r2` is None for a domain whose labels are all equal.
     """
@@ -65,7 +65,7 @@ def number_drops(
     unit: float,
     level: float,
 ) -> tuple[NumberDrop, ...]:
-    """Return what each domain loses by being held out; of many, the largest domains.
+    """Return the loss of each held-out domain, for the `MOST_DOMAINS` largest domains.
 
     y [n] are standardised labels, and `unit` is their standard deviation.
     """
@@ -101,7 +101,7 @@ def _drop(
         domain=domains[t],
         rows=len(here),
         r2=r2,
-        # Of an error less is better: the loss is how much more it is.
+        # Lower errors are better: the loss is the increase of the error.
         mae=_errors(number_loss(mae, level)),
         unseen_share=float((ratio < UNSEEN).mean()),
     )
@@ -119,7 +119,7 @@ def _percent_explained(y: Floats, predicted: Floats) -> tuple[float, Floats]:
 
 
 def number_loss(steps: Sequence[tuple[float, Floats]], level: float) -> NumberLoss:
-    """Return the loss and its parts from the metric and the influences of each step."""
+    """Return the loss and its parts from the metric and influences at each step."""
     z = float(ndtri(0.5 + level / 2))
 
     def points(last: int, first: int) -> Points:
@@ -133,13 +133,13 @@ def number_loss(steps: Sequence[tuple[float, Floats]], level: float) -> NumberLo
 
 
 def _errors(loss: NumberLoss) -> NumberLoss:
-    """Return the loss of a negated error with the error itself as the metric."""
+    """Convert the loss of a negated error to one with the error itself as the metric."""
     parts = {name: getattr(loss, name) for name in NUMBER_PARTS}
     return NumberLoss(-loss.held_out, -loss.trained_with, loss.lost, **parts)
 
 
 def points_of_r2(sample: Sample, y: Floats) -> Callable[[Floats], Floats]:
-    """Return each row's part [n] in R² of its domain, held out, as a function of x [n, k]."""
+    """Return a function of x [n, k]: each row's contribution [n] to R² of its held-out domain."""
     spread = np.array([y[sample.d == t].var() for t in range(sample.domains)])
 
     def held_out(x: Floats) -> Floats:

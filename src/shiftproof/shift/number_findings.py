@@ -1,7 +1,7 @@
-"""Findings on a label that is a number, in words.
+"""Describe the findings for numeric labels in words.
 
-A number has no entropy to take a share of, so all shares are of the domain's: I(Y;D) is at most
-H(D), and I(Y;D|X) at most H(D|X).
+A number has no entropy to take a share of, so all shares refer to the domain's entropy: I(Y;D) is
+at most H(D), and I(Y;D|X) at most H(D|X).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from shiftproof.information import Estimate
 from shiftproof.shift.diagnosis import Diagnosis, NumberPrediction
 from shiftproof.shift.judging import Finding, judged, nats, not_found, percent, short, size_of
 
-# Less than this more of the variance explained is not worth a remark.
+# A smaller increase of the explained variance is not worth a remark.
 EXPLAINED_MORE = 0.01
 
 
 def number_label(diagnosis: Diagnosis) -> Finding:
-    """Read the label shift."""
+    """Return the finding on label shift."""
     estimate = diagnosis.shift.label
     state, share, at_most = judged(estimate, diagnosis.domain_entropy)
     if state == "found":
@@ -47,7 +47,7 @@ def _from_to(diagnosis: Diagnosis, values: Sequence[float]) -> str:
 
 
 def number_concept(estimate: Estimate, share: float, prediction: NumberPrediction) -> str:
-    """Return the words for concept shift that was found."""
+    """Return the text for concept shift that was found."""
     text = (
         "The same input means another label in another domain: the label takes"
         f" {percent(share)} off the uncertainty of the domain that the input leaves"
@@ -66,7 +66,7 @@ def number_concept(estimate: Estimate, share: float, prediction: NumberPredictio
 
 
 def number_within_label(diagnosis: Diagnosis) -> Finding:
-    """Read whether inputs differ beyond what the label explains."""
+    """Return the finding on whether inputs differ beyond what the label explains."""
     estimate = diagnosis.shift.within_label
     state, share, at_most = judged(estimate, diagnosis.domain_entropy)
     if state == "found":

@@ -1,4 +1,4 @@
-"""Posterior probabilities of the domain where the label is a number.
+"""Posterior probabilities of the domain for numeric labels.
 
 The domain is discrete, so nothing has to be binned:
 
@@ -9,18 +9,18 @@ with cross-fitted classifiers of the domain.  The first two are lower bounds (Ba
 
     E log q(d|x,y)/q(d|x) = I(Y;D|X) − E KL(p(d|x,y) ‖ q(d|x,y)) + E KL(p(d|x) ‖ q(d|x)):
 
-what q(d|x,y) misses hides concept shift, and what q(d|x) misses can look like it.  Three things
-keep the second from happening.
+what q(d|x,y) misses hides concept shift, and what q(d|x) misses can look like it.  Three measures
+prevent the latter.
 
-- The most likely reason is a curved rule: if Y ≈ f(X) tells the domain, y shows f(x) to a
-  classifier that cannot find f by itself.  So ŷ(x), predicted from x alone without the sample's
-  fold, is one more feature of both, and q(d|x,y) sees (x, ŷ(x), the rank of y − ŷ(x)), which are
-  as good as (x, y).
-- q(d|x) is itself one of the answers that q(d|x,y) is combined from.  Without concept shift the
-  best weight of all others is 0, and the log ratio vanishes.
-- Another one is Bayes' rule with densities: log q(d|x) + log N(z; m_d(x), s_d²), where z is the
-  normal score of the residual and m_d a ridge of each domain.  It has a number of parameters that
-  grows with the columns, not with their products.
+- The most likely cause is a nonlinear rule: if Y ≈ f(X) reveals the domain, y reveals f(x) to a
+  classifier that cannot learn f itself.  So ŷ(x), predicted from x alone without the sample's
+  fold, is an additional feature of both, and q(d|x,y) sees (x, ŷ(x), the rank of y − ŷ(x)), which
+  are as good as (x, y).
+- q(d|x) is itself one of the predictions that q(d|x,y) combines.  Without concept shift, the best
+  weight of all others is 0, and the log ratio vanishes.
+- Another prediction is Bayes' rule with densities: log q(d|x) + log N(z; m_d(x), s_d²), where z is
+  the normal score of the residual and m_d a ridge for each domain.  Its number of parameters grows
+  with the columns, not with their products.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from shiftproof.shift.regressors import by_domain, regressors, ridge_errors, sta
 
 @dataclass(frozen=True, eq=False)
 class NumberPosteriors:
-    """What models that have not seen a sample say of it, in the order of a Sample.
+    """Out-of-sample predictions for each sample, in the order of a Sample.
 
     `domain` [n, D] is log q(d|x), `domain_given_label` log q(d|x,y) and `domain_by_label`
-    log q(d|y).  `predicted` [n] is the label that the inputs predict, `home` [n] that of models
-    that know the domain, and `panel` [c, n] are the predictions of `regressors`.
+    log q(d|y).  `predicted` [n] is the label predicted from the inputs, `home` [n] that predicted
+    by models that know the domain, and `panel` [c, n] are the predictions of `regressors`.
     """
 
     domain: Floats
@@ -62,9 +62,9 @@ class NumberPosteriors:
 
 
 def checked_numbers(x: Floats, y: Floats, d: Ints) -> tuple[Sample, Floats]:
-    """Return a Sample of x [n, k] without classes, and numbers y [n] in its order, standardised.
+    """Return a Sample of x [n, k] without classes, and standardised numbers y [n] in its order.
 
-    All y must not be equal.
+    The values of y must not all be equal.
     """
     both = checked(np.column_stack([x, y]), None, d, balanced=True)
     return replace(both, x=both.x[:, :-1]), both.x[:, -1]
@@ -81,7 +81,7 @@ def number_posteriors(
     home = stacked(np.concatenate([panel, told]), y, sample.weights, fold)
     z = normal_scores((y - predicted)[:, None])
     x = sample.x if sample.x.shape[1] <= COMPONENTS - 2 else _leading(sample.x)
-    # Densities and trees see the first columns only.
+    # Densities and trees see only the first columns.
     inputs = Views.of(np.column_stack([_standardised(predicted), x]))
     both = Views.of(np.column_stack([z, _standardised(predicted), x]))
     q_domain, q_both = (
@@ -98,7 +98,7 @@ def number_posteriors(
 def _predictions(
     views: Views, sample: Sample, y: Floats, fold: Ints, tick: Callable[[], None]
 ) -> tuple[Floats, Floats]:
-    """Return out-of-fold predictions by the inputs, and by inputs and own domain: [c, n] each."""
+    """Return out-of-fold predictions from inputs, and from inputs and own domain: [c, n] each."""
     alone, known = regressors(views), by_domain(views)
     panel, told = np.empty((len(alone), len(y))), np.empty((len(known), len(y)))
     for k in range(FOLDS):
@@ -136,7 +136,7 @@ def _densities(views: Views, z: Floats, sample: Sample, fold: Ints) -> Floats:
             own = np.flatnonzero((fold != k) & (sample.d == domain))
             model, error = ridge_errors(views.raw[own], z[own])
             rest = z[where] - model.predict(views.raw[where])
-            # One more row of the variance of all keeps a domain of equal labels finite.
+            # One more row with unit variance keeps densities finite if a domain's labels are equal.
             variance = (len(own) * error + 1) / (len(own) + 1)
             found[where, domain] = -(rest**2 / variance + np.log(variance)) / 2
     return found
@@ -155,7 +155,7 @@ def _standardised(values: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class NumberCombined(Estimator):
-    """The five amounts for labels that are numbers, from posteriors of the same samples."""
+    """The five amounts for numeric labels, from posteriors of the same samples."""
 
     found: NumberPosteriors
     # As in `posteriors.Combined`.
@@ -163,7 +163,7 @@ class NumberCombined(Estimator):
     method = "cross-fitted classifiers of the domain (linear, quadratic, densities, trees, network)"
 
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
-        """State what the numbers rest on."""
+        """Return the assumptions behind the numbers."""
         return (
             "amounts are what these classifiers see of the shift, at most what there is; what they"
             " miss of I(X;D) can look like I(Y;D|X)",
@@ -179,10 +179,10 @@ class NumberCombined(Estimator):
         return Parts(covariate, joint - covariate, joint)
 
     def amounts(self, sample: Sample, y: Floats) -> Shift:
-        """Return the amounts of a sample and its labels y [n], by `checked_numbers`.
+        """Return the amounts of a sample and its labels y [n], both from `checked_numbers`.
 
         Domains cannot be permuted within a label that no two rows share, so there is no exact test
-        of I(X;D|Y), nor of I(Y;D|X).
+        of I(X;D|Y) or I(Y;D|X).
         """
         parts = self.parts(sample)
         label = self._ratio(self.found.domain_by_label, sample)

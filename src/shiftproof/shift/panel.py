@@ -32,19 +32,19 @@ from shiftproof.information.sample import Floats, Ints, Sample
 from shiftproof.shift.densities import Task, gaussian, marginals
 
 GROWN_FROM = 2_000
-# Trees see so many columns, and densities so many: the leading components of more.
+# The most columns that trees see, and that densities see; of more, the leading components.
 GROWN, LEADING = 32, 64
-# Squares and products are those of values up to so many standard deviations.
+# Values are clipped at this many standard deviations for squares and products.
 FARTHEST = 4.0
-# Trees see so many quantiles of a column.
+# The number of quantiles of a column that trees see.
 LEVELS = 64
-# The variance of the log odds that a logistic regression expects before it has seen data.
+# The prior variance of the log odds in a logistic regression.
 ODDS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """What the classifiers see of features [n, k]."""
+    """Transformed features [n, k] as the classifiers see them."""
 
     raw: Floats
     scores: Floats
@@ -62,16 +62,16 @@ class Views:
         return cls(
             np.asarray(x, dtype=np.float64),
             scores,
-            # Not of the scores: these stretch the noise within two clusters over the whole line.
+            # Not of the scores, which stretch the noise within two clusters over the whole line.
             second_order(np.clip(x, -FARTHEST, FARTHEST)),
             scores[:, :LEADING],
-            # Few distinct values: scikit-learn is slow at finding bins for weighted rows.
+            # Few distinct values, because scikit-learn is slow at binning weighted rows.
             np.floor(LEVELS * ndtr(scores[:, :GROWN])),
         )
 
 
 def leading_columns(sample: Sample) -> Sample:
-    """Return the samples with the columns that `Views` would see; all if there are few."""
+    """Return the samples with the columns that `Views` uses; all if there are few."""
     return replace(sample, x=_leading(sample.x))
 
 
@@ -99,7 +99,7 @@ def pooled(views: Views) -> list[Predictor]:
 
 
 def by_group(views: Views) -> list[Predictor]:
-    """Return the classifiers that know the group of a row, asked for every group."""
+    """Return the classifiers that know the group of a row, evaluated for every group."""
     found = [_each(_logistic(views.raw)), _each(_logistic(views.squares)), _shares]
     found.append(lambda task, train, where: gaussian(views.leading, task, train, where)[1])
     found.append(lambda task, train, where: marginals(views.leading, task, train, where)[1])
@@ -110,9 +110,9 @@ def by_group(views: Views) -> list[Predictor]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Ignore warnings of fits that stop early, or of many classes with few rows.
+    """Ignore warnings about fits that stop early, or about many classes with few rows.
 
-    Not in each fit: filters of warnings are shared by all threads.
+    Used once around all fits, because all threads share the warning filters.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -128,8 +128,8 @@ def _fitted(build: Callable[[], Any], x: Floats, task: Task, train: Ints, there:
     else:
         model = build()
         scale = len(train) / task.weights[train].sum()
-        # Products of small float32 matrices may raise the flag of an invalid number for parts of
-        # registers that hold none of theirs (seen with finite factors and a finite product).
+        # Products of small float32 matrices may raise the invalid flag for unused parts of
+        # registers (seen with finite factors and a finite product).
         with np.errstate(invalid="ignore"):
             model.fit(x, codes, sample_weight=task.weights[train] * scale)
             q[:, known] = model.predict_proba(there)
@@ -138,7 +138,7 @@ def _fitted(build: Callable[[], Any], x: Floats, task: Task, train: Ints, there:
 
 
 def _logistic(x: Floats) -> Predictor:
-    # Half the bytes to read: the gradients are those of standardised columns, to a tolerance 1e-3.
+    # Half the bytes to read, and precise enough for standardised columns and a tolerance of 1e-3.
     x = x.astype(np.float32)
 
     def build() -> LogisticRegression:
@@ -178,7 +178,7 @@ def _trees(x: Floats) -> Predictor:
 
 
 def _trees_by_group(x: Floats) -> Predictor:
-    """Trees that see the group as one more column for each."""
+    """Return trees that see the group as one-hot columns."""
 
     def predict(task: Task, train: Ints, where: Ints) -> Floats:
         own = np.eye(task.groups)

@@ -1,21 +1,21 @@
-"""Posterior probabilities of the domain and of the label, for each sample, from all classifiers.
+"""Posterior probabilities of the domain and the label of each sample, from all classifiers.
 
 The classifiers of `panel` and the network are fitted without one fold and predict it.  Their log
-odds are added with weights that predict best in the other folds:
+odds are added with the weights that predict best in the other folds:
 
     log q(t|x) = log prior(t) + Σ_c a_c · log q_c(t|x)/prior(t) − log normaliser,   a_c ≥ 0.
 
-Three answers: q(d|x); q(y|x,d) for every d; and q(y|x), the best that can be said of the label
-without the domain.  The last is combined from classifiers of all domains together and from the
+There are three posteriors: q(d|x); q(y|x,d) for every d; and q(y|x), the best prediction of the
+label without the domain.  The last combines classifiers fitted to all domains together with the
 mixture Σ_d q(d|x) q(y|x,d).
 
-What follows from them is a lower bound as these classifiers see it.  E log q(d|x)/p(d) is I(X;D)
-less E KL(p(d|x) ‖ q(d|x)) (Barber and Agakov, 2003).  For the concept shift, since KL is convex,
+The resulting amounts are lower bounds.  E log q(d|x)/p(d) is I(X;D) minus
+E KL(p(d|x) ‖ q(d|x)) (Barber and Agakov, 2003).  For the concept shift, since KL is convex,
 
     E log q(y|x,d)/q(y|x)  ≤  I(Y;D|X) + E KL(p(d|x) ‖ q(d|x))
 
 for the mixture, and no more for a q(y|x) that predicts better.  So what q(d|x) misses can look like
-concept shift: the reason for so many kinds of classifiers, and for q(y|x) of its own.
+concept shift.  This is why there are many kinds of classifiers, and a separate q(y|x).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class Posteriors:
-    """Log probabilities by classifiers that have not seen the sample, in the order of a Sample.
+    """Out-of-sample log probabilities for each sample, in the order of a Sample.
 
     `domain` [n, D] is log q(d|x), `label` [n, D, C] is log q(y|x,d) for every d, and
-    `mixed_label` [n, C] is log q(y|x).  Without the network, which takes long to fit again,
-    `panel` [c, n, C] are the answers of the classifiers of `panel.pooled`, and `home` [n, C] is
-    log q(y|x,d) at each sample's own domain.
+    `mixed_label` [n, C] is log q(y|x).  Two fields leave out the network, which is slow to refit:
+    `panel` [c, n, C] are the predictions of `panel.pooled`, and `home` [n, C] is log q(y|x,d) at
+    each sample's own domain.
     """
 
     domain: Floats
@@ -103,7 +103,7 @@ def posteriors(sample: Sample, *, seed: int, tick: Callable[[], None] = lambda: 
 
 
 def combine(logs: Floats, task: Task, fold: Ints) -> Floats:
-    """Combine log q of several classifiers [c, n, …, C] by weights of the other folds."""
+    """Combine log q of several classifiers [c, n, …, C], with weights from the other folds."""
     log_prior = np.log(task.prior)
     odds = logs - log_prior
     own = odds if odds.ndim == 3 else odds[:, np.arange(len(fold)), task.group]
@@ -123,7 +123,7 @@ def combine(logs: Floats, task: Task, fold: Ints) -> Floats:
 def weigh(odds: Floats, log_prior: Floats, target: Ints, weights: Floats) -> Floats:
     """Return the weights a ≥ 0 of log odds [c, n, C] with the lowest log loss (convex)."""
     count = len(odds)
-    odds = np.ascontiguousarray(odds)  # else every product below copies them
+    odds = np.ascontiguousarray(odds)  # otherwise every product below copies them
     weights = weights / weights.sum()
     right = odds[:, np.arange(len(target)), target] @ weights
 
@@ -142,16 +142,16 @@ def weigh(odds: Floats, log_prior: Floats, target: Ints, weights: Floats) -> Flo
 
 @dataclass(frozen=True, kw_only=True)
 class Combined(Estimator):
-    """The five amounts from the posteriors of the same samples: lower bounds."""
+    """Lower bounds on the five amounts, from the posteriors of the same samples."""
 
     found: Posteriors
-    # The scores of a fold are learned from the others, so what is chance in one fold is taken for
-    # a rule in the others: without a shift the mean has twice the variance of independent scores.
+    # The scores of a fold are learned from the others, so chance in one fold looks like a rule in
+    # the others: without a shift, the mean has twice the variance of independent scores.
     widened = 2**0.5
     method = "cross-fitted classifiers (linear, quadratic, densities, trees, network)"
 
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
-        """State what the numbers rest on."""
+        """Return the assumptions behind the numbers."""
         return (
             "amounts are what these classifiers see of the shift, at most what there is; what they"
             " miss of I(X;D) can look like I(Y;D|X)",

@@ -1,4 +1,4 @@
-"""The models that predict a number, for the diagnosis of a label that is one.
+"""The regression models for the diagnosis of numeric labels.
 
 | name | sees |
 |---|---|
@@ -7,8 +7,8 @@
 | ridge of splines | a smooth function of each of the first `GROWN` features |
 | trees | steps and interactions |
 
-A ridge takes the penalty with the least leave-one-out error on its own training rows.
-`stacked` adds their predictions with the weights a ≥ 0 of least squares in the other folds.
+A ridge uses the penalty with the least leave-one-out error on its own training rows.
+`stacked` adds the predictions with weights a ≥ 0, fitted by least squares in the other folds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KNOTS = 6
 
 # Fit numbers y with weights on the rows `train`, predict the rows `where`: [·].
 Regressor = Callable[[Floats, Floats, Ints, Ints], Floats]
-# The same by models that know the domain d, asked for every domain: [·, domains].
+# The same for models that know the domain d, evaluated for every domain: [·, domains].
 ByDomain = Callable[[Floats, Floats, Ints, Ints, Ints], Floats]
 
 
@@ -100,7 +100,7 @@ def _trees(x: Floats) -> Regressor:
 
 
 def _trees_by_domain(x: Floats) -> ByDomain:
-    """Trees that see the domain as one more column for each."""
+    """Return trees that see the domain as one-hot columns."""
 
     def predict(y: Floats, weights: Floats, d: Ints, train: Ints, where: Ints) -> Floats:
         own = np.eye(int(d.max()) + 1)
@@ -115,7 +115,7 @@ def _trees_by_domain(x: Floats) -> ByDomain:
 
 
 def small_trees() -> HistGradientBoostingRegressor:
-    """Return small boosted trees: less than a second, and weighted by what they are worth."""
+    """Return small boosted trees, which fit in less than a second; stacking sets their weight."""
     return HistGradientBoostingRegressor(
         max_bins=LEVELS,
         max_iter=100,

@@ -1,6 +1,6 @@
-"""From a dataset to arrays that can be measured.
+"""Convert a dataset to arrays that can be measured.
 
-A table becomes its prepared columns, images become their pixels, frozen images their features.
+Tables become their prepared columns, images their pixels, and frozen images their features.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from shiftproof.shift.localize import stratified
 from shiftproof.training.evaluate import read_in_order
 from shiftproof.training.evaluation_sets import EvaluationSet, reading_threads
 
-# More numbers to a sample are not measured: their covariances alone would take minutes.
+# The most features per sample: the covariances of more would take minutes.
 MOST_FEATURES = 4096
-# A column of a table is missing unevenly if domains differ by this share of it.
+# A table column is unevenly missing if its missing shares differ by this much between domains.
 UNEVEN = 0.2
-# Whole numbers of so few values, or with such a name, may be codes.
+# Integer columns with at most this many values, or with such a name, may be codes.
 FEW_VALUES = 5
 CODE = re.compile(r"(^|[_ .-])(zip|postal|postcode|code|id)([_ .-]?code)?($|[_ .-])", re.I)
 
-# Where samples lie in their domain, by its name.
+# Domain name to the positions of samples within the domain.
 Positions = Mapping[str, np.ndarray]
 
 
@@ -41,8 +41,8 @@ Positions = Mapping[str, np.ndarray]
 class Samples:
     """Arrays x [n, k], y [n] and d [n], the names that their codes stand for, and notes.
 
-    `inputs` says in a few words what the features are, `kind` of which kind they are.  Of a table,
-    `codes` are columns of whole numbers that may be codes, and `uneven` those some domains lack.
+    `inputs` briefly describes the features, and `kind` is their kind.  For tables, `codes` are
+    integer columns that may be codes, and `uneven` are columns that some domains lack.
     """
 
     x: np.ndarray
@@ -61,7 +61,7 @@ class Samples:
 def choose_domains(
     dataset: DomainDataset, wanted: Sequence[str] = (), held_out: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the domains to measure: the wanted ones, or all, without those held out."""
+    """Return the domains to measure: the wanted ones (by default all) without those held out."""
     for name in (*wanted, *held_out):
         dataset.index_of(name)
     chosen = tuple(
@@ -79,7 +79,7 @@ def choose_domains(
 
 
 def every_sample(dataset: DomainDataset, domains: Sequence[str]) -> Positions:
-    """Return all positions of these domains."""
+    """Return all positions of the given domains."""
     return {d.name: np.arange(len(d)) for d in dataset.domains if d.name in domains}
 
 
@@ -102,9 +102,9 @@ def collect(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> Samples:
-    """Read the samples at `positions`; a table is prepared by what these hold.
+    """Read the samples at `positions`; the preparation of a table is fitted to these samples.
 
-    Images of more than `side` pixels a side are averaged down to that many.
+    Images with more than `side` pixels per side are averaged down to that size.
     """
     shape = _shrunk(dataset.input_shape, side)
     if int(np.prod(shape)) > MOST_FEATURES:
@@ -139,7 +139,7 @@ def collect(
 
 
 def _shrunk(shape: tuple[int, ...], side: int | None) -> tuple[int, ...]:
-    """Return the shape of inputs that are averaged down to `side`."""
+    """Return the shape of inputs averaged down to `side`."""
     if side is None or len(shape) != 3:
         return shape
     return (shape[0], min(shape[1], side), min(shape[2], side))
@@ -152,7 +152,7 @@ def _inputs(
     workers: int,
     progress: Progress,
 ) -> Iterator[Tensor]:
-    """Yield the inputs, flat and batch by batch: cells of a table as they are, pixels in [0, 1]."""
+    """Yield flattened inputs batch by batch: table cells unchanged, pixels in [0, 1]."""
     total, done = sum(map(len, positions.values())), 0
     for domain, x, _ in batches(dataset, positions, workers):
         done += len(x)
@@ -177,7 +177,7 @@ def batches(
 
 
 def _places(dataset: DomainDataset, shape: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
-    """Name features by their position, and say what they are."""
+    """Return names of the features by position, and a description."""
     if len(shape) != 3:
         count = int(np.prod(shape))
         network = f" of {dataset.frozen['backbone']}" if dataset.frozen else ""
@@ -195,7 +195,7 @@ def _places(dataset: DomainDataset, shape: tuple[int, ...]) -> tuple[tuple[str, 
 def _unevenly_missing(
     columns: Columns, cells: np.ndarray, d: np.ndarray, domains: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return columns that some domains lack, and a note: the median in their place is a shift."""
+    """Return columns that some domains lack, and a note that imputing their median is a shift."""
     missing = np.stack([np.isnan(cells[d == code]).mean(axis=0) for code in range(len(domains))])
     spread = missing.max(axis=0) - missing.min(axis=0)
     uneven = [i for i in np.argsort(-spread, kind="stable") if spread[i] >= UNEVEN]
@@ -214,7 +214,7 @@ def _unevenly_missing(
 
 
 def _codes(columns: Columns, cells: np.ndarray) -> tuple[str, ...]:
-    """Return columns of whole numbers that may be codes: few values, or a name that says so."""
+    """Return integer columns that may be codes: few values, or a name that suggests it."""
     found = []
     for place, column in enumerate(columns.columns):
         known = np.unique(cells[:, place][~np.isnan(cells[:, place])])

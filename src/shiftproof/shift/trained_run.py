@@ -1,6 +1,6 @@
-"""The representations and risks of a trained run, on samples that it was not trained on.
+"""Compute the representations and risks of a trained run on samples it was not trained on.
 
-Samples that it was trained on show nothing: memorised samples have no risk in any domain.
+Training samples are not informative: memorised samples have no risk in any domain.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from shiftproof.training.trainer import build_algorithm
 
 
 def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunConfig) -> Positions:
-    """Return the positions in these domains that a run was not trained on."""
+    """Return the positions in the given domains that a run was not trained on."""
     found = {}
     for index, domain in enumerate(dataset.domains):
         if domain.name not in domains:
@@ -69,9 +69,9 @@ def view_of_run(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> ModelView:
-    """Return representations and risks of the samples, by the weights that the run scores.
+    """Return the representations and risks of the samples, with the weights that the run scores.
 
-    A representation is the input of the head; `dataset` must be the whole dataset of the run, which
+    A representation is the input of the head.  `dataset` must be the whole dataset of the run; it
     is standardised here as it was for the run.
     """
     if dataset.standardize != run.standardize:
@@ -106,7 +106,7 @@ def view_of_run(
 def _view_of_exact(
     folder: Path, run: RunConfig, dataset: DomainDataset, positions: Positions, learner: Exact
 ) -> ModelView:
-    """Return rows and risks of what was fitted at once: its representations are the rows."""
+    """Return the view of an exactly fitted model, whose representations are the rows."""
     task = learner.task
     sets = [
         EvaluationSet(domain.name, domain, positions[domain.name])

@@ -1,1 +1,1 @@
-"""The DomainBed protocol: which runs, and what their numbers mean."""
+"""The DomainBed protocol: planning, running and aggregating sweeps."""

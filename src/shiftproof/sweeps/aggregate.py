@@ -1,8 +1,8 @@
-"""From selected runs to means and error bars, and the runs that are missing.
+"""Aggregate selected runs into means and error bars, and list the missing runs.
 
-Numbers are DomainBed's: a cell is the mean over the trials there are; a dataset's average is
-taken over test domains within a trial, then over trials; and an average of columns is that of
-their unrounded means.
+Numbers are computed as in DomainBed: a cell is the mean over the available trials; a dataset's
+average is taken over test domains within a trial, then over trials; an average of columns is the
+mean of their unrounded means.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ DIVERGED = "diverged"
 class MissingRun(NamedTuple):
     """A run that a selector needs but cannot use, and why.
 
-    ``reason`` is ``missing``, the status of a run that has not finished, or what the selector says
-    of one that did not measure what it reads.
+    ``reason`` is ``missing``, the status of a run that has not finished, or the selector's reason
+    if the run did not measure what it reads.
     """
 
     dataset: str
@@ -41,7 +41,7 @@ class MissingRun(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """In percent: the mean over trials, and the population deviation over √trials."""
+    """The mean over trials and the population standard deviation over √trials, in percent."""
 
     mean: float
     error: float
@@ -49,7 +49,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(accuracies: Collection[float]) -> Estimate | None:
-    """Return mean and error bar of accuracies in [0, 1], one a trial; None of none.
+    """Return the mean and error bar of accuracies in [0, 1], one per trial; None if empty.
 
     >>> estimate([0.25, 0.25, 0.75, 0.75])
     Estimate(mean=50.0, error=12.5, trials=4)
@@ -63,7 +63,7 @@ def estimate(accuracies: Collection[float]) -> Estimate | None:
 
 @dataclass(frozen=True)
 class CellResults:
-    """An algorithm on one test domain: what was selected in each of the expected trials."""
+    """Results of an algorithm on one test domain: its selection in each expected trial."""
 
     selections: Mapping[int, Selection]
     trials: tuple[int, ...]
@@ -81,13 +81,13 @@ class CellResults:
 
     @property
     def incomplete(self) -> bool:
-        """Whether some runs are not there yet.  Runs that diverged do not count."""
+        """Whether runs are missing.  Diverged runs do not count as missing."""
         return any(run.reason != DIVERGED for run in self.missing)
 
 
 @dataclass(frozen=True)
 class DatasetResults:
-    """One dataset under one selector; ``cells`` by algorithm and position of the test domain."""
+    """Results on one dataset; ``cells`` is keyed by algorithm and position of the test domain."""
 
     dataset: str
     domains: tuple[str, ...]
@@ -103,7 +103,7 @@ class DatasetResults:
 
     @property
     def standalone(self) -> bool:
-        """Whether all numbers are of standalone runs."""
+        """Whether all numbers come from standalone runs."""
         return all(
             found.run.standalone
             for cell in self.cells.values()
@@ -112,7 +112,7 @@ class DatasetResults:
 
     @property
     def predicts_numbers(self) -> bool:
-        """Whether the runs are of regression: their accuracies then are R²."""
+        """Whether the runs are regressions, whose accuracies are R²."""
         return any(
             found.run.origin.config.get("loss", CROSS_ENTROPY) != CROSS_ENTROPY
             for cell in self.cells.values()
@@ -121,19 +121,19 @@ class DatasetResults:
 
     @property
     def measure(self) -> str:
-        """What the numbers are: accuracy, or R² of runs that predict numbers."""
+        """The name of the metric: accuracy, or R² for regression."""
         return "R²" if self.predicts_numbers else "accuracy"
 
     def row(self, algorithm: str) -> list[CellResults]:
-        """Return the algorithm's cells, a test domain each."""
+        """Return the algorithm's cells, one per test domain."""
         return [self.cells[algorithm, position] for position in range(len(self.domains))]
 
     def row_average(self, algorithm: str) -> float | None:
-        """Return the mean of the columns in percent, or None if one has no number."""
+        """Return the mean of the columns in percent, or None if a column has no number."""
         return mean_of_columns([cell.estimate for cell in self.row(algorithm)])
 
     def trial_averages(self, algorithm: str) -> dict[int, float]:
-        """Return, for each trial, the mean over the test domains that have an accuracy there."""
+        """Return, for each trial, the mean over the test domains that have an accuracy."""
         by_trial: defaultdict[int, list[float]] = defaultdict(list)
         for cell in self.row(algorithm):
             for trial, accuracy in cell.accuracies.items():
@@ -158,7 +158,7 @@ class DatasetResults:
 
 @dataclass(frozen=True)
 class SelectionResults:
-    """A whole sweep under one selector."""
+    """Results of a whole sweep under one selector."""
 
     selector: Selector
     algorithms: tuple[str, ...]
@@ -171,11 +171,11 @@ class SelectionResults:
 
     @property
     def measure(self) -> str:
-        """What the numbers are."""
+        """The name of the metric."""
         return " or ".join(dict.fromkeys(own.measure for own in self.datasets))
 
     def average(self, algorithm: str) -> float | None:
-        """Return the mean over datasets in percent, or None if one has no number."""
+        """Return the mean over datasets in percent, or None if a dataset has no number."""
         return mean_of_columns([results.average(algorithm) for results in self.datasets])
 
     def accuracies(self, algorithm: str) -> dict[tuple[str, int, int], float]:
@@ -199,10 +199,10 @@ def aggregate(
     selector: Selector,
     expected: Collection[RunKey] | None = None,
 ) -> SelectionResults:
-    """Select in every cell of a sweep, and name the runs that are missing.
+    """Select a run in every cell of a sweep, and list the missing runs.
 
-    ``expected`` are the runs that were planned.  By default, a sweep is the full grid of the
-    algorithms, trials and hyper-parameter seeds that occur in it.
+    ``expected`` are the planned runs.  By default, the full grid of the algorithms, trials and
+    hyper-parameter seeds that occur is expected.
     """
     runs = {outcome.key: outcome for outcome in checked(outcomes)}
     keys = runs.keys() | set(expected or ())
@@ -228,7 +228,7 @@ def aggregate(
 
 
 class _Grid(NamedTuple):
-    """The runs of one dataset: those there are, and those expected."""
+    """The available and the expected runs of one dataset."""
 
     dataset: str
     domains: tuple[str, ...]
@@ -238,7 +238,7 @@ class _Grid(NamedTuple):
     expected: Collection[RunKey] | None
 
     def why_unused(self, key: RunKey) -> str:
-        """Say why a selector cannot use a run; nothing if it can, or if it was not planned."""
+        """Return why a selector cannot use a run; empty if it can, or if it was not planned."""
         if key in self.runs:
             status = self.runs[key].status
             return "" if status == "finished" else status

@@ -1,4 +1,4 @@
-"""Whether what a sweep is asked for makes sense, before anything is planned."""
+"""Check the arguments of a sweep before anything is planned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shiftproof.sweeps.selection import SELECTORS, Needs
 
 
 def chosen_draws(n_hparams: int, draws: Sequence[int]) -> Sequence[int]:
-    """Return the seeds of the draws to run: all of a search, or those of them that are named.
+    """Return the seeds of the draws to run: all of a search, or only the given ``draws``.
 
     >>> chosen_draws(3, ()), chosen_draws(20, [4, 0, 4])
     (range(0, 3), [0, 4])
@@ -25,7 +25,7 @@ def chosen_draws(n_hparams: int, draws: Sequence[int]) -> Sequence[int]:
 
 
 def check_interval(eval_every: int, needs: Needs, selectors: Sequence[str]) -> None:
-    """Refuse an interval between evaluations that says nothing, or that nothing reads."""
+    """Raise if the evaluation interval is invalid, or if no selector uses it."""
     if eval_every < 1:
         raise InvalidValue(f"`eval_every` must be at least 1, not {eval_every}")
     if not needs.every_step:
@@ -36,7 +36,7 @@ def check_interval(eval_every: int, needs: Needs, selectors: Sequence[str]) -> N
 
 
 def check_parts(needs: Mapping[str, Needs], preset: Preset) -> None:
-    """Refuse selectors that would find nothing: there are no out parts to score."""
+    """Raise if a selector reads out parts, which the preset does not have."""
     blind = [name for name, need in needs.items() if _reads_out(need)]
     if blind:
         others = [name for name, selector in SELECTORS.items() if not _reads_out(selector.needs)]

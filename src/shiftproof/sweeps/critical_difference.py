@@ -1,10 +1,10 @@
-"""Mean ranks of algorithms over test domains, and which of them chance could explain.
+"""Mean ranks of algorithms over test domains, and which differences chance could explain.
 
-Friedman's test asks whether all algorithms could be alike.  Nemenyi's asks it of each two: their
-mean ranks must be a critical difference apart (Demšar, 2006).  Both take the test domains as
-independent, and domains of one dataset are not: their runs share training data.  What Nemenyi's
-test says of two algorithms depends on which others are ranked (Benavoli et al., 2016); the paired
-tests of `significance` do not.
+Friedman's test asks whether all algorithms could be equivalent, Nemenyi's whether each pair could
+be: mean ranks must differ by a critical difference (Demšar, 2006).  Both assume independent test
+domains, but domains of one dataset are not: their runs share training data.  Nemenyi's verdict on
+two algorithms depends on which others are ranked (Benavoli et al., 2016); the paired tests of
+`significance` do not.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from shiftproof.core.errors import DataError
 from shiftproof.sweeps.aggregate import SelectionResults
 
 LEVEL = 0.05
-# Of two, a paired test says all there is.
+# For two algorithms, use a paired test.
 FEWEST_ALGORITHMS, FEWEST_BLOCKS = 3, 2
-# Accuracies that differ by less are equal: they were summed in another order.
+# Accuracies that differ only beyond these decimals are equal: they were summed in another order.
 _DECIMALS = 9
 
 Key = TypeVar("Key", bound=Hashable)
@@ -35,10 +35,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class RankComparison:
-    """Mean ranks, the best first, over so many ``blocks``; rank 1 is the highest accuracy.
+    """Mean ranks over ``blocks`` blocks, best first; rank 1 is the highest accuracy.
 
-    ``statistic`` and ``p_value`` are Friedman's.  ``difference`` is the critical one; ``groups``
-    are the largest sets of algorithms whose mean ranks are not that far apart.
+    ``statistic`` and ``p_value`` are Friedman's.  ``difference`` is the critical difference;
+    ``groups`` are the largest sets of algorithms whose mean ranks differ by less.
     """
 
     mean_ranks: Mapping[str, float]
@@ -50,7 +50,7 @@ class RankComparison:
 
 
 def critical_difference(algorithms: int, blocks: int) -> float:
-    """Return how far two mean ranks must be apart for the Nemenyi test (Demšar, 2006).
+    """Return the critical difference of two mean ranks in the Nemenyi test (Demšar, 2006).
 
     >>> round(critical_difference(5, 30), 3)  # q = 2.728
     1.114
@@ -75,7 +75,7 @@ def compare_ranks(accuracies: Mapping[str, Mapping[Key, float]]) -> RankComparis
     table = np.array([[accuracies[name][block] for name in names] for block in blocks])
     table = table.round(_DECIMALS)
     means = rankdata(-table, axis=1).mean(0)
-    if np.all(table == table[:, :1]):  # no difference at all, of which scipy makes 0/0
+    if np.all(table == table[:, :1]):  # no difference at all: scipy would compute 0/0
         statistic, p_value = 0.0, 1.0
     else:
         statistic, p_value = map(float, friedmanchisquare(*table.T))
@@ -90,7 +90,7 @@ def compare_ranks(accuracies: Mapping[str, Mapping[Key, float]]) -> RankComparis
 def compare_selected(results: SelectionResults) -> RankComparison:
     """Compare the ranks of the algorithms that have a number on every test domain of a sweep.
 
-    A block is a test domain, and an accuracy the mean over the trials that all of them have there.
+    A block is a test domain, and an accuracy is the mean over the trials that all of them have.
     """
     whole = [
         name for name in results.algorithms if all(data.covers(name) for data in results.datasets)
@@ -108,13 +108,13 @@ def compare_selected(results: SelectionResults) -> RankComparison:
 
 
 def _groups(ranks: Mapping[str, float], difference: float) -> list[tuple[str, ...]]:
-    """Return the largest runs of neighbours, of two or more, within a difference."""
+    """Return the maximal sets of two or more neighbours that differ by less than ``difference``."""
     names, values = list(ranks), list(ranks.values())
     found: list[tuple[str, ...]] = []
     reached = 0
     for first, value in enumerate(values):
         end = max(at + 1 for at, other in enumerate(values) if other - value < difference)
-        if end > max(reached, first + 1):  # not a part of the one before
+        if end > max(reached, first + 1):  # not contained in the previous group
             found.append(tuple(names[first:end]))
             reached = end
     return found

@@ -51,7 +51,7 @@ Watch = Callable[[str], AbstractContextManager[Observer]]
 
 @dataclass(frozen=True)
 class Accuracies:
-    """Accuracies: on the training domains (mean), the reversed one, and in gray."""
+    """Accuracies on the training domains (mean), on the reversed domain, and on gray digits."""
 
     train: float
     test: float
@@ -59,7 +59,7 @@ class Accuracies:
 
     @classmethod
     def of(cls, record: Record) -> Accuracies:
-        """Read them from a record."""
+        """Return the accuracies in a record."""
         accuracy = record["accuracy"]
         return cls(
             train=mean(accuracy[f"{name}/in"] for name in TRAINING_DOMAINS),
@@ -69,7 +69,7 @@ class Accuracies:
 
 
 def load_demo_data(seed: int) -> DomainDataset:
-    """Return Colored MNIST with 12,500 digits a training domain."""
+    """Return Colored MNIST with 12,500 digits per training domain."""
     return ColoredMNISTForIRM(per_domain=12_500).load(seed)
 
 
@@ -90,14 +90,14 @@ def demo_config(algorithm: str, dataset: DomainDataset, seed: int, device: str) 
 
 
 class Demo(NamedTuple):
-    """The data of the demonstration, and the runs that were made; both unless interrupted."""
+    """The data of the demonstration, and its runs; both runs unless interrupted."""
 
     dataset: DomainDataset
     results: dict[str, RunResult]
 
     @property
     def last(self) -> tuple[str, RunResult]:
-        """The last run that was made, by its algorithm."""
+        """The algorithm and the result of the last run."""
         return list(self.results.items())[-1]
 
     @property
@@ -107,7 +107,7 @@ class Demo(NamedTuple):
 
 
 def run_demo(seed: int, folder: Path, watch: Watch, device: str = "auto") -> Demo:
-    """Train both algorithms; resume runs that were interrupted, repeat those that had finished."""
+    """Train both algorithms; resume an interrupted demo, or repeat one that had finished."""
     if all(RunFolder(folder / algorithm).done() for algorithm in HPARAMS):
         shutil.rmtree(folder)
     dataset = load_demo_data(seed)

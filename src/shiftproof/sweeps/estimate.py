@@ -1,4 +1,4 @@
-"""What a sweep will cost, from a few measured steps of each algorithm on each dataset."""
+"""Estimate the cost of a sweep from a few measured steps of each algorithm on each dataset."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MOST_STEPS = 20
 
 
 class Cost(NamedTuple):
-    """Seconds of a step and of an evaluation, and bytes of a checkpoint.
+    """Seconds per step and per evaluation, and bytes per checkpoint.
 
-    A step takes ``step`` + ``sample`` × batch size: the draws of a search differ in batch size.
+    A step takes ``step`` + ``sample`` × batch size, because draws differ in batch size.
     """
 
     step: float
@@ -31,7 +31,7 @@ class Cost(NamedTuple):
     sample: float = 0.0
 
     def seconds(self, job: Job) -> float:
-        """Return what a whole run takes."""
+        """Return the estimated duration of a whole run in seconds."""
         config = job.config
         evaluations = 1 if config.eval_every == 0 else 2 + (config.steps - 1) // config.eval_every
         step = self.step + self.sample * batch_size(job)
@@ -39,14 +39,14 @@ class Cost(NamedTuple):
 
 
 def batch_size(job: Job) -> int:
-    """Return the batch size of a job; 0 for full batches, and for what takes none."""
+    """Return the batch size of a job; 0 for full batches and for algorithms without batches."""
     return int(job.config.hparams.get("batch_size", 0))
 
 
 def measure(jobs: Sequence[Job], dataset: DomainDataset, threads: int) -> Cost:
-    """Take a few steps with the largest and the smallest batch of some jobs, and one evaluation.
+    """Time a few steps with the largest and the smallest batch of the jobs, and one evaluation.
 
-    On a processor they have as many ``threads`` as a run will.
+    On a CPU, the steps use as many ``threads`` as a run will.
     """
     large, small = max(jobs, key=batch_size), min(jobs, key=batch_size)
     cost = measure_job(large, dataset, threads)
@@ -58,7 +58,7 @@ def measure(jobs: Sequence[Job], dataset: DomainDataset, threads: int) -> Cost:
 
 
 def measure_job(job: Job, dataset: DomainDataset, threads: int, *, evaluate: bool = True) -> Cost:
-    """Take a few steps of a job, which may be one fit, and one evaluation if asked to."""
+    """Time a few steps of a job (or its single fit), and one evaluation if ``evaluate``."""
     kind: Any = session_for(job.config)
     trainer: Session = kind(job.config, dataset)
     trainer.choose_threads(threads)
@@ -80,7 +80,7 @@ def measure_job(job: Job, dataset: DomainDataset, threads: int, *, evaluate: boo
 
 
 def bytes_of(state: object) -> int:
-    """Return the bytes of a state on disk or in memory: arrays, and 8 for anything else."""
+    """Return the size of a state in bytes: that of its arrays, and 8 for any other value."""
     if isinstance(state, Tensor | np.ndarray):
         return int(state.nbytes)
     if isinstance(state, dict):

@@ -1,4 +1,4 @@
-"""The pieces of a sweep: its data, the rows to compare, and one job for every run."""
+"""The parts of a sweep: its data, the variants to compare, and one job per run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shiftproof.training.features import freeze
 
 @dataclass(frozen=True)
 class Frozen:
-    """The network whose features replace the images."""
+    """The frozen network whose features replace the images."""
 
     backbone: str
     weights: str
@@ -28,7 +28,7 @@ class Frozen:
 
 @dataclass(frozen=True)
 class SweepData:
-    """One dataset of a sweep: its name, what to load, and the network that computes features."""
+    """A dataset of a sweep: its name, what to load, and the network that computes features."""
 
     name: str
     request: DataRequest
@@ -86,7 +86,7 @@ class Variant:
 
     @classmethod
     def plain(cls, algorithm: str) -> Variant:
-        """Return an algorithm with nothing fixed."""
+        """Return an algorithm without fixed hyper-parameters."""
         return cls(algorithm, algorithm)
 
 
@@ -106,12 +106,12 @@ class Job:
 
     @property
     def id(self) -> str:
-        """A hash of the content: the same job has the same id, wherever it is planned."""
+        """A hash of the configuration: equal jobs have equal ids, wherever they are planned."""
         return self.config.run_id
 
     @property
     def title(self) -> str:
-        """The name shown to people."""
+        """The name shown to users."""
         held_out = "+".join(self.config.test_domains)
         return (
             f"{self.variant} on {self.data.name} without {held_out},"
@@ -119,7 +119,7 @@ class Job:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the job's place in the protocol, as written beside its run."""
+        """Return the job's place in the protocol, as written to ``job.json``."""
         place = {
             "dataset": self.data.name,
             "algorithm": self.config.algorithm,
@@ -132,20 +132,20 @@ class Job:
 
 
 class DatasetCache:
-    """The data of the last job, which the next one often needs again."""
+    """Caches the data of the last job, which the next one often needs again."""
 
     def __init__(self) -> None:
         self._kept: tuple[object, DomainDataset] | None = None
 
     def keep(self, data: SweepData, trial_seed: int, dataset: DomainDataset) -> None:
-        """Keep data that has been loaded."""
+        """Store loaded data in the cache."""
         self._kept = (data, trial_seed), dataset
 
     def get(self, job: Job) -> DomainDataset:
         """Return the data of a job."""
         if self._kept is not None and self._kept[0] == (job.data, job.trial_seed):
             return self._kept[1]
-        self._kept = None  # before the new one is loaded: never two in memory
+        self._kept = None  # release it first: never two datasets in memory
         dataset = job.data.load(job.trial_seed)
         self.keep(job.data, job.trial_seed, dataset)
         return dataset

@@ -1,4 +1,4 @@
-"""The evaluations of a run in little memory: a sweep has ten thousands of runs with dozens each."""
+"""Evaluations in little memory: a sweep has tens of thousands of runs, with dozens each."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any, overload
 
 from shiftproof.sweeps.results import Evaluation, OutputShift
 
-# Of fields that most runs do not measure, nothing is stored.
+# Fields that hold only their default are not stored.
 _DEFAULTS = Evaluation(0, (), ())
 _SHIFT = Evaluation._fields.index("shift")
-# As `Evaluation._make`, in a third of the time.
+# Like `Evaluation._make`, in a third of the time.
 _evaluation: Callable[[tuple[Any, ...]], Evaluation] = partial(tuple.__new__, Evaluation)
 
 
 def _dumps(fields: list[Any]) -> bytes:
-    # Later versions look for objects that occur twice: there are few, and it takes twice the time.
+    # Later versions look for repeated objects: there are few, and it takes twice the time.
     return marshal.dumps(fields, 2)
 
 
 class PackedEvaluations(Sequence[Evaluation]):
-    """Evaluations as bytes, about 100 for each instead of 2,000, unpacked whenever they are read.
+    """Evaluations as bytes, about 100 each instead of 2,000, unpacked whenever they are read.
 
-    They are stored by field: unpacking builds one tuple an evaluation, and the last evaluation
-    alone is unpacked in less time.  The bytes are made and read in this process or its children,
-    and never stored in a file.
+    They are stored by field: unpacking builds one tuple per evaluation, and unpacking only the last
+    evaluation is faster.  The bytes are written and read by this process or its children, and never
+    stored in a file.
     """
 
     __slots__ = ("_count", "_data", "has_shift")
@@ -37,7 +37,7 @@ class PackedEvaluations(Sequence[Evaluation]):
 
     @classmethod
     def of_fields(cls, *columns: Sequence[Any]) -> PackedEvaluations:
-        """Return evaluations by their fields, in order: one value a step; others are not stored."""
+        """Return evaluations from the columns of their first fields; the rest get defaults."""
         packed = cls.__new__(cls)
         packed._pack(list(columns))
         return packed
@@ -46,7 +46,7 @@ class PackedEvaluations(Sequence[Evaluation]):
         fields: list[Any] = [None] * len(_DEFAULTS)
         self._count = len(columns[0]) if columns else 0
         for position, values in enumerate(columns):
-            if position == _SHIFT:  # a named tuple would not be marshalled
+            if position == _SHIFT:  # a named tuple cannot be marshalled
                 values = [None if shift is None else tuple(shift) for shift in values]
             if values.count(_DEFAULTS[position]) != len(values):
                 fields[position] = values
@@ -103,7 +103,7 @@ class PackedEvaluations(Sequence[Evaluation]):
 
 
 def has_shift(evaluations: Sequence[Evaluation]) -> bool:
-    """Whether one of them measured the shift of the outputs; packed ones tell without a look."""
+    """Whether an evaluation measured the shift of the outputs; fast for packed evaluations."""
     if isinstance(evaluations, PackedEvaluations):
         return evaluations.has_shift
     return any(evaluation.shift is not None for evaluation in evaluations)

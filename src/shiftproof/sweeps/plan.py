@@ -1,4 +1,4 @@
-"""Which runs a sweep consists of: those of the DomainBed protocol."""
+"""Plan the runs of a sweep, following the DomainBed protocol."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def plan(
 ) -> Iterator[Job]:
     """Yield the jobs of one dataset, variant by variant.
 
-    ``trials`` gives the data of each trial seed, ``needs`` what the selectors read: nothing else
-    is run or evaluated.  ``test_domains`` are the domains to hold out; by default each in turn.
-    ``average`` and ``class_weight`` are those of every run.  With ``shared_start``, all draws of a
-    variant, trial and test domain have the same network and start from the same weights.
+    ``trials`` maps trial seeds to data.  Only what the selectors read, ``needs``, is run and
+    evaluated.  ``test_domains`` are the domains to hold out, by default each in turn.  ``average``
+    and ``class_weight`` apply to every run.  With ``shared_start``, all draws of a variant, trial
+    and test domain use the same network and start from the same weights.
     """
     rows: dict[str, str] = {}
     for variant in variants:
@@ -91,14 +91,14 @@ def plan(
                         trial_seed,
                         variant.name,
                     )
-                    # A run has one folder, and its folder one row.
+                    # A run has one folder, which belongs to one row of the tables.
                     if (row := rows.setdefault(job.id, job.variant)) != job.variant:
                         raise InvalidValue(f"{row} and {job.title} are the same run; leave one out")
                     yield job
 
 
 def combined(needs: Sequence[Needs]) -> Needs:
-    """Return what several selectors need together."""
+    """Return the union of what several selectors need."""
     return Needs(
         tuple(dict.fromkeys(name for need in needs for name in need.evaluate)),
         tuple(dict.fromkeys(name for need in needs for name in need.evaluate_pairs)),
@@ -111,7 +111,7 @@ def test_sets(
 ) -> list[tuple[int, ...]]:
     """Return the sets of domains to hold out; a pair may leave one domain for training.
 
-    With ``test_domains``, only the sets that have one of them.
+    With ``test_domains``, return only the sets that contain one of them.
     """
     chosen = {dataset.index_of(name) for name in test_domains or dataset.domain_names}
     count = len(dataset.domains)
@@ -125,7 +125,7 @@ def test_sets(
 
 
 def _check_fit(config: RunConfig, dataset: DomainDataset, preset: Preset) -> None:
-    """Refuse data that cannot be trained on in this way, before anything runs."""
+    """Raise an error before anything runs if the data does not fit this configuration."""
     classes = len(dataset.classes)
     if config.hparams.get("single_logit") and classes != 2:
         raise InvalidValue(
@@ -147,7 +147,7 @@ def _check_fit(config: RunConfig, dataset: DomainDataset, preset: Preset) -> Non
 
 
 def _of(preset: Preset, hparam: str) -> str:
-    """Say that a preset sets a hyper-parameter, which its user may not know."""
+    """Return a phrase that names the preset if it sets the hyper-parameter."""
     return f" of the preset {preset.name}" if hparam in preset.hparams else ""
 
 
@@ -159,9 +159,9 @@ def choose_hparams(
     hparams_seed: int,
     trial_seed: int,
 ) -> dict[str, Scalar]:
-    """Return the hyper-parameters of a draw; seed 0 stands for the defaults.
+    """Return the hyper-parameters of a draw; seed 0 means the defaults.
 
-    Those that make a run long or large are scaled to the preset's size.
+    Hyper-parameters that make a run long or large are scaled to the preset's size.
     """
     published = ALGORITHM_NAMES.get(algorithm_title(algorithm))
     theirs = {} if published is None else published.hparams
@@ -181,14 +181,14 @@ def choose_hparams(
 
 
 def shaping_hparams(backbone: str) -> set[str]:
-    """Return the hyper-parameters of a network that decide its weights: all but dropout."""
+    """Return the hyper-parameters that determine a network's weights: all but dropout."""
     return set() if backbone == NO_NETWORK else specs(MODELS.get(backbone)).keys() - {"dropout"}
 
 
 def job_seed(
     dataset: str, algorithm: str, tests: Sequence[int], hparams_seed: int, trial_seed: int
 ) -> int:
-    """Return the seed of a run, made from DomainBed's names where it has any."""
+    """Return the seed of a run, derived from DomainBed's names where they exist."""
     return seed_hash(
         dataset_title(dataset),
         algorithm_title(algorithm),

@@ -1,4 +1,4 @@
-"""How large the runs of a sweep are: as published, or of reduced size."""
+"""Presets for the size of runs in a sweep: as published, or reduced."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PROTOCOL_STEPS = 5001
 
 @dataclass(frozen=True)
 class Preset:
-    """Sizes of runs.
+    """The size of runs.
 
-    ``options`` are given to the datasets that declare them; ``backbones`` are the networks by
-    regime, in place of the datasets' own.  Hyper-parameters that count steps are scaled by
-    ``steps`` / 5001, those in ``largest`` are cut to it, and those in ``hparams`` are fixed.
-    Runs are evaluated ``evaluations`` times; 0 stands for the datasets' own interval, and
-    ``interval`` replaces either.
+    ``options`` are passed to the datasets that declare them; ``backbones`` maps regimes to networks
+    that replace the datasets' own.  Hyper-parameters that count steps are scaled by
+    ``steps`` / 5001, those in ``largest`` are capped, and those in ``hparams`` are fixed.  Runs are
+    evaluated ``evaluations`` times, or at the datasets' own interval if it is 0; ``interval``
+    overrides both.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Preset:
     interval: int | None = None
 
     def request(self, request: DataRequest) -> DataRequest:
-        """Return the request for the data at this size."""
+        """Return the data request at this size."""
         if request.data not in DATASETS:
             return request
         declared = specs(DATASETS.get(request.data))
@@ -45,7 +45,7 @@ class Preset:
         return replace(request, options={**own, **request.options})
 
     def eval_every(self, published: int) -> int:
-        """Return the steps between evaluations: as published at full length, else ``steps``/n."""
+        """Return the steps between evaluations; ``published`` is the dataset's own interval."""
         if self.interval is not None:
             return self.interval
         if self.evaluations == 0:
@@ -53,7 +53,7 @@ class Preset:
         return max(1, -(-self.steps // self.evaluations))
 
     def sized(self, name: str, value: Scalar, unit: str | None) -> Scalar:
-        """Return a hyper-parameter of the protocol at this size."""
+        """Return the value of a hyper-parameter of the protocol at this size."""
         if unit == "steps" and isinstance(value, int):
             return round(value * self.steps / PROTOCOL_STEPS)
         return min(value, self.largest[name]) if name in self.largest else value
@@ -81,8 +81,8 @@ PRESETS = {
             freeze_images=True,
         ),
         # IRM's study of Colored MNIST, as in the paper's Table 1: full batches of two domains, and
-        # no samples held out.  The scripts take 501 steps and score the weights before the
-        # last.  DomainBed would draw dropout, which the paper does not search over.
+        # no samples held out.  The scripts take 501 steps and score the weights before the last
+        # step.  DomainBed would draw dropout, which the paper does not search over.
         Preset(
             "table1",
             steps=500,

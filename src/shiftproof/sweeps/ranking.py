@@ -18,7 +18,7 @@ class Ranks(NamedTuple):
 
 
 def competition_ranks(values: Sequence[float]) -> list[int]:
-    """Return 1 for the highest value; equal ones share the smallest rank, and the next skip it.
+    """Return the rank of each value, 1 for the highest; ties share the smallest rank (1, 1, 3).
 
     >>> competition_ranks([98.1, 97.5, 98.1, 98.0])
     [1, 4, 1, 3]
@@ -29,8 +29,8 @@ def competition_ranks(values: Sequence[float]) -> list[int]:
 def rank_algorithms(accuracies: Mapping[Name, Mapping[str, float]]) -> dict[Name, Ranks]:
     """Return the ranks of each algorithm, given its accuracy on each dataset.
 
-    On a dataset, the algorithms that have an accuracy are ranked.  An algorithm that lacks one is
-    left out of the result.
+    Each dataset ranks the algorithms that have an accuracy on it.  The result leaves out algorithms
+    without an accuracy on every dataset.
     """
     datasets = sorted({dataset for row in accuracies.values() for dataset in row})
     ranks: dict[Name, list[int]] = {name: [] for name in accuracies}

@@ -1,4 +1,4 @@
-"""Runs from folders and files: sweeps of ours or of DomainBed, standalone runs, archives."""
+"""Read runs from folders and files: our and DomainBed's sweeps, standalone runs, archives."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ POOL = "pool the records of each run as DomainBed does (`as_domainbed`)"
 
 
 def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
-    """Return every run under the folders, and those of archives; each file is read once.
+    """Return all runs in the folders and archives; each file is read once.
 
     Runs of our sweeps have a ``job.json``, DomainBed's a ``results.jsonl``, and those of `train`
-    neither.  ``pooled`` puts the records of DomainBed's logs together as its tool does.
+    neither.  ``pooled`` pools the records of DomainBed's logs as its tool does.
     """
     found: list[RunOutcome] = []
     foreign: list[Path] = []
@@ -50,14 +50,14 @@ def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
         found += read_each(read_outcome, [job.parent for job in jobs])
         foreign += logs
         standalone += own
-    # Both are judged or named by what distinguishes them from each other, so all at once.
+    # Read all at once: how these runs are judged or named depends on the others.
     found += read_domainbed_runs(foreign, pooled=pooled)
     found += standalone_outcomes([read_run_folder(path) for path in standalone])
     return checked(found, POOL if foreign else "")
 
 
 def job_files(folder: Path) -> list[Path]:
-    """Return the ``job.json`` of every run below a folder, without retrained runs in a sweep."""
+    """Return the ``job.json`` of every run below a folder, except retrained runs in a sweep."""
     return _of_sweep(find_files(folder, _OURS))
 
 
@@ -68,7 +68,7 @@ def _of_sweep(files: Mapping[str, Sequence[Path]]) -> list[Path]:
 
 
 def read_stored_runs(*paths: Path) -> list[StoredRun]:
-    """Return the runs of sweeps of ours with all that their files say, in order."""
+    """Return the runs of our sweeps with the full content of their files, in order."""
     folders = [job.parent for path in paths for job in job_files(path)]
     if not folders:
         raise InvalidValue("a file of records is made from sweeps of Shiftproof, by their folders")

@@ -1,4 +1,4 @@
-"""Many files read by several processes: paths go out, what was read of each comes back."""
+"""Read many files in several processes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from shiftproof.core.errors import DataError, ShiftproofError
 from shiftproof.core.own_process import start_process
 from shiftproof.sweeps.resources import without_cycle_search
 
-# Fewer files are read in less time than it takes to start a process.
+# Reading fewer files than this takes less time than starting a process.
 FEWEST = 1000
-# So many answers are sent at once: memory holds them twice for a moment.
+# The number of answers sent at once; memory briefly holds them twice.
 _BLOCK = 250
-# A block of answers fits into a pipe of so many bytes, the most that Linux gives to everybody.
-# Into the usual 64 KiB it does not: the process would wait until the caller, who reads runs as
+# The size of a pipe in bytes: the most that Linux allows every user, and enough for a block of
+# answers.  With the usual 64 KiB, the process would wait until the caller, which reads runs as
 # well, has fetched the first part.
 _PIPE = 1 << 20
 PROGRAM = f"from {__name__} import main; main()"
@@ -32,9 +32,9 @@ Answer = TypeVar("Answer")
 def read_each(
     read: Callable[[Path], Answer], paths: Sequence[Path], processes: int | None = None
 ) -> list[Answer]:
-    """Return ``read(path)`` of each path, in order; many are read in parallel.
+    """Return ``read(path)`` for each path, in order; many paths are read in parallel.
 
-    ``read`` must be a function of a module that other processes can import.
+    ``read`` must be a module-level function that other processes can import.
     """
     count = min(processes or cores(), len(paths) // FEWEST)
     if count < 2:
@@ -48,8 +48,8 @@ def read_each(
 
 
 def _read_apart(read: Callable[[Path], Answer], paths: Sequence[Path]) -> list[Answer]:
-    """Read these paths in a process of their own."""
-    # Ctrl-C is for the caller, who then ends this one.
+    """Read the paths in a separate process."""
+    # Ctrl-C reaches only the caller, which then ends this process.
     process = start_process(PROGRAM, new_session=True)
     request, answers = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
     found: list[Answer] = []
@@ -57,7 +57,7 @@ def _read_apart(read: Callable[[Path], Answer], paths: Sequence[Path]) -> list[A
         pickle.dump((read, list(paths)), request)
         request.close()
         while len(found) < len(paths):
-            answer: list[Answer] | ShiftproofError = pickle.load(answers)  # of our own process
+            answer: list[Answer] | ShiftproofError = pickle.load(answers)  # from our own process
             if isinstance(answer, ShiftproofError):
                 raise answer
             found += answer
@@ -68,7 +68,7 @@ def _read_apart(read: Callable[[Path], Answer], paths: Sequence[Path]) -> list[A
         ) from error
     finally:
         answers.close()
-        process.kill()  # nothing, if it has ended
+        process.kill()  # no effect if it has ended
         process.wait()
     return found
 
@@ -87,11 +87,11 @@ def main() -> None:
     except ShiftproofError as error:
         pickle.dump(error, answers)
     except BrokenPipeError:
-        os._exit(1)  # the caller has ended; Python would complain when it closes the pipe
+        os._exit(1)  # the caller has ended; Python would complain on closing the pipe
 
 
 def _widen(pipe: BinaryIO) -> None:
-    """Let a pipe hold `_PIPE` bytes, where the system can and allows it."""
+    """Enlarge a pipe to `_PIPE` bytes if the system supports and allows it."""
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import fcntl
 

@@ -11,9 +11,9 @@ from shiftproof.core.cores import cores
 
 
 def choose_workers(asked: int | None, memory_of_one: int) -> int:
-    """Return how many processes to run: as many as cores, if the memory suffices.
+    """Return how many processes to run: one per core, if the memory suffices.
 
-    ``memory_of_one`` is what one takes, in bytes; ``asked`` is returned as it is.
+    ``memory_of_one`` is the memory of one process in bytes; ``asked`` overrides the choice.
     """
     if asked is not None:
         return asked
@@ -23,14 +23,14 @@ def choose_workers(asked: int | None, memory_of_one: int) -> int:
 
 
 def threads_of_each(workers: int) -> int:
-    """Return the threads of each process: its share of the cores, at most OMP_NUM_THREADS."""
+    """Return the threads per process: its share of the cores, at most OMP_NUM_THREADS."""
     share = max(1, cores() // workers)
     said = os.environ.get("OMP_NUM_THREADS", "")
     return min(share, int(said)) if said.isdecimal() and int(said) else share
 
 
 def available_memory() -> int | None:
-    """Return how many bytes are free without swapping, or None if the system does not say."""
+    """Return the memory in bytes available without swapping, or None if unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
@@ -43,9 +43,9 @@ def available_memory() -> int | None:
 
 @contextlib.contextmanager
 def without_cycle_search() -> Iterator[None]:
-    """Do not search for cycles of objects meanwhile.
+    """Disable garbage collection of reference cycles within the context.
 
-    For code that makes very many objects without cycles: each search looks at all of them, and
+    For code that creates very many objects without cycles: each collection scans all of them, and
     takes a quarter of the time.
     """
     was_enabled = gc.isenabled()

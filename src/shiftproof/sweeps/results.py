@@ -1,4 +1,4 @@
-"""What a run measured, wherever it was read: the input of selection, tables and tests."""
+"""Results of runs from any source: the input of selection, tables and significance tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed
 
-# Runs and folders that a message names.
+# The most runs and folders that a message names.
 MOST_NAMED = 20
 STATUSES = ("finished", "diverged", "running", "failed")
 
@@ -19,9 +19,9 @@ STATUSES = ("finished", "diverged", "running", "failed")
 class OutputShift(NamedTuple):
     """How a model's outputs shift between the out parts of its training domains.
 
-    In nats: I(Y;D|R) and I(R;D) of the outputs R, and by domain the entropy of the labels (None if
-    not trained on); ``concept_p`` is the p-value of "no concept shift".  See
-    `training.invariance`.
+    ``concept`` and ``covariate`` are I(Y;D|R) and I(R;D) of the outputs R, and ``label_entropy`` is
+    the entropy of each domain's labels (None if not trained on), all in nats.  ``concept_p`` is the
+    p-value of "no concept shift".  See `training.invariance`.
     """
 
     classes: int
@@ -32,12 +32,11 @@ class OutputShift(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Accuracies after update ``step``: of each domain's in and out part; None if not evaluated.
+    """Accuracies after update ``step`` on each domain's in and out part; None if not evaluated.
 
-    ``risk`` is that of the out parts, None where no risks were logged.  ``shift`` is None if it was
-    not measured; ``untested`` says why it could not be.  ``extras`` are accuracies on the dataset's
-    extra sets, ``losses`` the means of losses and penalties over the steps since the last
-    evaluation.
+    ``risk`` holds the risks on the out parts, or None if no risks were logged.  ``shift`` is None
+    if not measured; ``untested`` says why it could not be measured.  ``extras`` are accuracies on
+    the dataset's extra sets.  ``losses`` are mean losses and penalties since the last evaluation.
     """
 
     step: int
@@ -52,7 +51,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Origin:
-    """How a run was made, as far as it is known: settings, time, versions, and why it failed."""
+    """How a run was made, as far as known: settings, duration, versions, and why it failed."""
 
     config: Mapping[str, Any] = field(default_factory=dict)
     seconds: float | None = None
@@ -63,7 +62,7 @@ class Origin:
 class Mark(NamedTuple):
     """Something in the files of a run that its reader should know.
 
-    ``number`` is that of the records or values concerned; 0 if it is the run as a whole.
+    ``number`` counts the records or values concerned; 0 if the mark concerns the whole run.
     """
 
     text: str
@@ -71,7 +70,7 @@ class Mark(NamedTuple):
 
 
 class RunKey(NamedTuple):
-    """Which run of a sweep it is.  ``test_domains`` are positions, in order."""
+    """The identity of a run within a sweep.  ``test_domains`` are sorted positions."""
 
     dataset: str
     algorithm: str
@@ -82,10 +81,10 @@ class RunKey(NamedTuple):
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """One run: which one it is, how it ended, and its accuracies by step.
+    """One run: its identity, its status, and its accuracies by step.
 
-    ``status`` is one of `STATUSES`; ``folder`` is where it was read.  A ``standalone`` run was made
-    by `train`, not planned by a sweep.  ``marks`` say what was odd about its files.
+    ``status`` is one of `STATUSES`; ``folder`` is where the run was read.  A ``standalone`` run was
+    made by `train`, not planned by a sweep.  ``marks`` describe problems in its files.
     """
 
     dataset: str
@@ -103,12 +102,12 @@ class RunOutcome:
 
     @property
     def hparams(self) -> Mapping[str, Any]:
-        """The hyper-parameters as its files name them; empty if they do not tell."""
+        """The hyper-parameters as named in the run's files; empty if unknown."""
         return self.origin.config.get("hparams") or {}
 
     @cached_property
     def key(self) -> RunKey:
-        """What distinguishes the run from the others of its sweep."""
+        """The key that identifies the run within its sweep."""
         return RunKey(
             self.dataset,
             self.algorithm,
@@ -119,9 +118,9 @@ class RunOutcome:
 
 
 def checked(outcomes: Iterable[RunOutcome], remedy: str = "") -> list[RunOutcome]:
-    """Return the runs in order; duplicates, or two lists of domains, are an error.
+    """Return the runs in order; raise if runs are duplicated or disagree on a dataset's domains.
 
-    ``remedy`` is what else can be done about duplicates.
+    ``remedy`` is an additional suggestion for resolving duplicates.
     """
     found: dict[RunKey, list[RunOutcome]] = {}
     first: dict[str, RunOutcome] = {}
@@ -140,7 +139,7 @@ def checked(outcomes: Iterable[RunOutcome], remedy: str = "") -> list[RunOutcome
 
 
 def _duplicates(groups: Sequence[Sequence[RunOutcome]], remedy: str) -> str:
-    """Name all folders of each run that occurs more than once, and what to do."""
+    """Return a message that names the folders of each duplicated run and the remedies."""
     named = []
     for group in groups[:MOST_NAMED]:
         run = group[0]

@@ -1,8 +1,8 @@
-"""Last retraining: the selected settings, trained again on all samples of the training domains.
+"""Retrain the selected settings on all samples of the training domains.
 
-Selection needs samples that are not trained on.  Once it is done, they can be: each selected run is
-repeated up to the selected step with nothing held out, the full-data step of ERM++ (Teterwak et
-al., 2023, *ERM++: An Improved Baseline for Domain Generalization*).  The held-out domain stays
+Selection needs samples that are not trained on.  After selection, they can be used: each selected
+run is repeated up to the selected step with nothing held out, the full-data step of ERM++ (Teterwak
+et al., 2023, *ERM++: An Improved Baseline for Domain Generalization*).  The held-out domain stays
 unseen.
 """
 
@@ -23,7 +23,7 @@ from shiftproof.sweeps.stored_run import RETRAINED
 
 
 def without_holdout(job: Job) -> Job:
-    """Return a job that trains on all samples of its training domains, evaluated at its end."""
+    """Return the job changed to train on all samples of its training domains and evaluate once."""
     config = replace(job.config, holdout=0.0, evaluate=(REPORTING,), eval_every=0)
     return replace(job, config=config)
 
@@ -34,10 +34,10 @@ def retrain(
     run: Callable[[Sequence[Job], Path], bool],
     progress: Progress = silent,
 ) -> list[CombinedResult]:
-    """Retrain what was selected, in ``retrained/SELECTION`` of the sweep; return the scores.
+    """Retrain the selected runs in ``retrained/SELECTION`` of the sweep; return their scores.
 
     ``run`` runs jobs in a folder and returns whether all have finished; if not, nothing is scored.
-    Every retrained run has its model file.  Runs that diverge have no score.
+    Every finished run gets a model file.  Diverged runs have no score.
     """
     folders = {
         name: SweepFolder(sweep.path / RETRAINED / name)

@@ -1,6 +1,6 @@
-"""All runs of a sweep in one file: compressed JSON lines, small enough to publish.
+"""Store all runs of a sweep in one file: compressed JSON lines, small enough to publish.
 
-Each line is a run: its place in the protocol, settings, how it ended, and every record; no weights.
+Each line is a run: its place in the protocol, settings, status and all records, but no weights.
 The same runs give the same bytes.
 """
 
@@ -23,7 +23,7 @@ from shiftproof.sweeps.stored_run import JOB_NAMES, VARIANT, StoredRun
 
 
 def write_archive(runs: Iterable[StoredRun], path: Path) -> int:
-    """Write the runs of a sweep; return how many."""
+    """Write the runs of a sweep; return their number."""
     lines = [json.dumps(_line(run), ensure_ascii=False) for run in runs]
     data = "".join(line + "\n" for line in lines).encode()
     write_atomically(path, gzip.compress(data, mtime=0))
@@ -31,7 +31,7 @@ def write_archive(runs: Iterable[StoredRun], path: Path) -> int:
 
 
 def read_archive(path: Path) -> list[RunOutcome]:
-    """Return the runs of a file that `write_archive` wrote."""
+    """Read the runs of a file that `write_archive` wrote."""
     found: list[RunOutcome] = []
     try:
         for number, line in enumerate(gzip_lines(path), 1):

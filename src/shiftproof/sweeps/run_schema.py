@@ -1,7 +1,7 @@
-"""What the files of a run may hold, checked before anything is computed or shown of them.
+"""Validate the files of a run before using or showing their content.
 
-Folders and archives of runs come from strangers.  Keys that are not named here may hold anything:
-other versions wrote them, and nothing reads them.
+Folders and archives of runs may come from strangers.  Keys that are not listed here may hold
+anything: other versions wrote them, and nothing reads them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _number_or_none(value: Any) -> bool:
     return value is None or _number(value)
 
 
-# One call a value: a sweep has ten thousands of runs.
+# One call per value: a sweep has tens of thousands of runs.
 _KINDS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("dataset", "algorithm", "variant", "backbone", "fingerprint"), is_text),
     **dict.fromkeys(("average", "device", "precision", "status", "standardize"), is_text),
@@ -65,11 +65,11 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "seconds": _number_or_none,
     "environment": _object,
 }
-# What a record says of sets of samples: a number for each.
+# The keys of a record that hold a number for each set of samples.
 _SHARES = ("accuracy", "risk", "r2", "mae", "rmse")
 _SHIFT = {"classes": int, "label_entropy": Mapping[str, float]}
 _NUMBERS = {float, int}
-# Steps that other programs can read too, and that a chart can place.
+# Steps below this can be read by other programs and placed in a chart.
 _LARGEST = 2**63
 
 
@@ -80,7 +80,7 @@ def check_run(
     ended: Mapping[str, Any],
     records: Sequence[Record],
 ) -> None:
-    """Require that the files of a run hold what they should, or raise `DataError`."""
+    """Raise `DataError` if the files of a run are invalid."""
     try:
         for value in (job, config, ended):
             for name, item in value.items():
@@ -99,7 +99,7 @@ def check_run(
 
 
 def _plain(records: Sequence[Record]) -> bool:
-    """Whether `_check_record` finds nothing, by a quick look at all records at once."""
+    """Whether a quick check of all records at once shows that `_check_record` would pass."""
     steps: list[Any] = [record.get("step") for record in records]
     if not set(map(type, steps)) <= {int}:
         return False
@@ -139,17 +139,17 @@ def _check_record(record: Record) -> None:
 
 
 def _in_range(name: str, values: list[float]) -> bool:
-    """Whether numbers are finite, as all are that we write, and accuracies between 0 and 1."""
+    """Whether numbers are finite, as all that we write are, and accuracies between 0 and 1."""
     if not values:
         return True
-    # Those of weighted samples are sums that were rounded.
+    # Accuracies of weighted samples are sums with rounding errors.
     lowest, highest = (-1e-6, 1 + 1e-6) if name == "accuracy" else (-1e300, 1e300)
-    # Where a NaN stands decides what minimum and maximum are; the sum is always NaN then.
+    # With a NaN, minimum and maximum depend on its position; the sum is always NaN.
     return lowest <= min(values) and max(values) <= highest and sum(values) * 0 == 0
 
 
 def _require_names(names: Sequence[str]) -> None:
-    """Require names that can be printed: others could steer a terminal."""
+    """Require printable names: others could send control sequences to a terminal."""
     for name in names:
         if not name.isprintable():
             raise ValueError(f"the name {quoted(name)} has characters that cannot be printed")

@@ -1,8 +1,8 @@
-"""The models that the selection methods select, as runs that end at the selected step.
+"""Export the models that the selection methods select, as runs that end at the selected step.
 
-A run is a function of its configuration, bit for bit.  So a sweep need not keep the models of
-earlier steps: the run is repeated up to that step, and must measure there what the sweep recorded.
-A model of the last step is copied.
+A run is bitwise reproducible from its configuration.  So a sweep need not keep the models of
+earlier steps: the run is repeated up to the selected step, and must reproduce the sweep's record
+there.  A model of the last step is copied.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INDEX = "models.json"
 
 @dataclass(frozen=True)
 class SelectedModel:
-    """What a selection method selected in one cell of a table, and the run that ends with it."""
+    """The model selected in one cell of a table, and the run that ends with it."""
 
     selection: str
     dataset: str
@@ -46,9 +46,9 @@ class SelectedModel:
 def select_models(
     jobs: Iterable[Job], outcomes: Iterable[RunOutcome], selectors: Iterable[Selector]
 ) -> list[tuple[SelectedModel, Job]]:
-    """Return what every selector selects, each with the job that ends at the selected step.
+    """Return the models that each selector selects, with the jobs that end at the selected steps.
 
-    ``outcomes`` of other jobs, of another plan in the same folder, are ignored.
+    ``outcomes`` of other jobs, such as another plan in the same folder, are ignored.
     """
     by_key = {_key(job): job for job in jobs}
     own = [outcome for outcome in outcomes if outcome.key in by_key]
@@ -70,9 +70,9 @@ def export_models(
     out: Path,
     run: Callable[[Sequence[Job], Path], bool],
 ) -> Path | None:
-    """Put the runs that end with the selected models into ``out``; return the file that lists them.
+    """Write the runs that end with the selected models to ``out``; return the path of their list.
 
-    ``run`` runs jobs in a folder and returns whether all have finished; if not, nothing is listed.
+    ``run`` runs jobs in a folder and returns whether all have finished; if not, return None.
     """
     if out.resolve().is_relative_to(sweep.path.resolve()):
         raise RunConflict(f"{out} lies in the sweep itself; choose another folder for its models")
@@ -103,13 +103,13 @@ def _described(selection: str, test_domain: str, found: Selection, job: Job) -> 
         found.step,
         found.score,
         found.accuracy,
-        # Beside the list, so that the folder can be moved.
+        # Relative to the list, so that the folder can be moved.
         str(SweepFolder(Path()).run(job)),
     )
 
 
 def _copy(sweep: SweepFolder, models: SweepFolder, job: Job) -> None:
-    """Copy a run, whole or not at all."""
+    """Copy a run atomically."""
     source, target = sweep.run(job), models.run(job)
     if target.exists():
         return
@@ -121,14 +121,14 @@ def _copy(sweep: SweepFolder, models: SweepFolder, job: Job) -> None:
 
 
 def save_model(job: Job, run: Path, cache: DatasetCache) -> None:
-    """Write the model file into the run, which `load_model` reads."""
+    """Write the model file, which `load_model` reads, into the run's folder."""
     if not (run / MODEL).exists():
         dataset = cache.get(job)
         trained_model(job.config, dataset, run).save(run)
 
 
 def _check(model: SelectedModel, job: Job, folder: SweepFolder) -> None:
-    """Require that the repeated run measured what the sweep had recorded."""
+    """Raise if the repeated run did not measure what the sweep recorded."""
     path = folder.run(job)
     outcome = read_run_folder(path).outcome()
     position = job.domains.index(model.test_domain)

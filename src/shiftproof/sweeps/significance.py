@@ -1,6 +1,6 @@
 """Paired comparisons of algorithms with a baseline.
 
-The null hypothesis: in each pair, the difference is as likely to have the other sign.
+Null hypothesis: in each pair, the difference is equally likely to have either sign.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from shiftproof.core.errors import InvalidValue, UnknownName
 
-# Up to so many pairs, all assignments of signs are enumerated.
+# Up to this many pairs, all sign assignments are enumerated.
 MOST_ENUMERATED = 16
 DRAWS = 100_000
 # Assignments drawn at a time, to bound memory.
@@ -22,10 +22,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Comparison(NamedTuple):
-    """An algorithm against the baseline, over the pairs that both have.
+    """Comparison of an algorithm with the baseline, over the pairs that both have.
 
-    ``p_value`` is two-sided; ``corrected`` is Holm's correction of it over all algorithms
-    compared.
+    ``p_value`` is two-sided; ``corrected`` is the p-value after Holm's correction over all
+    algorithms compared.
     """
 
     algorithm: str
@@ -36,10 +36,10 @@ class Comparison(NamedTuple):
 
 
 def sign_flip_p_value(differences: Sequence[float], seed: int = 0, draws: int = DRAWS) -> float:
-    """Return the share of sign assignments whose mean is at least as far from 0 as the one seen.
+    """Return the share of sign assignments whose mean is at least as far from 0 as observed.
 
-    Exact for up to `MOST_ENUMERATED` differences.  For more, over ``draws`` random
-    assignments and the one seen, which keeps the test valid (Phipson and Smyth, 2010).
+    Exact for up to `MOST_ENUMERATED` differences.  For more, it uses ``draws`` random assignments
+    and the observed one, which keeps the test valid (Phipson and Smyth, 2010).
 
     >>> sign_flip_p_value([1.0, 2.0, 3.0])
     0.25
@@ -52,7 +52,7 @@ def sign_flip_p_value(differences: Sequence[float], seed: int = 0, draws: int = 
 def sign_flip_p_values(
     rows: Sequence[Sequence[float]], seed: int = 0, draws: int = DRAWS
 ) -> list[float]:
-    """Return `sign_flip_p_value` of each row; rows of one length take the same signs at once."""
+    """Return `sign_flip_p_value` for each row; rows of equal length share the same signs."""
     p_values = [0.0] * len(rows)
     for n in {len(row) for row in rows}:
         positions = [position for position, row in enumerate(rows) if len(row) == n]
@@ -73,7 +73,7 @@ def sign_flip_p_values(
 
 
 def _signs(n: int, seed: int, draws: int) -> Iterator[np.ndarray]:
-    """Yield blocks of assignments [block, n] of 1 and −1: all there are, or random ones."""
+    """Yield blocks of assignments [block, n] of 1 and −1: all of them, or random ones."""
     if n <= MOST_ENUMERATED:
         yield 1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
         return
@@ -83,7 +83,7 @@ def _signs(n: int, seed: int, draws: int) -> Iterator[np.ndarray]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number (Holm, 1979).
+    """Return p-values corrected for multiple comparisons (Holm, 1979).
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -102,9 +102,9 @@ def compare_with_baseline(
     seed: int = 0,
     draws: int = DRAWS,
 ) -> list[Comparison]:
-    """Compare every algorithm with ``baseline`` on what both have (dataset, test domain, trial).
+    """Compare every algorithm with ``baseline`` on shared keys (dataset, test domain, trial).
 
-    An algorithm without any pair is left out.
+    Algorithms without a pair are left out.
     """
     if baseline not in accuracies:
         raise UnknownName("baseline of this sweep", baseline, accuracies)

@@ -1,7 +1,7 @@
-"""Runs of `train`, which no sweep planned: what can be said of them.
+"""Results of standalone runs, made by `train` without a sweep.
 
-Nothing was drawn and nothing selected: a run has the settings that its user gave, and its model is
-what the run ends with.  Runs of one algorithm with different settings are named by what differs.
+Nothing was drawn or selected: a run has the settings that its user gave, and its model is the final
+one.  Runs of one algorithm with different settings are named by the settings that differ.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from shiftproof.sweeps.selection.base import Needs, StepSelector
 from shiftproof.sweeps.stored_run import VARIANT, StoredRun
 from shiftproof.training.records import shown_measure
 
-# Beside config.json in the folder of every run that was begun.
+# The folder of every started run has one of these files beside config.json.
 _TRACES = ("lock", "records.jsonl", "done.json")
-# Settings that do not distinguish methods, or that tables have columns for.
+# Settings that do not distinguish methods, or that have their own columns in tables.
 _NO_SETTINGS = (
     "dataset", "fingerprint", "algorithm", "test_domains", "seed", "data_seed", "device",
     "evaluate", "eval_every", "hparams", "form", "standardize",
 )  # fmt: skip
-# Added to the name of a dataset whose runs adapt to the test domain.
+# Appended to the name of a dataset whose runs adapt to the test domain.
 ADAPTED = " (adaptation)"
 
 
 class LastStep(StepSelector):
-    """The last step: what a run ends with is what is reported.
+    """Reports the last step of each run.
 
     It selects nothing, so it cannot compare draws of hyper-parameters, and is not registered.
     """
@@ -40,25 +40,25 @@ class LastStep(StepSelector):
     needs = Needs(("test-in",), every_step=False)
 
     def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
-        """Return the same for every run."""
+        """Return the same score for every run."""
         return 0.0
 
 
 class RunEnd(LastStep):
-    """What runs end with, where it is not the last step of each: their setting `average`."""
+    """Reports the final weights of each run, which may be averages over steps (`average`)."""
 
     name = "run-end"
     title = "weights that each run ends with"
 
 
 def run_end(outcomes: Iterable[RunOutcome]) -> type[LastStep]:
-    """Return the selector that says rightly what these runs end with."""
+    """Return the selector whose title describes the final weights of these runs."""
     averages = {outcome.origin.config.get("average", "none") for outcome in outcomes}
     return LastStep if averages <= {"none"} else RunEnd
 
 
 def find_standalone_runs(folder: Path) -> list[Path]:
-    """Return the folders of runs at or under ``folder``."""
+    """Return the run folders at or below ``folder``."""
     configs = sorted(folder.rglob("config.json"))
     return [
         path.parent for path in configs if any((path.parent / name).exists() for name in _TRACES)
@@ -66,7 +66,7 @@ def find_standalone_runs(folder: Path) -> list[Path]:
 
 
 def standalone_outcomes(runs: Sequence[StoredRun]) -> list[RunOutcome]:
-    """Return the outcomes of runs; the seed of a run counts as that of its trial."""
+    """Return the outcomes of runs; the seed of a run is used as its trial seed."""
     _refuse_other_data(runs)
     domains = _domains(runs)
     titles = _titles(runs)
@@ -87,7 +87,7 @@ def standalone_outcomes(runs: Sequence[StoredRun]) -> list[RunOutcome]:
 
 
 def kept_apart(outcomes: Sequence[RunOutcome]) -> list[list[RunOutcome]]:
-    """Return the runs that may share a table: those that adapt to the test domain, and others."""
+    """Group runs that may share a table: those that adapt to the test domain, and the others."""
     groups = [
         [outcome for outcome in outcomes if outcome.dataset.endswith(ADAPTED) is adapted]
         for adapted in (False, True)
@@ -96,9 +96,9 @@ def kept_apart(outcomes: Sequence[RunOutcome]) -> list[list[RunOutcome]]:
 
 
 def runs_to_compare(outcomes: Sequence[RunOutcome]) -> set[RunKey]:
-    """Return the runs that a comparison of these needs.
+    """Return the runs that a comparison of the outcomes needs.
 
-    They are every algorithm on each test domain and seed that one of them was run for.
+    It needs every algorithm on each test domain and seed that occurs.
     """
     wanted = set()
     for dataset in {outcome.dataset for outcome in outcomes}:
@@ -113,7 +113,7 @@ def runs_to_compare(outcomes: Sequence[RunOutcome]) -> set[RunKey]:
 
 
 def _refuse_other_data(runs: Iterable[StoredRun]) -> None:
-    """Require that runs on data of one name were on the same data."""
+    """Raise if runs used different data under the same name."""
     first: dict[tuple[Any, ...], StoredRun] = {}
     for run in runs:
         frozen = tuple(sorted(run.config.get("frozen", {}).items()))
@@ -127,7 +127,7 @@ def _refuse_other_data(runs: Iterable[StoredRun]) -> None:
 
 
 def _domains(runs: Iterable[StoredRun]) -> dict[str, tuple[str, ...]]:
-    """Return the domains of each dataset, as far as its runs have measured them, in their order."""
+    """Return the domains of each dataset that its runs have measured, in order."""
     measured: dict[str, list[list[str]]] = {}
     for run in runs:
         found = dict.fromkeys(
@@ -139,14 +139,14 @@ def _domains(runs: Iterable[StoredRun]) -> dict[str, tuple[str, ...]]:
         found.update(dict.fromkeys(run.config["test_domains"]))
         measured.setdefault(run.config["dataset"], []).append(list(found))
     return {
-        # The run that measured most has them in the dataset's own order.
+        # The run that measured the most domains lists them in the dataset's own order.
         dataset: tuple(dict.fromkeys(n for ns in sorted(lists, key=len, reverse=True) for n in ns))
         for dataset, lists in measured.items()
     }
 
 
 def _titles(runs: Iterable[StoredRun]) -> dict[Path, str]:
-    """Name each run after its algorithm and, where those differ, its settings."""
+    """Name each run after its algorithm and the settings that differ between runs."""
     groups: dict[tuple[str, str], list[StoredRun]] = {}
     for run in runs:
         title = adaptation_title(run.config["algorithm"], _standardize(run.config))
@@ -169,7 +169,7 @@ def _standardize(config: Mapping[str, Any]) -> str:
 
 
 def _dataset(config: Mapping[str, Any]) -> str:
-    """Return the name of the data; adaptation gets tables of its own, beside no other results."""
+    """Return the name of the dataset; results with adaptation get separate tables."""
     return f"{config['dataset']}{'' if _standardize(config) == NONE else ADAPTED}"
 
 

@@ -1,6 +1,6 @@
-"""How a sweep stands, as its driver shows it and as any other process can read it.
+"""The progress of a sweep, as shown by its driver and readable from any other process.
 
-This and what it imports do without PyTorch, which takes seconds to import.
+This module and its imports avoid PyTorch, which takes seconds to import.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from shiftproof.core.json_types import conform
 from shiftproof.core.text import printable
 from shiftproof.sweeps.store import SweepFolder
 
-# How a run can end.
+# The final states of a run.
 ENDED = ("finished", "diverged", "failed")
 
 
 @dataclass
 class Standing:
-    """How a sweep stands: counts, runs under way, time left, the best so far."""
+    """The progress of a sweep: counts, active runs, remaining time, and the best runs so far."""
 
     total: int
     counts: Counter[str] = field(default_factory=Counter)
@@ -36,7 +36,7 @@ class Standing:
         return self.total - sum(self.counts[state] for state in ENDED)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the progress as JSON values."""
         return {
             "total": self.total,
             "counts": dict(self.counts),
@@ -47,7 +47,7 @@ class Standing:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Standing:
-        """Rebuild what `to_json` returned; the file may come from a stranger."""
+        """Restore the output of `to_json`; the values are checked, as the file may be untrusted."""
         conform(value["total"], int, "total")
         conform(value["counts"], Mapping[str, int], "counts")
         conform(value["seconds_left"], float | None, "seconds_left")
@@ -67,14 +67,14 @@ class Standing:
 
 
 class Status(NamedTuple):
-    """How a sweep stood when its process last said so, and whether that is still running."""
+    """The last reported progress of a sweep, and whether its process is still running."""
 
     standing: Standing
     running: bool
 
 
 def sweep_status(folder: Path) -> Status:
-    """Return how the sweep in a folder stands, from any process."""
+    """Return the status of the sweep in a folder; works from any process."""
     try:
         status = SweepFolder(folder).read_status() if folder.is_dir() else None
         found = status and Status(Standing.from_json(status), status["alive"])

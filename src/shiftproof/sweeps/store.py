@@ -1,7 +1,7 @@
-"""A sweep is a folder: sweep.json, a folder for each run, and status.json.
+"""The folder of a sweep: sweep.json, a folder for each run, and status.json.
 
-The runs' own files say what is finished, so any process may be killed at any moment: the next one
-finds out what is left to do.
+The runs' own files say what is finished, so any process may be killed at any time: the next one
+determines what is left to do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and reading the status does 
     from shiftproof.sweeps.jobs import Job
 
 State = Literal["waiting", "begun", "finished", "diverged", "failed"]
-# A driver that has not written its status for so many seconds is taken to have ended.
+# A driver that has not written its status for this many seconds is considered dead.
 SILENCE = 15.0
 # The setting of a sweep that says what its runs evaluate.
 EVALUATED = "evaluated splits"
@@ -43,10 +43,9 @@ class SweepFolder:
 
     @contextmanager
     def claim(self, settings: Mapping[str, Any]) -> Iterator[None]:
-        """Hold the folder for one driver, and for one kind of runs.
+        """Lock the folder for one driver, and check its settings.
 
-        ``settings`` must not change from one call to the next: runs made under others cannot be
-        compared.
+        ``settings`` must not change between calls: runs with different settings cannot be compared.
         """
         busy = f"another sweep is running in {self.path}; see its status, or wait for it"
         with locked_folder(self.path, busy):
@@ -58,7 +57,7 @@ class SweepFolder:
         return self.path / "runs" / f"{job.data.name}-{job.config.algorithm}-{job.id}"
 
     def prepare(self, job: Job) -> Path:
-        """Write the job's place in the protocol beside its run, and return the run's folder."""
+        """Write the job's place in the protocol into the run's folder, and return the folder."""
         folder = self.run(job)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "job.json"
@@ -67,7 +66,7 @@ class SweepFolder:
         return folder
 
     def state(self, job: Job) -> State:
-        """Return how a run stands, by its files."""
+        """Return the state of a run according to its files."""
         folder = self.run(job)
         if (folder / "done.json").exists():
             ended = read_json(folder / "done.json")
@@ -77,15 +76,15 @@ class SweepFolder:
         return "begun" if (folder / "config.json").exists() else "waiting"
 
     def is_left(self, job: Job, *, retry_failed: bool = False) -> bool:
-        """Return whether a run is to be made: it has not ended, or failed and is tried again."""
+        """Return whether a run remains: it has not ended, or it failed and is retried."""
         state = self.state(job)
         return state in ("waiting", "begun") or (retry_failed and state == "failed")
 
     def check_places(self, jobs: Sequence[Job]) -> None:
-        """Refuse a folder that has one of the runs in another row, or another run in its place.
+        """Raise if the folder has one of the runs in another row, or another run in its place.
 
-        Only one of two rows would show the run.  Of two runs in one place, with other weights for
-        example, no report could tell which one to use.
+        Only one of two rows would show the run.  If two runs (with different weights, for example)
+        have the same place, a report cannot tell which one to use.
         """
         paths = sorted(self.path.glob("runs/*/job.json"))
         there = {path.parent: read_json(path, JOB_NAMES) for path in paths}
@@ -111,17 +110,17 @@ class SweepFolder:
         (self.run(job) / "failed.json").unlink(missing_ok=True)
 
     def failures(self, jobs: Sequence[Job]) -> list[Failure]:
-        """Return the failed among some jobs."""
+        """Return the failures among the jobs."""
         failed = [job for job in jobs if self.state(job) == "failed"]
         read = [read_json(self.run(job) / "failed.json") for job in failed]
         return [Failure(str(f.get("title")), str(f.get("reason"))) for f in read]
 
     def write_status(self, status: Mapping[str, Any]) -> None:
-        """Write how the sweep stands, for other processes to read."""
+        """Write the status of the sweep for other processes to read."""
         write_json(self.path / "status.json", {**status, "told": time.time()})
 
     def read_status(self) -> dict[str, Any] | None:
-        """Return how the sweep stood last, with ``alive`` for whether its driver is running."""
+        """Return the last status of the sweep; ``alive`` says whether its driver is running."""
         path = self.path / "status.json"
         if not path.exists():
             return None
@@ -146,7 +145,7 @@ class SweepFolder:
         wanted = json.loads(json.dumps(settings))
         if EVALUATED not in found:  # written by version 0.1
             wanted.pop(EVALUATED, None)
-        # A setting that only the folder has counts too: a plain sweep does not go on from SWAD's.
+        # A setting that only the folder has counts too: a plain sweep cannot resume one with SWAD.
         changed = [key for key in wanted | found if found.get(key) != wanted.get(key)]
         if changed:
             key = changed[0]
@@ -157,7 +156,7 @@ class SweepFolder:
 
 
 def _difference(run: Path, job: Job) -> str:
-    """Say how a run differs from a job in its place."""
+    """Describe how a run differs from a job with the same place in the protocol."""
     path = run / "config.json"
     if not path.exists():
         return "planned otherwise and not begun; delete it, or choose another `out`"

@@ -1,6 +1,6 @@
-"""One run as it is stored: the files of its folder, or a line of an archive.
+"""A stored run: the files of its folder, or a line of an archive.
 
-A run of a sweep has its place in the protocol in ``job.json``.  A run of `train` has none.
+The ``job.json`` of a sweep's run holds its place in the protocol.  A run of `train` has none.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from shiftproof.sweeps.run_schema import check_run
 from shiftproof.training.records import Record, shown_measure
 from shiftproof.training.run_folder import RunFolder
 
-# What job.json says of a run.
+# The required keys of job.json.
 JOB_NAMES = ("dataset", "algorithm", "domains", "test_domains", "hparams_seed", "trial_seed")
-# In job.json: the name of the run's row in tables, where it is not the algorithm's.
+# The key of job.json with the run's row name in tables, if it differs from the algorithm's.
 VARIANT = "variant"
-# The folder of retrained runs in a sweep: sweeps of their own, which a report does not mix in.
+# The folder of retrained runs in a sweep: separate sweeps, which a report does not mix in.
 RETRAINED = "retrained"
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """What the files of a run say; each was read once.
+    """The content of a run's files, each read once.
 
     ``path`` is the folder of the run, or the archive.  ``config`` is empty if the run has not
-    begun, ``job`` if no sweep planned it.
+    started, ``job`` if no sweep planned it.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class StoredRun:
     failure: str = ""
 
     def outcome(self, *, standalone: bool = False) -> RunOutcome:
-        """Return what the run measured, under the names that its job gives."""
+        """Return the run's results under the names in its job."""
         domains = tuple(self.job["domains"])
         held_out = positions_of(self.job["test_domains"], domains, self.path)
         trained = self.config.get("test_domains", self.job["test_domains"])
@@ -77,8 +77,8 @@ class StoredRun:
 
 
 def read_run_folder(folder: Path) -> StoredRun:
-    """Read the files of a run; without ``done.json`` it is running, or failed."""
-    where = f"{folder}{os.sep}"  # joining paths takes as long as reading the files
+    """Read the files of a run; without ``done.json``, the run is running or failed."""
+    where = f"{folder}{os.sep}"  # joining paths would take as long as reading the files
     job = read_json_if_any(f"{where}job.json", JOB_NAMES) or {}
     required = ("dataset", "algorithm", "test_domains", *(() if job else ("seed",)))
     config = read_json_if_any(f"{where}config.json", required) or {}
@@ -101,7 +101,7 @@ def read_run_folder(folder: Path) -> StoredRun:
 
 
 def read_outcome(folder: Path) -> RunOutcome:
-    """Return what a run of a sweep measured."""
+    """Return the results of a sweep's run."""
     run = read_run_folder(folder)
     if not run.job:
         raise DataError(f"{folder / 'job.json'} has gone while the sweep was read; try again")
@@ -109,18 +109,18 @@ def read_outcome(folder: Path) -> RunOutcome:
 
 
 def row_of(job: Mapping[str, Any]) -> str:
-    """Return the name of the row that a job.json belongs to: its variant's, or the algorithm's."""
+    """Return the row name of a job.json: its variant, or else its algorithm."""
     return str(job.get(VARIANT, job["algorithm"]))
 
 
 def evaluations_of(records: Sequence[Record], domains: Sequence[str]) -> PackedEvaluations:
-    """Return what records of ours say of the domains."""
+    """Return the evaluations of ``domains`` in our records."""
     inside, outside = ([f"{name}/{part}" for name in domains] for part in ("in", "out"))
     parts = {*inside, *outside}
     shown = [shown_measure(record)[1] for record in records]
     risks = [record.get("risk") for record in records]
     shifts: list[Mapping[str, Any]] = [record.get("shift") or {} for record in records]
-    # Field by field takes three quarters of the time of one record after the other.
+    # Building field by field takes three quarters of the time of building record by record.
     return PackedEvaluations.of_fields(
         [record["step"] for record in records],
         [tuple(map(accuracy.get, inside)) for accuracy in shown],
@@ -134,7 +134,7 @@ def evaluations_of(records: Sequence[Record], domains: Sequence[str]) -> PackedE
 
 
 def _extras(accuracy: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    # A part of a domain has a slash in its name.
+    # Parts of a domain have a slash in their name.
     return tuple((name, value) for name, value in accuracy.items() if "/" not in name)
 
 

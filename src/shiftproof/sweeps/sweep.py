@@ -1,4 +1,4 @@
-"""A sweep from the plan to the last run; interrupted at any moment, it can be resumed."""
+"""Plan and run a sweep, which can be interrupted at any time and resumed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from shiftproof.training.interrupt import stop_on_signal
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """The runs of a sweep, and what they cost.
+    """The runs of a sweep and their expected cost.
 
-    ``settings`` are what all runs in a folder must have in common, ``memory`` is what one process
-    takes, in bytes, and ``needs`` what each selection method reads.
+    All runs in a folder must share ``settings``.  ``memory`` is the memory of one process in bytes,
+    and ``needs`` lists what each selection method reads.
     """
 
     jobs: tuple[Job, ...]
@@ -41,12 +41,12 @@ class SweepPlan:
     needs: Mapping[str, Needs] = field(default_factory=dict)
 
     def left(self, is_left: Callable[[Job], bool]) -> SweepPlan:
-        """Return the plan of the runs that are left."""
+        """Return the plan restricted to the remaining runs."""
         return replace(self, jobs=tuple(job for job in self.jobs if is_left(job)))
 
     @property
     def by_selector(self) -> dict[str, int]:
-        """How many of the runs each selection method needs."""
+        """The number of runs that each selection method needs."""
         pairs = sum(len(job.config.test_domains) > 1 for job in self.jobs)
         return {
             name: len(self.jobs) - (0 if need.evaluate_pairs else pairs)
@@ -54,23 +54,23 @@ class SweepPlan:
         }
 
     def expected_seconds(self, job: Job) -> float:
-        """Return about how long a run takes."""
+        """Return the estimated duration of a run in seconds."""
         return self.costs[job.data.name, job.variant].seconds(job)
 
     def seconds(self, workers: int) -> float:
-        """Return about how long all runs take in so many processes; a run is not divided."""
+        """Return the estimated duration of all runs in ``workers`` processes; no run is split."""
         each = [self.expected_seconds(job) for job in self.jobs]
         return max(max(each, default=0.0), sum(each) / workers)
 
     @property
     def disk(self) -> int:
-        """About how many bytes the checkpoints take."""
+        """The estimated size of all checkpoints in bytes."""
         return sum(self.costs[job.data.name, job.variant].checkpoint for job in self.jobs)
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """How a sweep ended; it gave up if every kind of run failed at its start."""
+    """How a sweep ended; ``gave_up`` is True if every kind of run failed at its start."""
 
     standing: Standing
     failures: list[Failure]
@@ -79,32 +79,32 @@ class SweepResult:
 
     @property
     def complete(self) -> bool:
-        """Whether all runs have ended, none with an error."""
+        """Whether all runs have ended without an error."""
         return not self.failures and not self.stopped
 
 
 class SweepObserver:
-    """Told how a sweep proceeds; a subclass overrides what it wants to know."""
+    """Callbacks for the progress of a sweep; subclasses override the ones they need."""
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Data is being loaded, or steps are being measured."""
+        """Called while data is loaded or steps are measured."""
 
     def planned(self, plan: SweepPlan, workers: int, done: int) -> None:
-        """The plan of what is left is made: so many runs at once; ``done`` have ended before."""
+        """Called with the plan of the remaining runs; ``done`` runs ended earlier."""
 
     def standing(self, standing: Standing) -> None:
-        """The runs stand so."""
+        """Called with the current state of all runs."""
 
     def ended(self, result: SweepResult) -> None:
-        """No run is left, or the sweep was stopped."""
+        """Called when no run is left, or the sweep was stopped."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Runs on one dataset: variants × domains held out × draws × trials.
+    """Runs on one dataset: variants × held-out domains × draws × trials.
 
-    ``draws`` are the seeds of hyper-parameters, ``test_domains`` the domains to hold out; by
-    default each in turn.
+    ``draws`` are hyper-parameter seeds.  ``test_domains`` are the domains to hold out, by default
+    each in turn.
     """
 
     data: SweepData
@@ -136,7 +136,7 @@ def make_plan(
     threads: int = 1,
     progress: Progress = silent,
 ) -> SweepPlan:
-    """Plan the runs that the selectors need, and measure a few steps of each kind that is left."""
+    """Plan the runs that the selectors need, and time a few steps of each remaining kind."""
     if n_hparams < 1 or trials < 1:
         raise InvalidValue("a sweep needs at least one draw of hyper-parameters and one trial")
     chosen = chosen_draws(n_hparams, draws)
@@ -178,9 +178,9 @@ def plan_blocks(
     threads: int = 1,
     progress: Progress = silent,
 ) -> SweepPlan:
-    """Plan runs, and measure a few steps of each row that has runs left, on so many threads.
+    """Plan runs, and time a few steps of each variant that has runs left, on ``threads`` threads.
 
-    All of them are planned first: a mistake is told before anything is measured.
+    All runs are planned first, so that mistakes are reported before anything is measured.
     """
     names = [block.data.name for block in blocks]
     if len(set(names)) < len(names):
@@ -215,7 +215,7 @@ def plan_blocks(
             costs[block.data.name, variant.name] = cost
         count = len(block.variants)
         progress(f"measuring steps on {block.data.name}", count, count)
-    # What a run evaluates is part of what it is: for another selection it is another run.
+    # What a run evaluates is part of its identity: another selection makes another run.
     evaluated = {name for block in blocks for name in block.needs.evaluate}
     every_step = any(block.needs.every_step for block in blocks)
     settings = {
@@ -223,7 +223,7 @@ def plan_blocks(
         "steps": preset.steps,
         "precision": precision,
         EVALUATED: sorted(evaluated) + ["at each evaluation"] * every_step,
-        # Left out where unused, as in a folder of an older version.
+        # Omitted if unused, for compatibility with folders of older versions.
         **({"eval every": preset.interval} if preset.interval is not None else {}),
         **({"average": average} if average != "none" else {}),
         **({"class weight": class_weight} if class_weight != UNWEIGHTED else {}),
@@ -242,10 +242,10 @@ def run_sweep(
     retry_failed: bool = False,
     observer: SweepObserver | None = None,
 ) -> SweepResult:
-    """Run what is left of a sweep in ``out``.
+    """Run the remaining runs of a sweep in the folder ``out``.
 
-    By default in ``workers`` processes on this machine; ``executor`` may be another one.  The first
-    SIGINT, SIGTERM or SIGHUP stops the runs after their current steps, with checkpoints.
+    The default ``executor`` starts ``workers`` processes on this machine.  The first SIGINT,
+    SIGTERM or SIGHUP stops the runs after their current step and saves checkpoints.
     """
     folder = SweepFolder(out)
     executor = executor or LocalExecutor(workers)
@@ -281,7 +281,7 @@ def run_sweep(
 
 
 def longest_first(jobs: Sequence[Job], planned: SweepPlan) -> list[Job]:
-    """Return jobs dataset by dataset, the long ones first, so that no process waits long."""
+    """Sort jobs by dataset, longest first, so that no process waits long."""
     datasets = list(dict.fromkeys(job.data.name for job in planned.jobs))
     return sorted(
         jobs, key=lambda job: (datasets.index(job.data.name), -planned.expected_seconds(job))
@@ -289,18 +289,18 @@ def longest_first(jobs: Sequence[Job], planned: SweepPlan) -> list[Job]:
 
 
 def one_of_each_first(jobs: Sequence[Job]) -> list[Job]:
-    """Return the first job of every dataset and row, then the others: mistakes show at once."""
+    """Return the first job of each dataset and variant, then the rest: mistakes show early."""
     first = {(job.data.name, job.variant): job for job in reversed(jobs)}
     ahead = [job for job in jobs if first[job.data.name, job.variant] is job]
     return ahead + [job for job in jobs if first[job.data.name, job.variant] is not job]
 
 
 def _size(job: Job) -> tuple[int, int]:
-    """Return what the size of a run depends on, but for its hyper-parameters."""
+    """Return what determines the size of a run, apart from its hyper-parameters."""
     return job.trial_seed, len(job.config.test_domains)
 
 
 def memory_so_far() -> int:
-    """Return the most memory that this process, which has measured every kind of run, has used."""
+    """Return the peak memory in bytes of this process, which has measured every kind of run."""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used if sys.platform == "darwin" else used * 1024

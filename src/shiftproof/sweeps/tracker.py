@@ -1,4 +1,4 @@
-"""The standing of a sweep, updated by every event."""
+"""Track the progress of a sweep from its events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.store import SweepFolder
 
 STATUS_SECONDS = 1.0
-# So many runs must fail at their start before a sweep is given up.
+# The fewest runs that must fail at their start before a sweep gives up.
 FEWEST_FAILURES = 3
 
 
 class Tracker:
-    """Keeps the standing of a sweep up to date, and on disk for others to read."""
+    """Keeps the standing of a sweep up to date, also on disk for other processes."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Tracker:
         self.stop = self.gave_up = False
 
     def __call__(self, event: Event | None) -> bool:
-        """Note an event; return whether to stop."""
+        """Record an event; return whether to stop."""
         if event is not None:
             self._note(event)
             self.gave_up |= self._hopeless()
@@ -57,7 +57,7 @@ class Tracker:
         return self.stop or self.gave_up
 
     def end(self) -> None:
-        """Write that no process is running any more."""
+        """Write that the sweep is no longer running."""
         self.standing.running.clear()
         self._folder.write_status({**self.standing.to_json(), "ended": True})
 
@@ -80,13 +80,13 @@ class Tracker:
             self._expected.pop(job.id, None)
 
     def _hopeless(self) -> bool:
-        """Whether all runs so far failed before their first step, at least one of every kind."""
+        """Whether all runs so far, at least one of every kind, failed before their first step."""
         failed = {_kind(job) for job in self._failed}
         enough = len(self._failed) >= FEWEST_FAILURES and failed == self._kinds
         return enough and not self._proceeded and self.standing.left > 0
 
     def _note_best(self, event: Event) -> None:
-        """Keep the best test accuracy on each dataset with one domain held out."""
+        """Keep the best test accuracy for each dataset and held-out domain."""
         config = event.job.config
         if event.status != "finished" or len(config.test_domains) != 1:
             return
@@ -96,7 +96,7 @@ class Tracker:
             self.standing.best[key] = (accuracy, event.job.variant)
 
     def _seconds_left(self) -> float | None:
-        """Return the time that remains: as estimated, corrected by how the estimates did so far."""
+        """Return the remaining time, with estimates corrected by the durations so far."""
         guessed = sum(guess for guess, _ in self._done_seconds)
         took = sum(seconds for _, seconds in self._done_seconds)
         factor = took / guessed if guessed > 0 and took > 0 else 1.0
@@ -108,5 +108,5 @@ class Tracker:
 
 
 def _kind(job: Job) -> tuple[str, str]:
-    """Return what runs have in common that fail for a common reason."""
+    """Return the dataset and variant, which runs that fail for a common reason share."""
     return job.data.name, job.variant

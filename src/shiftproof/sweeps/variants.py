@@ -1,4 +1,4 @@
-"""The rows of a comparison, from names of algorithms and hyper-parameters to fix."""
+"""Build the rows of a comparison from algorithm names and fixed hyper-parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shiftproof.sweeps.jobs import Variant
 
 
 def algorithm_names(asked: str | Sequence[str]) -> list[str]:
-    """Return the algorithms to compare; ``all`` stands for those that train on minibatches."""
+    """Return the algorithms to compare; ``all`` means those that train on minibatches."""
     if asked == "all":
         return [name for name in ALGORITHMS if not ALGORITHMS.get(name).full_batches]
     names = [asked] if isinstance(asked, str) else list(asked)
@@ -24,10 +24,10 @@ def algorithm_names(asked: str | Sequence[str]) -> list[str]:
 
 
 def variants_of(algorithms: Sequence[str], fixed: Mapping[str, object]) -> list[Variant]:
-    """Return a row for each algorithm, named after the hyper-parameters that are fixed in it.
+    """Return a row for each algorithm, named after the fixed hyper-parameters.
 
-    Equal values give equal names: 1e1 and 10 are both 10.0.  Unknown names are left to the plan,
-    which knows the networks.
+    Equal values give equal names: 1e1 and 10 are both 10.0.  The plan, which knows the networks,
+    rejects unknown names.
     """
     if not fixed:
         return [Variant.plain(name) for name in algorithms]

@@ -1,1 +1,1 @@
-"""Checks that third parties can run on their own algorithms too."""
+"""Checks for algorithms, including those of third parties."""

@@ -1,4 +1,4 @@
-"""A check of an algorithm: a function that raises AssertionError with the rule that was broken."""
+"""Checks of an algorithm: functions that raise AssertionError with the broken rule."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CHECKS: list[Check] = []
 
 
 def contract(rule: str) -> Callable[[Callable[[str, Hparams], None]], Check]:
-    """Make a function a check: any error in it becomes one AssertionError."""
+    """Turn a function into a check: any error in it becomes an AssertionError."""
 
     def as_check(body: Callable[[str, Hparams], None]) -> Check:
         @functools.wraps(body)
         def check(name: str, hparams: Hparams = DEFAULTS) -> None:
-            ALGORITHMS.get(name)  # an unknown name is an error of the caller
+            ALGORITHMS.get(name)  # an unknown name is the caller's error
             try:
                 with torch.random.fork_rng():
                     body(name, hparams)

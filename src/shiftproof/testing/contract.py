@@ -7,8 +7,8 @@
         check("mine")
 
 A check takes the registered name and hyper-parameters that override the defaults, runs on the CPU,
-and raises AssertionError with the rule that was broken and how.  It trains for `STEPS` steps, so
-shorten warm-ups to less than that, or the check does not see what comes after them.
+and raises AssertionError with the broken rule and the reason.  It trains for `STEPS` steps, so
+shorten warm-ups to fewer steps, or the check does not cover what follows them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 
 LEARNING_STEPS = 60
-# A risk that falls by less than this share may do so by chance.
+# A smaller relative decrease of the risk may be due to chance.
 LEARNED_SHARE = 0.2
 
 
@@ -76,20 +76,20 @@ def check_algorithm(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("train on images")
 def check_images(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """It can train a convolutional network on 14×14 images of two channels, as bytes."""
+    """Check that it trains a convolutional network on 14×14 byte images with two channels."""
     data = problem(shape=(2, 14, 14), backbone="mnist-cnn")
     _check_steps(name, data, hparams, batch_size=4)
 
 
 @contract("train on tables")
 def check_tables(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """It can train a perceptron on vectors."""
+    """Check that it trains a perceptron on vectors."""
     _check_steps(name, problem(), hparams)
 
 
 @contract("train in the loop on arrays in memory")
 def check_loop(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """A whole run works: batches, records, checkpoint, evaluation of an unseen domain."""
+    """Check a whole run: batches, records, checkpoint, evaluation of an unseen domain."""
     data = problem(domains=3)
     config = configure(
         data,
@@ -107,7 +107,7 @@ def check_loop(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("lower its training risk on separable data")
 def check_learning(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """The mean training risk, without penalties, falls by at least a fifth."""
+    """Check that the mean training risk, without penalties, falls by at least a fifth."""
     data = problem()
     algorithm = build(name, data, {"lr": 0.01, **hparams})
     before = mean_risk(algorithm, data)
@@ -121,9 +121,9 @@ def check_learning(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("work with 1 to 6 domains, 2 to 65 classes, linear and MLP heads")
 def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """It works for every number of domains and both heads, with few and many classes.
+    """Check that it works for every number of domains and both heads, with few and many classes.
 
-    Heads take turns: each comes with every number of domains, and with every number of classes.
+    Heads alternate: each occurs with every number of domains, and with every number of classes.
     """
     for domains in range(1, 7):
         for place, classes in enumerate((2, 3, 65)):
@@ -139,9 +139,9 @@ def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("count the weights of samples, if `weighs_samples` says so")
 def check_weights(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Weights of 1 change nothing, and others change what is learnt.
+    """Check that sample weights of 1 change nothing, and other weights change what is learnt.
 
-    One without `weighs_samples` refuses weights.
+    An algorithm without `weighs_samples` must reject weights.
     """
     data = problem()
     if not ALGORITHMS.get(name).weighs_samples:
@@ -166,10 +166,10 @@ def check_weights(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("predict numbers, or say in `classes_only` why not")
 def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """It lowers the risk of every loss of numbers, and continues from a checkpoint.
+    """Check that it trains with every regression loss, lowers the risk, and resumes.
 
-    It predicts several numbers at once too.  One with `classes_only` refuses numbers, and gives
-    that reason.
+    It must also predict several numbers at once.  An algorithm with `classes_only` must reject
+    numbers and give that reason.
     """
     data = number_problem()
     reason = ALGORITHMS.get(name).classes_only
@@ -211,7 +211,7 @@ def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("continue bit for bit from a checkpoint")
 def check_resuming(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Saved after any step and loaded into a new algorithm, it continues in the same way."""
+    """Check that it continues identically if saved after any step and loaded into a new one."""
     data = problem()
     whole = build(name, data, hparams)
     with tempfile.TemporaryDirectory() as folder:
@@ -233,7 +233,7 @@ def check_resuming(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("give the same weights for the same seed, and draw only from its generator")
 def check_determinism(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """It neither uses nor changes the global generators."""
+    """Check that it neither uses nor changes the global generators."""
     data = problem()
     states = []
     for global_seed in (0, 1):
@@ -248,7 +248,7 @@ def check_determinism(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("predict without changing anything")
 def check_predictions(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """In evaluation mode predict() returns [batch, classes] and always the same values."""
+    """Check that predict() returns [batch, classes] and equal values in evaluation mode."""
     data = problem()
     algorithm = build(name, data, hparams, dropout=0.5)
     take_steps(algorithm, data)
@@ -280,9 +280,9 @@ def check_predictions(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("never wait for the device in update()")
 def check_no_waiting(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Take the steps on the meta device, whose tensors have shapes but no values.
+    """Take steps on the meta device, whose tensors have shapes but no values.
 
-    There `.item()`, `if tensor`, `.tolist()`, `.cpu()`, `nonzero`, a boolean mask as index and the
+    There `.item()`, `if tensor`, `.tolist()`, `.cpu()`, `nonzero`, boolean mask indexing and the
     like fail for anything that depends on weights or data.  Values drawn on the CPU from the
     algorithm's own generator can be read.  The check misses operations that wait although the shape
     of their result is known (some of `torch.linalg` check for errors), and explicit calls of
@@ -321,7 +321,7 @@ def _check_steps(
         require("loss" in measured, f"update() returns {sorted(measured)}, without 'loss'")
         for key, value in measured.items():
             scalar = isinstance(value, Tensor) and value.dim() == 0 and not value.requires_grad
-            if not scalar:  # not by `require`: to show a tensor takes longer than a step
+            if not scalar:  # not `require`: formatting a tensor takes longer than a step
                 raise AssertionError(f"{key!r} is {value!r}, not a detached 0-dimensional tensor")
             require(bool(value.isfinite()), f"{key!r} is {value.item()} at step {step}")
     for part, module in (("featurizer", algorithm.featurizer), ("head", algorithm.head)):

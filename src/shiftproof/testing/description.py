@@ -1,4 +1,4 @@
-"""Checks of what an algorithm says of itself: its description and its hyper-parameters."""
+"""Checks of an algorithm's description and hyper-parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUMMARY_LENGTH = 100
 
 @contract("describe itself")
 def check_description(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """It has a one-line summary, a known family and its own paper."""
+    """Check that it has a one-line summary, a known family and its own paper."""
     cls = ALGORITHMS.get(name)
     summary = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
     require(summary != "", "the class has no docstring")
@@ -46,10 +46,10 @@ def check_description(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("declare its hyper-parameters")
 def check_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """They are a frozen dataclass; each has help, an allowed default and a unique name."""
+    """Check the frozen dataclass: help texts, allowed defaults and unique names."""
     declared = ALGORITHMS.get(name).Hparams
     require(issubclass(declared, Algorithm.Hparams), "Hparams does not subclass Algorithm.Hparams")
-    # Look at this class only: a parent's decorator does not see the fields of a child.
+    # Check only this class: a parent's decorator does not process the fields of a subclass.
     frozen = getattr(vars(declared).get("__dataclass_params__"), "frozen", False)
     require(frozen, "Hparams is not a frozen dataclass")
     for field in dataclasses.fields(declared):
@@ -65,7 +65,7 @@ def check_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("draw hyper-parameters that JSON can hold and training can use")
 def check_draws(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """Draws of every regime survive JSON and are allowed; those for tables can be trained."""
+    """Check that draws of every regime survive JSON and are allowed; train those for tables."""
     declared = ALGORITHMS.get(name).Hparams
     data = problem()
     for seed in range(DRAWS):
@@ -79,7 +79,7 @@ def check_draws(name: str, hparams: Hparams = DEFAULTS) -> None:
 
 @contract("reject unknown hyper-parameters")
 def check_unknown_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
-    """An error names a misspelt hyper-parameter and suggests the right one."""
+    """Check that an error names a misspelt hyper-parameter and suggests the right one."""
     for known in specs(ALGORITHMS.get(name).Hparams):
         misspelt = known + "_"
         try:

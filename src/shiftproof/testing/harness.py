@@ -1,4 +1,4 @@
-"""Building blocks of the contract's checks: an easy problem, steps on it, exact comparison."""
+"""Helpers for the contract's checks: easy problems, training steps, and exact comparison."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def problem(
     shape: tuple[int, ...] = (6,),
     backbone: str = "mlp",
 ) -> DomainDataset:
-    """Return data whose classes lie around corners of a cube, shifted a little per domain."""
+    """Return data whose classes lie around corners of a cube, shifted slightly per domain."""
     generator = torch.Generator().manual_seed(0)
     corners = torch.randint(2, (classes, *shape), generator=generator) * 2.0 - 1
     parts = []
@@ -103,13 +103,13 @@ def batch_of(data: DomainDataset, step: int, size: int = BATCH) -> Batch:
 def take_steps(
     algorithm: Algorithm, data: DomainDataset, *, steps: int = STEPS, start: int = 0
 ) -> list[dict[str, Tensor]]:
-    """Train for some steps and return what each measured."""
+    """Train for some steps and return the measurements of each."""
     algorithm.train()
     return [algorithm.update(batch_of(data, step)) for step in range(start, start + steps)]
 
 
 def mean_risk(algorithm: Algorithm, data: DomainDataset) -> float:
-    """Return the risk on all data, without penalties, with equal weights for the domains."""
+    """Return the risk on all data, without penalties, with all domains weighted equally."""
     parts = [EvaluationSet(d.name, d, np.arange(len(d))) for d in data.domains]
     return float(np.mean([evaluate(algorithm, part).risk for part in parts]))
 

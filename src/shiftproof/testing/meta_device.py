@@ -1,4 +1,4 @@
-"""Steps on the meta device, whose tensors have shapes but no values: reading one fails."""
+"""Take steps on the meta device, whose tensors have shapes but no values: reading one fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shiftproof.testing.harness import STEPS, Hparams, batch_of, build
 
 
 def take_steps_on_meta(name: str, data: DomainDataset, hparams: Hparams) -> None:
-    """Take a few steps; what reads a value raises."""
+    """Take a few steps; reading a value raises."""
     algorithm = _on_meta(build(name, data, hparams))
     algorithm.train()
     with mock.patch.object(torch, "autocast", _autocast_on_meta):
@@ -32,7 +32,7 @@ def _on_meta(algorithm: Algorithm) -> Algorithm:
 
 
 def _autocast_on_meta(device_type: str, *args: Any, **kwargs: Any) -> Any:
-    # Autocast does not know the meta device.
+    # Autocast does not support the meta device.
     return _AUTOCAST("cpu" if device_type == "meta" else device_type, *args, **kwargs)
 
 

@@ -8,8 +8,8 @@ names), minibatches `x` [steps, domains, batch, inputs] and `y` [steps, domains,
 `init/NAME` the initial weights and `stepNN/NAME` those after step NN.  The network is
 Linear(inputs, 24) → ReLU → Linear(24, 10) → ReLU (`feat0`, `feat1`) → Linear(10, classes)
 (`head`), with the widths of the recorded weights.  Any other NAME is a module, parameter or buffer
-of the algorithm itself.  `draws/NAME` [steps, …] are the random numbers that the original drew, and
-`upstream` says how ours takes them, and what it does differently on purpose.
+of the algorithm itself.  `draws/NAME` [steps, …] are the random numbers that the original drew;
+`upstream` says how our algorithm uses them, and what it does differently on purpose.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Trace(NamedTuple):
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a trace file and check that its parts fit; it runs no code from the file."""
+    """Read a trace file and check that its parts fit; no code from the file is run."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             meta = json.loads(str(arrays["meta"]))

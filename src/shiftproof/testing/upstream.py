@@ -1,7 +1,7 @@
-"""How our algorithms repeat the recorded steps of DomainBed's: settings, names, draws, differences.
+"""How our algorithms replay DomainBed's recorded steps: settings, names, draws, differences.
 
-An algorithm whose docstring says that DomainBed does something else is replayed with DomainBed's
-form of that part in place of ours.  All other parts are ours.
+If an algorithm's docstring names a deviation from DomainBed, the replay uses DomainBed's version of
+that part.  All other parts are ours.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Draws:
         return len(self._values)
 
     def take(self, *shape: int) -> Tensor:
-        """Return the next ones, in this shape."""
+        """Return the next draws in this shape."""
         if not self._values or self._values[0].numel() != torch.Size(shape).numel():
             raise DataError(f"the trace has no draws of shape {shape} here")
         return self._values.pop(0).reshape(shape)
@@ -40,11 +40,10 @@ class Draws:
 class Replay(NamedTuple):
     """How one algorithm is replayed.
 
-    `settings` are hyper-parameters of ours beside those that have a name in DomainBed.  `names`
-    maps the beginnings of our names of weights to those in a trace.  `draws` are the names of
-    the recorded draws, in the order in which our algorithm draws them; a setting may leave the last
-    ones out.  `differences` replaces the parts of an algorithm that differ on purpose, while it
-    updates.
+    `settings` returns our additional hyper-parameters, which have no name in DomainBed.  `names`
+    maps prefixes of our weight names to those in a trace.  `draws` are the names of the recorded
+    draws, in the order in which our algorithm draws them; a setting may leave out the last ones.
+    `differences` replaces the parts of an algorithm that differ on purpose during an update.
     """
 
     settings: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda hparams: {}
@@ -56,7 +55,7 @@ class Replay(NamedTuple):
 
     @contextmanager
     def step(self, algorithm: Algorithm, drawn: Mapping[str, Tensor]) -> Iterator[None]:
-        """Let `algorithm` take a step with the recorded draws, and check that it uses all."""
+        """Let `algorithm` take a step with the recorded draws, and check that it uses them all."""
         if unknown := drawn.keys() - set(self.draws):
             raise DataError(f"draws/{min(unknown)} is not a draw of this algorithm")
         draws = Draws([drawn[name] for name in self.draws if name in drawn])
@@ -72,7 +71,7 @@ class Replay(NamedTuple):
             raise DataError(f"the step left {len(draws)} of the trace's draws unused")
 
     def name_of(self, ours: str) -> str:
-        """Return the name in a trace of a weight or buffer of ours."""
+        """Return the name in a trace of one of our weights or buffers."""
         for beginning, theirs in self.names.items():
             if ours.startswith(beginning):
                 return theirs + ours.removeprefix(beginning)
@@ -80,7 +79,7 @@ class Replay(NamedTuple):
 
 
 def _draw_functions(draws: Draws) -> dict[str, Callable[..., Tensor]]:
-    """Return what stands for torch's functions of the same names."""
+    """Return replacements for torch's functions of the same names."""
 
     def of_shape(*size: Any, **_: Any) -> Tensor:
         return draws.take(*(size if isinstance(size[0], int) else size[0]))
@@ -93,12 +92,12 @@ def _draw_functions(draws: Draws) -> dict[str, Callable[..., Tensor]]:
     }
 
 
-# --- DomainBed's forms of what is different here ----------------------------------------------
+# --- DomainBed's versions of parts that differ here -------------------------------------------
 
 
 @contextmanager
 def _trm(algorithm: Algorithm, draws: Draws) -> Iterator[None]:
-    """TRM: Hessians without biases, another series, and the next weights α in the gradient."""
+    """Patch TRM: Hessians without biases, another series, and the next weights α in gradients."""
     assert isinstance(algorithm, trm.TRM)
     transfer_risk = algorithm.transfer_risk
     heads = algorithm.predictors[0].named_parameters()
@@ -128,7 +127,7 @@ def _trm(algorithm: Algorithm, draws: Draws) -> Iterator[None]:
 
 
 def _cad(algorithm: Algorithm, draws: Draws) -> AbstractContextManager[Any]:
-    """CAD, not flipped: a sample is of its own domain too, with similarity 0."""
+    """Patch CAD, not flipped: a sample counts in its own domain too, with similarity 0."""
 
     def bottleneck(
         groups: Tensor, labels: None, *, temperature: float, normalized: bool, flipped: bool
@@ -148,7 +147,7 @@ def _cad(algorithm: Algorithm, draws: Draws) -> AbstractContextManager[Any]:
 
 @contextmanager
 def _adrmx(algorithm: Algorithm, draws: Draws) -> Iterator[None]:
-    """ADRMX: the contrast, and a remix of two samples for each class, of any class."""
+    """Patch ADRMX: the contrast, and a remix per class of two samples of any class."""
     assert isinstance(algorithm, adrmx.ADRMX)
     pairs = draws.take(algorithm.task.num_classes, 2).long()
 
@@ -166,7 +165,7 @@ def _adrmx(algorithm: Algorithm, draws: Draws) -> Iterator[None]:
 
 
 def contrast_of_adrmx(features: Tensor, labels: Tensor, small: float = 1e-5) -> Tensor:
-    """Return the supervised contrast with small numbers in it, over one sample more than counts."""
+    """Return the contrast with small constants, divided by one more than the samples that count."""
     u = F.normalize(features, dim=1)
     others = ~torch.eye(len(u), dtype=torch.bool)
     odds = torch.where(others, (u @ u.T / BASE_TEMPERATURE).exp() / 2, 0)
@@ -178,7 +177,7 @@ def contrast_of_adrmx(features: Tensor, labels: Tensor, small: float = 1e-5) -> 
 
 
 def _mldg(algorithm: Algorithm, draws: Draws) -> AbstractContextManager[Any]:
-    """MLDG: the inner step is the first one of a new Adam, and carries no gradient."""
+    """Patch MLDG: the inner step is the first step of a new Adam, and carries no gradient."""
     h = algorithm.hparams
 
     def descended(weights: Mapping[str, Tensor], risk: Tensor) -> dict[str, Tensor]:
@@ -200,12 +199,12 @@ def _as_upstream(hparams: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arm(hparams: Mapping[str, Any]) -> dict[str, Any]:
-    """DomainBed's context network has 64 channels; the recorded one has 4, to be small."""
+    """Return settings with 4 context channels, as recorded; DomainBed's network has 64."""
     return {"match_upstream": True, "context_width": 4}
 
 
 def _erm_plus_plus(hparams: Mapping[str, Any]) -> dict[str, Any]:
-    """DomainBed's counters are one off."""
+    """Return settings that correct for DomainBed's counters, which are off by one."""
     return {
         "head_warmup": hparams["linear_steps"] + 1,
         "average_warmup": hparams["sma_start_iter"] - 1,

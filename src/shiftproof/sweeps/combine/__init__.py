@@ -1,1 +1,1 @@
-"""The draws of a sweep combined: ensembles of their predictions, and averages of their weights."""
+"""Combine the draws of a sweep: ensembles of their predictions, and averages of their weights."""

@@ -1,4 +1,4 @@
-"""Whether what a sweep is asked to combine can be combined, before anything runs."""
+"""Check before anything runs whether the draws of a sweep can be combined."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_combination(
     n_hparams: int,
     shared_start: bool,
 ) -> None:
-    """Refuse, before anything runs, what could not be combined afterwards."""
+    """Raise, before anything runs, if the draws could not be combined afterwards."""
     if not methods:
         return
     if n_hparams < 2:
@@ -49,7 +49,7 @@ def check_combination(
 
 
 def check_retraining(preset: Preset, average: str) -> None:
-    """Refuse, before anything runs, to retrain where there is nothing to add or to judge by."""
+    """Raise, before anything runs, if retraining would add no samples or needs held-out ones."""
     if preset.holdout == 0:
         raise InvalidValue(
             f"the preset {preset.name} trains on all samples already; leave out `retrain=True`"

@@ -1,4 +1,4 @@
-"""The ways to combine the draws of a sweep."""
+"""Methods for combining the draws of a sweep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOVING_AVERAGES = ("ema", "swad")
 
 
 def combine_methods(asked: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the methods that were asked for, each once; raise for an unknown one."""
+    """Return the requested methods without duplicates; raise if one is unknown."""
     names = [asked] if isinstance(asked, str) else list(asked)
     for name in names:
         if name not in METHODS:

@@ -1,7 +1,7 @@
-"""Combine the draws of a finished sweep, cell by cell; killed at any moment, it can be resumed.
+"""Combine the draws of a finished sweep, cell by cell; if killed at any time, it can be resumed.
 
-A sweep keeps the checkpoint of every run, from which the model that the run ends with is read:
-combining needs no more disk than the soups themselves, one model a cell and method.
+The final model of every run is read from its checkpoint, which a sweep keeps.  Combining needs disk
+space only for the soups themselves, one model per cell and method.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def combine_draws(
 ) -> list[CombinedResult]:
     """Combine the draws of each dataset, variant, trial and single held-out domain.
 
-    Draws that diverged are left out, as by every selector; a cell of which no draw is left has no
-    result.  All other runs must have finished.
+    Diverged draws are left out, as in every selector; a cell without remaining draws has no result.
+    All other runs must have finished.
     """
     single = [job for job in jobs if len(job.config.test_domains) == 1]
     _require_finished(single, folder)
@@ -66,7 +66,7 @@ def combine_draws(
 
 
 class Cell:
-    """The draws of one dataset, variant, trial and held-out domain, at least one of them."""
+    """The draws (at least one) of one dataset, variant, trial and held-out domain."""
 
     def __init__(self, members: Sequence[Job], folder: SweepFolder) -> None:
         self._members = members
@@ -74,7 +74,7 @@ class Cell:
         self._scorer: Scorer | None = None
 
     def combined(self, methods: Sequence[str], cache: DatasetCache) -> list[CombinedResult]:
-        """Return the result of each method, from its file if it is there."""
+        """Return the result of each method, read from its file if that exists."""
         return [self._combined(method, cache) for method in methods]
 
     def _combined(self, method: str, cache: DatasetCache) -> CombinedResult:
@@ -123,7 +123,7 @@ class Cell:
         return self._folder.run(job)
 
     def _soup(self, method: str, scorer: Scorer) -> tuple[Soup, list[int]]:
-        """Return a soup and the positions of the members in it."""
+        """Return a soup and the positions of its members."""
 
         def weights(position: int) -> Weights:
             member = self._members[position]
@@ -150,7 +150,7 @@ def _validation(scorer: Scorer, model: Algorithm | Exact) -> float:
 def mean_probabilities(
     scorer: Scorer, models: Iterable[Algorithm | Exact]
 ) -> dict[str, list[Tensor]]:
-    """Return p(y|x) = (1/m) Σ_i p_i(y|x) on each set, by the kind of set."""
+    """Return p(y|x) = (1/m) Σ_i p_i(y|x) on each set, keyed by the kind of set."""
     total: dict[str, list[Tensor]] = {}
     count = 0
     for model in models:
@@ -168,7 +168,7 @@ def save_soup(
 ) -> None:
     """Write a soup into a folder as a model file, which `load_model` reads.
 
-    It is the model of a run whose checkpoint has these weights; ``run`` is one that was averaged.
+    It is saved like a run whose checkpoint has these weights; ``run`` is one of the averaged runs.
     """
     weights = Predictor(model).weights()
     state = read_checkpoint(run)

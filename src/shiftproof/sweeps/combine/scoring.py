@@ -1,7 +1,7 @@
-"""Scores of combined models, on the samples of the runs that they come from.
+"""Score combined models on the samples of the runs they come from.
 
 Models are chosen by the training domains' out parts (train-out), and reported on the test domain's
-in part (test-in), as in all tables.  No choice reads a label of the test domain.
+in part (test-in), as in all tables.  No choice uses labels of the test domain.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ SMALLEST = torch.finfo(torch.float32).tiny
 class Scorer:
     """Scores models of one cell: one dataset, algorithm, trial and held-out domain.
 
-    ``config`` decides the samples, and ``prepared_by`` is the run whose preparation of the inputs
-    is used; by default any run of ``config`` in ``folder`` (they have the same training samples).
+    ``config`` determines the samples.  ``prepared_by`` is the run whose input preparation is used,
+    by default that of ``config`` in ``folder`` (all its runs have the same training samples).
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Scorer:
         self._sets = {kind: [each for each in sets if each.kind == kind] for kind in kinds}
 
     def trained(self, config: RunConfig, folder: Path) -> Algorithm | Exact:
-        """Return the model that a run ends with: its average, if it averages its weights."""
+        """Return the final model of a run: its average, if it averages its weights."""
         if ALGORITHMS.get(config.algorithm).exact:
             return fitted_exact(config, self._task, folder, read_arrays(folder))
         return self._network(config, folder)
@@ -81,7 +81,7 @@ class Scorer:
         return algorithm
 
     def cooked(self, soup: Soup) -> Algorithm:
-        """Return a soup as a model; batch norms that were trained are measured again."""
+        """Return a soup as a model; statistics of trained batch norms are recomputed."""
         algorithm = self._built(self._config)
         Predictor(algorithm).load(soup.weights())
         if soup.norms:
@@ -89,7 +89,7 @@ class Scorer:
         return algorithm
 
     def weights(self, config: RunConfig, folder: Path) -> Weights:
-        """Return the weights of the model that a run ends with."""
+        """Return the weights of a run's final model."""
         return Predictor(self._network(config, folder)).weights()
 
     def probabilities(self, algorithm: Algorithm | Exact, kind: str) -> list[Tensor]:
@@ -119,7 +119,7 @@ class Scorer:
         return build_algorithm(without_starting_weights(config, config.device), self._task)
 
     def _batches(self) -> Iterator[Batch]:
-        """Yield training batches: as many as pass over the largest training domain once."""
+        """Yield training batches for one pass over the largest training domain."""
         config = self._config
         splits = config.training_splits(self._dataset)
         domains = [domain for domain in self._dataset.domains if domain.name in splits]

@@ -1,12 +1,12 @@
-"""Weight soups: networks that started alike, averaged weight by weight.
+"""Weight soups: averages of the weights of networks with the same initial weights.
 
     θ_soup = (1/m) Σ_i θ_i
 
-A uniform soup takes every draw (DiWA: Ramé et al., 2022, *Diverse Weight Averaging for
+A uniform soup averages all draws (DiWA: Ramé et al., 2022, *Diverse Weight Averaging for
 Out-of-Distribution Generalization*).  A greedy soup adds draws from the best to the worst by
 validation accuracy, and keeps each that does not lower the accuracy of the average (Wortsman et
-al., 2022, *Model Soups*).  Averages of networks that started from different random weights predict
-nothing: their hidden units do not correspond.
+al., 2022, *Model Soups*).  Averages of networks with different random initial weights do not
+predict: their hidden units do not correspond.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ STATISTICS = ("running_mean", "running_var")
 class Soup:
     """The sum of some models' weights, in float64, so that equal weights average to themselves.
 
-    ``other`` are buffers that are not numbers to average (a count of batches): the first model's.
-    ``norms`` are the batch norms on whose statistics the models differ.
+    ``other`` are the first model's buffers that cannot be averaged (such as a count of batches).
+    ``norms`` are the batch norms whose statistics differ between models.
     """
 
     total: Weights
@@ -43,7 +43,7 @@ class Soup:
 
     @classmethod
     def of(cls, weights: Weights) -> Soup:
-        """Return the soup of one model."""
+        """Return a soup of one model."""
         floating = {k: v.double() for k, v in weights.items() if v.is_floating_point()}
         return cls(floating, {k: v for k, v in weights.items() if k not in floating})
 
@@ -87,11 +87,11 @@ def greedy_soup(
     model: Callable[[int], Weights],
     accuracy: Callable[[Soup], float],
 ) -> tuple[Soup, list[int]]:
-    """Return the greedy soup, and the positions of its models in the order of adding.
+    """Return the greedy soup, and the positions of its models in the order they were added.
 
-    ``accuracies`` are the models' own on the validation samples, ``model`` returns the weights of
-    one, and ``accuracy`` that of a soup on the same samples.  The greedy soup's is never below the
-    best of ``accuracies``.  Of equal ones, the first counts.
+    ``accuracies`` are the models' own validation accuracies, ``model`` returns the weights of one
+    model, and ``accuracy`` the accuracy of a soup on the same samples.  The greedy soup's accuracy
+    is never below the best of ``accuracies``.  Ties go to the first model.
     """
     first, *rest = sorted(range(len(accuracies)), key=lambda at: (-accuracies[at], at))
     soup, best, chosen = Soup.of(model(first)), accuracies[first], [first]
@@ -108,11 +108,11 @@ def greedy_soup(
 def refresh_statistics(
     algorithm: Algorithm, names: Iterable[str], batches: Iterable[Batch]
 ) -> None:
-    """Measure the statistics of some batch norms again, on training batches of all domains.
+    """Recompute the statistics of the named batch norms on training batches of all domains.
 
-    Averaged weights have activations of their own, so the mean of the models' statistics does not
-    fit them (Izmailov et al., 2018).  Each batch counts alike.  Statistics on which all models
-    agree were never trained (a frozen network): they stay.
+    Averaged weights produce different activations, so the mean of the models' statistics does not
+    fit them (Izmailov et al., 2018).  All batches have equal weight.  Statistics that are equal in
+    all models were never trained (a frozen network) and stay.
     """
     modules = dict(algorithm.named_modules())
     norms = [module for name in names if isinstance(module := modules[name], _BatchNorm)]

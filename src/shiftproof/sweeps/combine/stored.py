@@ -1,8 +1,8 @@
-"""Combined results as files: one folder each below ``combined`` in the folder of the sweep.
+"""Store combined results, each in its own folder below ``combined`` in the sweep's folder.
 
-``combined.json`` is written last, so a folder without it is not done.  A soup has its model beside
-it.  The folder's name is a hash of the cell and the method; the runs that were combined are in the
-file, so that a sweep with more draws is combined again.
+``combined.json`` is written last, so a folder without it is incomplete.  The folder of a soup also
+holds its model.  The folder's name contains a hash of the cell and the method; the file lists the
+combined runs, so that a sweep with more draws is combined again.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
 
 COMBINED = "combined"
 FILE = "combined.json"
-# The selection whose runs are shown beside, and which a retrained row names only if it is another.
+# The selection whose runs are shown for comparison; a retrained row names its selection only if it
+# is a different one.
 BESIDE = "training-domain"
 
 
 @dataclass(frozen=True)
 class CombinedResult:
-    """What a combination of one cell's draws gives.
+    """The result of combining the draws of one cell.
 
     ``members`` are the ids of the runs, and ``draws`` their draws; ``chosen`` are the draws in the
-    combination, in the order in which they were added.  ``average`` is that of the members' weights
-    over their steps.  ``validation_accuracy`` is the mean over the training domains' out parts
-    (None if there are none), ``accuracy`` and ``log_loss`` are those on the test domain's in part.
-    A retrained run has the ``selection`` that chose its settings, and its ``run`` folder.
+    combination, in the order in which they were added.  ``average`` is the members' own averaging
+    of weights over steps.  ``validation_accuracy`` is the mean over the training domains' out parts
+    (None if there are none); ``accuracy`` and ``log_loss`` are measured on the test domain's in
+    part.  For a retrained run, ``selection`` chose its settings, and ``run`` is its folder.
     """
 
     method: str
@@ -57,7 +58,7 @@ class CombinedResult:
 
     @property
     def row(self) -> str:
-        """The name of its row in tables."""
+        """The name of the result's row in tables."""
         said = self.method.replace("-", " ")
         if self.method == ENSEMBLE and self.average in MOVING_AVERAGES:
             said = f"{said} of averages"
@@ -66,7 +67,7 @@ class CombinedResult:
         return f"{algorithm_title(self.variant)}, {said}"
 
     def outcome(self, folder: Path | None = None) -> RunOutcome:
-        """Return it as a run of its own row, with one evaluation."""
+        """Return the result as a run in its own row, with one evaluation."""
         position = self.domains.index(self.test_domain)
         inside: list[float | None] = [None] * len(self.domains)
         inside[position] = self.accuracy
@@ -93,25 +94,25 @@ class CombinedFolder:
         self.path = sweep / COMBINED / f"{cell['dataset']}-{cell['method']}-{name}"
 
     def read(self, members: Sequence[str]) -> CombinedResult | None:
-        """Return the result if it is there and made of these runs."""
+        """Return the result if it exists and combines exactly these runs."""
         if not (self.path / FILE).exists():
             return None
         found = read_result(self.path / FILE)
         return found if found.members == tuple(members) else None
 
     def begin(self) -> Path:
-        """Delete an older result, which a new model would contradict; return the folder."""
+        """Delete an older result, which would not match a new model; return the folder."""
         self.path.mkdir(parents=True, exist_ok=True)
         (self.path / FILE).unlink(missing_ok=True)
         return self.path
 
     def finish(self, result: CombinedResult) -> None:
-        """Write the result, whole or not at all."""
+        """Write the result atomically."""
         write_json(self.path / FILE, asdict(result))
 
 
 def read_result(path: Path) -> CombinedResult:
-    """Return what a ``combined.json`` says."""
+    """Read a ``combined.json``."""
     remedy = "delete it and combine again"
     value = read_json(path, ("method", "dataset", "variant", "accuracy"), remedy)
     fields: dict[str, Any] = {
@@ -128,8 +129,8 @@ def read_combined(
 ) -> list[tuple[CombinedResult, Path]]:
     """Return the combined results of the sweeps of these runs, each with its own folder.
 
-    A run is in ``runs`` of its sweep.  Sweeps that are not below ``paths`` are left out: who asks
-    for one run does not ask for what its sweep combined.
+    A sweep keeps its runs in the folder ``runs``.  Sweeps that are not below ``paths`` are left
+    out: a report on one run does not include the combined results of its sweep.
     """
     sweeps = {folder.parent for folder in {run.folder.parent for run in runs if run.folder}}
     asked = [sweep for sweep in sweeps if any(sweep.is_relative_to(path) for path in paths)]
@@ -138,21 +139,21 @@ def read_combined(
 
 
 class Combined(StepSelector):
-    """Combined draws; it selects nothing, and is not registered."""
+    """A selector for combined draws, which selects nothing and is not registered."""
 
     name = "combined"
     title = f"combined draws (plain rows: one draw, selected by {BESIDE})"
     needs = Needs(("test-in",), every_step=False)
 
     def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
-        """Return the same for every result."""
+        """Return the same score for every result."""
         return 0.0
 
 
 def combined_results(
     found: Sequence[tuple[CombinedResult, Path]], runs: Sequence[RunOutcome]
 ) -> SelectionResults:
-    """Return the rows of combined draws, and beside them what was selected of the same cells."""
+    """Return the rows of combined draws, together with the runs selected in the same cells."""
     outcomes = [result.outcome(folder) for result, folder in found]
     cells = {(r.dataset, r.variant, r.test_domain, r.trial_seed) for r, _ in found}
     for dataset in aggregate(runs, SELECTORS.get(BESIDE)()).datasets:
@@ -171,7 +172,7 @@ def combined_results(
 def _draws(
     dataset: str, found: Sequence[tuple[CombinedResult, Path]], runs: Sequence[RunOutcome]
 ) -> tuple[int, ...]:
-    """Return the draws that were combined; where runs were only retrained, those of the sweep."""
+    """Return the combined draws, or all draws of the sweep if runs were only retrained."""
     several = [r.draws for r, _ in found if r.dataset == dataset and not r.selection]
     combined = {draw for draws in several for draw in draws}
     every = {run.hparams_seed for run in runs if run.dataset == dataset}

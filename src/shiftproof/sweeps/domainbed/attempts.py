@@ -1,6 +1,6 @@
-"""The attempts at a run in one log, kept apart, and which of them reached its end.
+"""Separate the attempts at a run in one log, and find which of them reached its end.
 
-A job that is started over appends to the same log, and two processes may write to it in turn.
+A job that is restarted appends to the same log, and two processes may write to it in turn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shiftproof.sweeps.domainbed.log_file import Record
 
 
 class Identity(NamedTuple):
-    """Which run a record belongs to, by DomainBed's names."""
+    """The run that a record belongs to, under DomainBed's names."""
 
     dataset: str
     algorithm: str
@@ -26,7 +26,7 @@ class Identity(NamedTuple):
 
 @dataclass
 class Attempt:
-    """Records of one process, with increasing steps; ``line`` is that of the last one."""
+    """Records of one process, with increasing steps; ``line`` is the line of the last record."""
 
     identity: Identity
     records: list[Record] = field(default_factory=list)
@@ -45,17 +45,17 @@ class Attempt:
 
     @property
     def steps(self) -> int | None:
-        """The number of steps that the run was to take, if the log says so."""
+        """The planned number of steps, or None if the log does not say."""
         steps = self.args.get("steps")
         return steps if isinstance(steps, int) and steps > 0 else None
 
     @property
     def reached_end(self) -> bool | None:
-        """Whether the last record is that of the run's last step; None if the log does not tell.
+        """Whether the last record is at the run's last step; None if the log does not say.
 
-        By the run's own ``steps``.  Where the log does not have them, DomainBed evaluates at
-        multiples of the checkpoint frequency and at the last step: a last record that is not such
-        a multiple is the end.
+        This depends on the run's own ``steps``.  If the log lacks them, a last record whose step is
+        not a multiple of the checkpoint frequency is the end: DomainBed evaluates only at such
+        multiples and at the last step.
         """
         if self.steps is not None:
             return self.last_step >= self.steps - 1
@@ -83,8 +83,8 @@ class Attempt:
 def separate_attempts(records: Iterable[Record]) -> list[Attempt]:
     """Return the attempts in a log, in the order of their last lines.
 
-    A record continues the attempt that is furthest below its step, of equal ones that which was
-    written last; if there is none, it begins a new attempt.
+    A record continues the attempt with the highest step below its own; ties go to the attempt
+    written last.  If there is no such attempt, the record starts a new one.
     """
     attempts: list[Attempt] = []
     for line, (identity, record) in enumerate(_identified(records)):
@@ -110,7 +110,7 @@ def together(records: Iterable[Record]) -> list[Attempt]:
 
 
 def _identified(records: Iterable[Record]) -> Iterator[tuple[Identity, Record]]:
-    """Yield each record with the run that it belongs to; records that share arguments share it."""
+    """Yield each record with the run it belongs to; records that share arguments share the run."""
     args: dict[str, Any] = {}
     identity = Identity("", "", (), 0, 0)
     for record in records:
@@ -123,5 +123,5 @@ def _identified(records: Iterable[Record]) -> Iterator[tuple[Identity, Record]]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two settings are equal; as text too, because NaN does not equal itself."""
+    """Whether two settings are equal, also when compared as text: NaN does not equal itself."""
     return one is other or one == other or repr(one) == repr(other)

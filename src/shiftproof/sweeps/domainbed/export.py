@@ -1,4 +1,4 @@
-"""Runs written in DomainBed's form, for its own tools."""
+"""Write runs in DomainBed's format, for its own tools."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from shiftproof.sweeps.results import RunOutcome
 
 
 def write_domainbed_runs(outcomes: Iterable[RunOutcome], folder: Path) -> int:
-    """Write the finished runs in DomainBed's form to a new folder and return how many.
+    """Write the finished runs in DomainBed's format to a new folder; return their number.
 
-    The others are left out: DomainBed's tool ignores the status and would select from them.  An
-    accuracy that was not evaluated is NaN, because that tool counts domains by their keys; see
-    `unusable_selections`.  Hyper-parameters keep the names that the run has for them.
+    Other runs are left out: DomainBed's tool ignores the status and would select from them.
+    Accuracies that were not evaluated are NaN, because that tool counts domains by their keys; see
+    `unusable_selections`.  Hyper-parameters keep their names in the run.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder} is not empty; choose another folder for the exported runs")
@@ -45,7 +45,7 @@ def write_domainbed_runs(outcomes: Iterable[RunOutcome], folder: Path) -> int:
 
 
 def unusable_selections(outcomes: Iterable[RunOutcome]) -> list[str]:
-    """Return a warning for each selection that DomainBed's tool would make by NaN."""
+    """Return a warning for each selection method of DomainBed's tool that would compare NaN."""
     finished = [outcome for outcome in outcomes if outcome.status == "finished"]
     train = sum(_lacks(outcome, tested=False) for outcome in finished)
     test = sum(_lacks(outcome, tested=True) for outcome in finished)
@@ -61,10 +61,10 @@ def unusable_selections(outcomes: Iterable[RunOutcome]) -> list[str]:
 
 
 def _lacks(outcome: RunOutcome, *, tested: bool) -> bool:
-    """Whether a run that holds out one domain lacks what a selection reads."""
+    """Whether a run that holds out one domain lacks accuracies that a selection reads."""
     if len(outcome.test_domains) != 1:
         return False
-    # The oracle reads the last evaluation, the other all of them.
+    # The oracle reads only the last evaluation, the other selection all of them.
     read = outcome.evaluations[-1:] if tested else outcome.evaluations
     return any(
         value is None
@@ -80,7 +80,7 @@ def _records(outcome: RunOutcome, folder: Path) -> Iterator[dict[str, Any]]:
     args = {
         "algorithm": algorithm_title(outcome.algorithm),
         "dataset": dataset_title(outcome.dataset) if known else outcome.dataset,
-        "domains": list(outcome.domains),  # ours: DomainBed knows them by position alone
+        "domains": list(outcome.domains),  # our addition: DomainBed knows only positions
         "hparams": None,
         "hparams_seed": outcome.hparams_seed,
         "output_dir": config.get("output_dir", str(folder)),

@@ -1,4 +1,4 @@
-"""One ``results.jsonl`` of DomainBed: its records, checked, and whether its last line is whole."""
+"""Read and check a ``results.jsonl`` of DomainBed, whose last line may be incomplete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARGUMENTS = ("dataset", "algorithm", "test_envs", "hparams_seed", "trial_seed")
 
 
 class LogFile(NamedTuple):
-    """A file as it was read; ``cut`` says that its last line was not whole and was left out."""
+    """A log as read; ``cut`` says whether its last line was incomplete and left out."""
 
     folder: Path
     records: list[Record]
@@ -29,7 +29,7 @@ class LogFile(NamedTuple):
 
 
 def read_log_file(path: Path) -> LogFile:
-    """Read a file; a line that is not a record is an error, unless it is the last and cut short."""
+    """Read a log; raise if a line is not a record, unless it is the last and cut short."""
     records: list[Record] = []
     cut = False
     args = None
@@ -60,9 +60,9 @@ def part_names(position: int) -> tuple[str, str]:
 
 
 def domains_of(record: Record) -> int:
-    """Return of how many domains a record has accuracies.
+    """Return the number of domains for which a record has accuracies.
 
-    DomainBed counts domains up to the first without a key, and so does this.
+    Like DomainBed, it counts up to the first domain without a key.
     """
     position = 0
     while not record.keys().isdisjoint(part_names(position)):
@@ -71,7 +71,7 @@ def domains_of(record: Record) -> int:
 
 
 def _is_record(value: Any, known: Any) -> bool:
-    """Whether a value is a record; ``known`` are arguments that were checked before."""
+    """Whether a value is a record; ``known`` are arguments that were already checked."""
     args = value.get("args") if isinstance(value, dict) else None
     if known is not None and args is known:
         return isinstance(value.get("hparams", {}), dict) and isinstance(value.get("step"), int)

@@ -1,7 +1,7 @@
-"""What one log of DomainBed says of each attempt at a run: all that a report needs of its records.
+"""Reduce a DomainBed log to what a report needs of each attempt at a run.
 
-A log is read, reduced to this and forgotten, so that no more than one is in memory.  DomainBed
-counts steps from 0, we count updates: its step s is our step s + 1.
+A log is read, reduced and released, so that only one is in memory at a time.  DomainBed counts
+steps from 0, while we count updates: its step s is our step s + 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from shiftproof.sweeps.results import Mark, Origin, RunOutcome
 CUT = "the last line of the log is cut short and was left out"
 OUTSIDE = "an accuracy outside [0, 1] counts as not evaluated"
 NOT_FINITE = "a loss or another logged value is not finite; the accuracies are used as they are"
-# Shares of floating-point numbers may exceed 1 by this.
+# Accuracies may exceed [0, 1] by this much because of rounding.
 ROUNDING = 1e-6
 
 
@@ -37,8 +37,9 @@ class LoggedAttempt(NamedTuple):
     """One attempt at a run.
 
     ``outcome`` has all its evaluations, as if it had finished, under DomainBed's name of the
-    algorithm.  ``problem`` says why it cannot be used.  ``line`` is that of its last record and
-    ``records`` their number.  ``reached_end`` is None if the log does not tell (see `Attempt`).
+    algorithm.  ``problem`` says why it cannot be used.  ``line`` is the line of its last record,
+    and ``records`` the number of records.  ``reached_end`` is None if the log does not say (see
+    `Attempt`).
     """
 
     identity: Identity
@@ -53,20 +54,20 @@ class LoggedAttempt(NamedTuple):
 
 
 class Log(NamedTuple):
-    """The attempts of one file at one run, and whether DomainBed marked the run as ended."""
+    """The attempts at one run in one file, and whether DomainBed marked the run as ended."""
 
     attempts: list[LoggedAttempt]
     done: bool
 
 
 def read_log(path: Path) -> list[Log]:
-    """Read a file, with the attempts in it kept apart; one entry a run."""
+    """Read a file with its attempts separated; return one entry per run."""
     file = read_log_file(path)
     return _logs(file, separate_attempts(file.records))
 
 
 def read_pooled_log(path: Path) -> list[Log]:
-    """Read a file, with all records of a run as one attempt."""
+    """Read a file with all records of a run as one attempt."""
     file = read_log_file(path)
     return _logs(file, together(file.records))
 
@@ -121,7 +122,7 @@ def _logged(file: LogFile, attempt: Attempt) -> LoggedAttempt:
 
 
 def _count_domains(records: Sequence[Record]) -> int:
-    """Return of how many domains there are accuracies; records with equal keys have as many."""
+    """Return the number of domains with accuracies; equal for records with equal keys."""
     first = records[0]
     others = [record for record in records if record.keys() != first.keys()]
     return max(map(domains_of, [first, *others]))
@@ -138,7 +139,7 @@ def _domains(dataset: str, args: dict[str, Any], count: int) -> tuple[str, ...]:
 
 @cache
 def _accuracy_names(domains: int) -> list[str]:
-    """Return the keys of the accuracies on the in parts, and then those on the out parts."""
+    """Return the keys of the accuracies on the in parts, followed by those on the out parts."""
     names = [part_names(position) for position in range(domains)]
     return [pair[part] for part in (0, 1) for pair in names]
 
@@ -146,9 +147,9 @@ def _accuracy_names(domains: int) -> list[str]:
 def _evaluations(
     records: Sequence[Record], domains: int, count: int
 ) -> tuple[PackedEvaluations, int]:
-    """Return the evaluations of so many domains, and how many accuracies are not in [0, 1].
+    """Return the evaluations of ``domains`` domains, and how many accuracies are not in [0, 1].
 
-    ``count`` is that of the domains which the records have accuracies of.
+    ``count`` is the number of domains for which the records have accuracies.
     """
     names = _accuracy_names(domains)
     rows: list[tuple[Any, ...]]
@@ -175,14 +176,14 @@ def _marks(file: LogFile, outside: int, records: Sequence[Record]) -> Iterator[M
 
 
 def _outside(record: Record) -> int:
-    """Return how many accuracies of a record are numbers, but no shares."""
+    """Return how many accuracies of a record are numbers outside [0, 1]."""
     names = [name for at in range(domains_of(record)) for name in part_names(at)]
     values: list[Any] = [record.get(name) for name in names]
     return sum(not _is_share(value) for value in values if _is_number(value))
 
 
 def _are_shares(values: Sequence[Any]) -> bool:
-    """Whether all values are floating-point numbers in [0, 1]; quicker than one after the other."""
+    """Whether all values are floats in [0, 1]; faster than checking one by one."""
     if set(map(type, values)) != {float} or math.isnan(sum(values)):
         return False
     return bool(min(values) >= 0.0 and max(values) <= 1.0)
@@ -193,7 +194,7 @@ def _share(value: Any) -> float | None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number, other than NaN, which means "not evaluated"."""
+    """Whether a value is a number other than NaN, which means "not evaluated"."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
@@ -203,7 +204,7 @@ def _is_share(value: float) -> bool:
 
 def _count_odd(records: Sequence[Record]) -> int:
     """Return how many records have a value, other than an accuracy, that is not finite."""
-    # A sum is finite only if all its terms are: most logs need no closer look.
+    # A sum is finite only if all its terms are, so most logs need no closer check.
     if math.isfinite(sum([v for record in records for v in record.values() if type(v) is float])):
         return 0
     return sum(map(_has_odd_value, records))

@@ -1,4 +1,4 @@
-"""Runs in DomainBed's form: a folder each, with ``results.jsonl`` and, once ended, ``done``."""
+"""Read DomainBed runs: one folder each, with ``results.jsonl`` and, once ended, ``done``."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ NOT_ENDED = (
 
 
 def read_domainbed_runs(files: Iterable[Path], *, pooled: bool = False) -> list[RunOutcome]:
-    """Read ``results.jsonl`` files; one without a record is skipped.
+    """Read ``results.jsonl`` files; files without a record are skipped.
 
-    Of several attempts in a log, the last that finished counts, or the one that got furthest;
-    ``pooled`` puts together all records of a run, also from several folders, as DomainBed does.
-    A run has finished if it left ``done``, or if it reached its end (`Attempt.reached_end`).  It
-    diverged if its last loss is not finite.
+    If a log has several attempts, the last that finished counts, or else the one that got furthest.
+    ``pooled`` pools all records of a run, also from several folders, as DomainBed does.  A run has
+    finished if it left ``done``, or if it reached its end (`Attempt.reached_end`).  It has diverged
+    if its last loss is not finite.
     """
     read = read_each(read_pooled_log if pooled else read_log, list(files))
     logs = [log for found in read for log in found]
@@ -56,9 +56,9 @@ def read_domainbed_runs(files: Iterable[Path], *, pooled: bool = False) -> list[
 def _judged(log: Log, longest: int, spelled: Collection[str]) -> RunOutcome:
     """Return the outcome of the attempt that counts, and mark what was decided or left out.
 
-    It is the last attempt that reached the end; if none did, the one that got furthest, whose end
-    is that of the run if the log is marked as ended.  Where a log does not tell, an attempt must
-    have got as far as ``longest``, the last step of any run of its algorithm on its dataset.
+    It is the last attempt that reached the end; if none did, the one that got furthest, which has
+    finished if the log is marked as ended.  If a log does not say, an attempt must have reached
+    ``longest``, the last step of any run of its algorithm on its dataset.
     """
     ended = [
         attempt
@@ -80,7 +80,7 @@ def _judged(log: Log, longest: int, spelled: Collection[str]) -> RunOutcome:
 
 
 def _pooled(outcomes: Iterable[RunOutcome]) -> list[RunOutcome]:
-    """Return one outcome a run; of equal steps, the last that was read comes last."""
+    """Return one outcome per run; evaluations at equal steps stay in reading order."""
     by_key: defaultdict[RunKey, list[RunOutcome]] = defaultdict(list)
     for outcome in outcomes:
         by_key[outcome.key].append(outcome)
@@ -101,7 +101,7 @@ def _named(
     status: str = "finished",
     marks: Sequence[Mark] = (),
 ) -> RunOutcome:
-    """Return the outcome under our name of the algorithm, and mark how that was read."""
+    """Return the outcome under our name of the algorithm, with a mark if the name was changed."""
     if attempt.problem:
         raise DataError(attempt.problem)
     algorithm, own = _algorithm(attempt.identity.algorithm, spelled)
@@ -110,7 +110,7 @@ def _named(
 
 
 def _algorithm(name: str, spelled: Collection[str]) -> tuple[str, list[Mark]]:
-    """Return our name; a fork's name that is only ours, such as erm, is kept apart from ERM."""
+    """Return our name and marks; a fork's name that equals ours (erm) is kept apart from ERM."""
     if name in ALGORITHM_NAMES:
         return ALGORITHM_NAMES[name].ours, []
     title = algorithm_title(name)

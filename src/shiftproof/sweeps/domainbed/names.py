@@ -1,4 +1,4 @@
-"""DomainBed's names and ours: of algorithms, hyper-parameters, datasets and domains."""
+"""DomainBed's and our names of algorithms, hyper-parameters, datasets and domains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shiftproof.core.space import specs
 
 
 class Published(NamedTuple):
-    """Our name of a DomainBed algorithm, and of its hyper-parameters: theirs mapped to ours."""
+    """Our name of a DomainBed algorithm, and a map from its hyper-parameter names to ours."""
 
     ours: str
     hparams: Mapping[str, str]
@@ -27,7 +27,7 @@ _CAD = {
     "is_normalized": "normalized",
     "is_flipped": "flipped",
 }
-# The adversarial methods draw "lr" and "weight_decay" too, but train with these in their place.
+# The adversarial methods draw "lr" and "weight_decay" too, but train with these instead.
 _ADVERSARIAL = {
     "lr_g": "lr",
     "weight_decay_g": "weight_decay",
@@ -105,7 +105,7 @@ ALGORITHM_NAMES: dict[str, Published] = {
         ),
         ("IB_ERM", "ib-erm", _IB),
         ("IB_IRM", "ib-irm", {**_IRM, **_IB}),
-        # Later than the paper's table.
+        # Added after the paper's table.
         (
             "TRM",
             "trm",
@@ -175,7 +175,7 @@ ALGORITHM_NAMES: dict[str, Published] = {
 
 
 class PublishedDataset(NamedTuple):
-    """Our name of a DomainBed dataset and of its domains, theirs mapped to ours, in order."""
+    """Our name of a DomainBed dataset, and an ordered map from its domain names to ours."""
 
     ours: str
     domains: dict[str, str]
@@ -235,23 +235,23 @@ def domain_titles(dataset: str, domains: Sequence[str]) -> tuple[str, ...]:
 
 
 def in_table_order(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    """Return ``names`` in the order of ``known``, and the others by name after them."""
+    """Return ``names`` in the order of ``known``, followed by the others by name."""
     rank = {name: position for position, name in enumerate(known)}
     return tuple(sorted(set(names), key=lambda name: (rank.get(name, len(rank)), name)))
 
 
 def algorithms_in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Return algorithms in the order of the paper's table, the others after them by name."""
+    """Return algorithms in the order of the paper's table, followed by the others by name."""
     return in_table_order(names, _ALGORITHMS)
 
 
 def datasets_in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Return datasets in the order of DomainBed's tables, the others after them by name."""
+    """Return datasets in the order of DomainBed's tables, followed by the others by name."""
     return in_table_order(names, _DATASETS)
 
 
 def published_dataset(dataset: str, domains: Sequence[str]) -> PublishedDataset | None:
-    """Return DomainBed's dataset if this is it, by its domains too: a user's may share a name."""
+    """Return DomainBed's dataset if name and domains match: a user's dataset may share a name."""
     published = DATASET_NAMES.get(dataset_title(dataset))
     return published if published and (*published.domains.values(),) == (*domains,) else None
 
@@ -259,10 +259,10 @@ def published_dataset(dataset: str, domains: Sequence[str]) -> PublishedDataset 
 def translate(algorithm: str, hparams: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return our name of DomainBed's ``algorithm`` and its hyper-parameters under our names.
 
-    What concerns DomainBed's networks and loaders, not the algorithm, is left out.  A fraction
-    where we count steps (EQRM's burn-in) is rounded down.
+    Settings of DomainBed's networks and loaders are left out.  Fractional numbers of steps (EQRM's
+    burn-in) are rounded down.
     """
-    # Reports need the names only, and torch takes seconds to import.
+    # Reports need only the names, and torch takes seconds to import.
     from shiftproof.learners.algorithms import ALGORITHMS
 
     if algorithm not in ALGORITHM_NAMES:

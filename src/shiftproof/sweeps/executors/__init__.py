@@ -1,4 +1,4 @@
-"""Where runs are made: in ``local`` processes, or on a ``ray`` cluster."""
+"""Execute runs in ``local`` processes or on a ``ray`` cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def open_executor(
     ray_address: str | None = None,
     stall_seconds: float | None = None,
 ) -> Iterator[Executor]:
-    """Open an executor of at most ``workers`` runs at once, and disconnect it at the end."""
+    """Open an executor of at most ``workers`` concurrent runs, and disconnect it at the end."""
     if name not in EXECUTORS:
         raise UnknownName("executor", name, EXECUTORS)
     if stall_seconds is not None and (name != "local" or not stall_seconds > 0):
@@ -34,8 +34,8 @@ def open_executor(
 
         yield LocalExecutor(workers, stall_seconds=stall_seconds)
         return
-    # Ray reads these when it is imported: no usage statistics, and no log lines of its own when a
-    # worker dies, which we report ourselves.
+    # Ray reads these on import: they disable usage statistics, and Ray's log lines about dead
+    # workers, which we report ourselves.
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     try:

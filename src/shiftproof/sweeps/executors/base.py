@@ -1,4 +1,4 @@
-"""What an executor is: it takes jobs, and reports what happens to them."""
+"""The interface of executors, which run jobs and report events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.store import SweepFolder
 
 Kind = Literal["started", "progress", "ended", "failed"]
-# A job whose process has died so often has failed.
+# A job fails after its process has died this many times.
 MOST_DEATHS = 3
 
 
@@ -20,10 +20,10 @@ MOST_DEATHS = 3
 class Event:
     """Something that happened to a job.
 
-    ``progress`` has the current ``step``; ``ended`` the ``status`` (finished, diverged or stopped)
-    and the ``seconds`` of the job; ``failed`` the reason.  Failed with the status ``died`` (its
-    process ended, perhaps because of the job) or ``lost`` (its machine is gone) it can be tried
-    again.
+    ``progress`` carries the current ``step``; ``ended`` the ``status`` (finished, diverged or
+    stopped) and the ``seconds`` of the job; ``failed`` the ``reason``.  A job that failed with the
+    status ``died`` (its process ended, perhaps because of the job) or ``lost`` (its machine is
+    gone) can be retried.
     """
 
     kind: Kind
@@ -43,25 +43,26 @@ Listener = Callable[[Event | None], bool]
 class Executor(ABC):
     """A place where jobs are run."""
 
-    # Threads of a run, as far as they are known before its memory is.
+    # Threads per run, as far as known before its memory is measured.
     threads: int = 1
 
     @abstractmethod
     def workers(self, jobs: Sequence[Job], memory: int) -> int:
-        """Return how many of some jobs run at once; ``memory`` is what one takes, in bytes."""
+        """Return how many of the jobs run at once; ``memory`` is the memory of one job in bytes."""
 
     @abstractmethod
     def run(
         self, jobs: Sequence[Job], folder: SweepFolder, listener: Listener, memory: int
     ) -> None:
-        """Run jobs, whose files are in ``folder``; return when all have ended.
+        """Run jobs with their files in ``folder``, and return when all have ended.
 
-        When ``listener`` says so, the runs stop after their current step, with a checkpoint.
+        When ``listener`` returns True, the runs stop after their current step and save a
+        checkpoint.
         """
 
 
 class WorkerPool(ABC):
-    """The workers of one sweep, wherever they are."""
+    """The workers of one sweep, local or remote."""
 
     @abstractmethod
     def busy(self) -> bool:
@@ -77,7 +78,7 @@ class WorkerPool(ABC):
 
     @abstractmethod
     def poll(self) -> list[Event]:
-        """Wait a little, and return the events."""
+        """Wait briefly, and return new events."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -89,7 +90,7 @@ class WorkerPool(ABC):
 
 
 def run_jobs(pool: WorkerPool, jobs: Sequence[Job], listener: Listener) -> None:
-    """Run all jobs; one that was lost with its process or machine is run again."""
+    """Run all jobs; retry a job whose process or machine died."""
     waiting = deque(jobs)
     deaths: Counter[str] = Counter()
     stopping = False

@@ -1,8 +1,8 @@
-"""Jobs on this machine: a few processes, each with its share of the threads.
+"""Run jobs on this machine, in several processes that share the cores.
 
 A process that dies (killed, out of memory) is replaced, and its job resumes from its checkpoint.
-So is one that has shown no progress for ``stall_seconds``, if that was asked for.
-If the driver itself dies, its processes notice at once and end.
+The same happens to a process without progress for ``stall_seconds``, if that is set.
+If the driver itself dies, its processes exit at once.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from shiftproof.training.loop import RunResult, train
 
 
 class LocalExecutor(Executor):
-    """Processes on this machine: as many as asked for, or as cores and memory allow.
+    """Runs jobs in ``asked`` processes, by default as many as cores and memory allow.
 
-    They share the cores, unless ``threads`` says how many each may use.
+    The processes share the cores, unless ``threads`` sets the number of threads of each.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LocalExecutor(Executor):
         self._stall_seconds = stall_seconds
 
     def workers(self, jobs: Sequence[Job], memory: int) -> int:
-        """Return how many processes there will be."""
+        """Return the number of processes."""
         return choose_workers(self._asked, memory)
 
     def run(
@@ -80,7 +80,7 @@ class _Worker:
 
 
 class _Processes(WorkerPool):
-    """The processes, and the job of each."""
+    """The worker processes and their jobs."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _Processes(WorkerPool):
         checkpoint_seconds: float,
         stall_seconds: float | None = None,
     ) -> None:
-        # Not fork: a copy of a process whose threads hold locks may never wake up.
+        # Not fork: a copy of a process whose threads hold locks may deadlock.
         self._context = multiprocessing.get_context("spawn")
         self._arguments = (str(folder.path), threads, checkpoint_seconds)
         self._size = size
@@ -104,15 +104,15 @@ class _Processes(WorkerPool):
         return sum(worker.job is not None for worker in self._workers) < self._size
 
     def submit(self, job: Job) -> None:
-        """Give a job to a process that has none."""
+        """Give a job to an idle process."""
         idle = [worker for worker in self._workers if worker.job is None]
         worker = idle[0] if idle else self._start()
         worker.job, worker.training, worker.heard = job, False, time.monotonic()
-        with contextlib.suppress(OSError):  # it has died, which polling will find
+        with contextlib.suppress(OSError):  # the process has died; `poll` will notice
             worker.line.send(job)
 
     def poll(self) -> list[Event]:
-        """Wait a little, and return the events."""
+        """Wait briefly, and return new events."""
         by_line = {worker.line: worker for worker in self._workers}
         events = []
         for line in wait(list(by_line), timeout=POLL_SECONDS):
@@ -134,7 +134,7 @@ class _Processes(WorkerPool):
         return events
 
     def stop(self) -> None:
-        """Ask each that trains, once, to stop after its step."""
+        """Ask each training process, once, to stop after its current step."""
         for worker in self._workers:
             if worker.job is not None and worker.training:
                 worker.process.terminate()
@@ -143,14 +143,14 @@ class _Processes(WorkerPool):
     def close(self) -> None:
         """End all processes."""
         for worker in self._workers:
-            worker.line.close()  # which ends a process that waits for a job
+            worker.line.close()  # ends a process that waits for a job
             if worker.job is not None:
                 worker.process.kill()
         for worker in self._workers:
             worker.process.join()
 
     def _end_stalled(self) -> None:
-        """Kill processes that hang; polling finds their death."""
+        """Kill stalled processes; `poll` notices their death."""
         if self._stall_seconds is None:
             return
         for worker in self._workers:
@@ -177,11 +177,11 @@ class _Processes(WorkerPool):
         return worker
 
 
-# --- in the process ---------------------------------------------------------------------------
+# --- in the worker process --------------------------------------------------------------------
 
 
 def _work(line: Connection, sweep: str, threads: int, checkpoint_seconds: float) -> None:
-    """Run jobs until there are no more."""
+    """Run jobs until the connection closes."""
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     torch.set_num_threads(threads)
     folder = SweepFolder(Path(sweep))

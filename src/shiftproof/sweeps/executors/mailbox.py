@@ -1,6 +1,6 @@
-"""Where runs on a cluster leave their new files, on the driver's machine.
+"""A mailbox on the driver's machine, to which runs on a cluster send their new files.
 
-It has a process of its own, which starts fast and stays small: nothing here imports torch.
+It runs in its own process, which starts fast and stays small: nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Mailbox:
         self._stopping = False
 
     def deliver(self, attempt: int, step: int, files: Files) -> bool:
-        """Take files of an attempt that is at ``step``; return whether it should stop."""
+        """Store files of an attempt at ``step``; return whether the attempt should stop."""
         _, older = self._files.get(attempt, (0, {}))
         self._files[attempt] = (step, {**older, **files})
         return self._stopping

@@ -1,16 +1,16 @@
-"""Jobs on a Ray cluster: any number of machines, which need not share a disk with the driver.
+"""Run jobs on a Ray cluster, whose machines need not share a disk with the driver.
 
-Ray's scheduler places the runs.  Each trains in a temporary folder of its machine.  The driver
-sends the files it has of the run, and the worker sends back what is new, records at once.  Only the
-driver writes the sweep's folder.
+Ray's scheduler places the runs.  Each run trains in a temporary folder of its machine.  The driver
+sends the run's existing files, and the worker sends back new ones; records are sent at once.  Only
+the driver writes the sweep's folder.
 
-A run whose worker or machine dies is resumed elsewhere from the newest files that have arrived.
-Every attempt has a number, and files are accepted only of attempts under way: a machine that was
-disconnected and comes back cannot overwrite anything.
+A run whose worker or machine dies is resumed elsewhere from the newest files received.  Every
+attempt has a number, and files are accepted only from active attempts: a machine that disconnects
+and returns cannot overwrite anything.
 
-The driver loads data that fits in memory and shares it by Ray's object store, which all runs of a
-machine read in place.  Lazily read images must be on the machine of the run.  Shiftproof must be
-installed on every machine.
+The driver loads data that fits in memory and shares it through Ray's object store, which all runs
+on a machine read in place.  Lazily read images must be on the machine of the run.  Shiftproof must
+be installed on every machine.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from shiftproof.training.run_folder import RunFolder
 
 
 class RayExecutor(Executor):
-    """The cluster that Ray is connected to: all of it, or as many runs at once as asked for."""
+    """Runs ``asked`` jobs at once on the connected Ray cluster, by default as many as fit."""
 
     def __init__(self, asked: int | None = None, checkpoint_seconds: float = 30.0) -> None:
         self._asked = asked
         self._checkpoint_seconds = checkpoint_seconds
 
     def workers(self, jobs: Sequence[Job], memory: int) -> int:
-        """Return how many runs the cluster takes at once, as it is now."""
+        """Return how many runs fit on the cluster at its current size."""
         return self._asked or max(1, Share.of(jobs, memory).times())
 
     def run(
@@ -67,7 +67,7 @@ class RayExecutor(Executor):
 
 
 class Attempts:
-    """The attempts under way; files of any other one are ignored."""
+    """The active attempts; files of other attempts are ignored."""
 
     def __init__(self, folder: SweepFolder) -> None:
         self._folder = folder
@@ -81,7 +81,7 @@ class Attempts:
         return number
 
     def receive(self, number: int, files: Files) -> Job | None:
-        """Write the files of an attempt; return its job, or None if it is not under way."""
+        """Write the files of an attempt; return its job, or None if the attempt is not active."""
         job = self._jobs.get(number)
         if job is not None:
             unpack(files, self._folder.run(job))
@@ -94,7 +94,7 @@ class Attempts:
 
 @dataclass
 class _Attempt:
-    """An attempt under way: waiting for its data, queued, or ``started``."""
+    """An active attempt: waiting for its data, queued, or ``started``."""
 
     job: Job
     data: Future[ObjectRef[Any] | None]
@@ -114,7 +114,7 @@ class _RayTasks(WorkerPool):
             .options(num_cpus=0, scheduling_strategy=here, max_restarts=-1, max_task_retries=-1)
             .remote()
         )
-        # Ray would start a lost run from the beginning; we resume it.
+        # No retries by Ray, which would restart a lost run from the beginning; we resume it.
         self._remote = ray.remote(run_there).options(
             num_cpus=share.cpus, num_gpus=share.gpus, memory=share.memory or None, max_retries=0
         )
@@ -144,7 +144,7 @@ class _RayTasks(WorkerPool):
         return [*events, *self._collect(), *self._finished()]
 
     def stop(self) -> None:
-        """Ask started ones to stop, by the mailbox's next answer; the others never start."""
+        """Stop started attempts through the mailbox's next answer; cancel the others."""
         if self._stopping:
             return
         self._stopping = True
@@ -162,11 +162,11 @@ class _RayTasks(WorkerPool):
         ray.kill(self._mailbox)
 
     def _room(self) -> int:
-        # Twice what runs at once: no machine waits for us, and an autoscaler sees the demand.
+        # Twice the number of concurrent runs: no machine idles, and an autoscaler sees the demand.
         return self._asked or max(1, 2 * self._share.times())
 
     def _launch(self) -> list[Event]:
-        """Submit the attempts whose data is there."""
+        """Submit the attempts whose data is ready."""
         failed = []
         for number, attempt in list(self._running.items()):
             if attempt.task is not None or not attempt.data.done():
@@ -175,10 +175,10 @@ class _RayTasks(WorkerPool):
             try:
                 data = attempt.data.result()
                 run = self._folder.prepare(job)
-                with RunFolder(run).claim(job.config):  # no other process is writing it
+                with RunFolder(run).claim(job.config):  # no other process is writing to it
                     files = pack(run)
             except RunConflict as error:
-                time.sleep(POLL_SECONDS)  # as in a process of ours
+                time.sleep(POLL_SECONDS)  # as in `work.outcome`
                 failed.append(Event("failed", job, status="died", reason=str(error)))
             except Exception as error:
                 failed.append(failure(job, error))
@@ -191,7 +191,7 @@ class _RayTasks(WorkerPool):
         return failed
 
     def _wait(self) -> None:
-        """Wait until a run ends, but not long."""
+        """Wait until a run ends, at most `POLL_SECONDS`."""
         tasks = self._tasks()
         if tasks:
             ray.wait(list(tasks), timeout=POLL_SECONDS)
@@ -209,7 +209,7 @@ class _RayTasks(WorkerPool):
                 attempt.started = True
 
     def _finished(self) -> Iterator[Event]:
-        """Return the end of each run that has ended."""
+        """Yield the final event of each run that has ended."""
         tasks = self._tasks()
         if not tasks:
             return
@@ -229,7 +229,7 @@ class _RayTasks(WorkerPool):
 
 
 def _result(task: ObjectRef[Any], job: Job) -> tuple[Event, Files]:
-    """Return how a run ended and its files, or what Ray says about its end."""
+    """Return the final event and files of a run, or an event for the error that Ray reports."""
     try:
         result: tuple[Event, Files] = ray.get(task)
         return result

@@ -1,4 +1,4 @@
-"""The Ray cluster: connecting to it, and the resources of its machines."""
+"""Connect to a Ray cluster, and query the resources of its machines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONNECT_SECONDS = 10.0
 def connected(address: str | None = None) -> Iterator[None]:
     """Connect to a cluster, or start one on this machine; disconnect at the end.
 
-    ``address`` is HOST:PORT, or ``auto`` for the cluster of this machine; by default that of the
+    ``address`` is HOST:PORT, or ``auto`` for the cluster of this machine.  The default is the
     environment variable RAY_ADDRESS.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
@@ -35,13 +35,13 @@ def connected(address: str | None = None) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         own: dict[str, Any] = {}
         if address == "local":
-            # Not the usual temporary folder, which may be long: sockets need short names.
+            # Not the usual temporary folder, whose path may be too long for sockets.
             place = stack.enter_context(scratch(Path("/tmp")))
             own = {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": str(place)}
         stack.enter_context(_own_signals())
         try:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
-        except Exception as error:  # Ray raises a bare one if the machine is too busy
+        except Exception as error:  # Ray raises a bare Exception if the machine is too busy
             reason = str(error).partition("\n")[0]
             what = "start Ray here" if own else f"connect to the Ray cluster at {address}"
             raise InvalidValue(f"cannot {what}: {reason}") from error
@@ -50,7 +50,7 @@ def connected(address: str | None = None) -> Iterator[None]:
 
 
 def _check(address: str) -> None:
-    """Refuse an address that does not answer, for which Ray itself takes minutes."""
+    """Raise an error if an address does not answer, which takes Ray itself minutes."""
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")
@@ -78,7 +78,7 @@ def _own_signals() -> Iterator[None]:
 
 
 class Share(NamedTuple):
-    """What one run takes of a machine."""
+    """The resources of a machine that one run needs."""
 
     cpus: int
     gpus: int
@@ -86,17 +86,17 @@ class Share(NamedTuple):
 
     @classmethod
     def of(cls, jobs: Sequence[Job], memory: int) -> Share:
-        """Return what each of some jobs takes; never more memory than the largest machine has."""
+        """Return what each of the jobs needs, at most the memory of the largest machine."""
         gpus = int(any(job.config.device.startswith("cuda") for job in jobs))
         largest = max((int(has.get("memory", 0)) for has in _machines()), default=0)
         return cls(THREADS, gpus, min(memory, largest))
 
     def times(self) -> int:
-        """Return how often the cluster has it."""
+        """Return how many runs fit on the cluster."""
         return sum(self.within(machine) for machine in _machines())
 
     def within(self, machine: dict[str, float]) -> int:
-        """Return how often a machine has it."""
+        """Return how many runs fit on a machine."""
         needs = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
         return min(int(machine.get(name, 0) // need) for name, need in needs.items() if need)
 

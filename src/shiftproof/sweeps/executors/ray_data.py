@@ -1,6 +1,6 @@
-"""The data of a sweep on Ray: loaded by the driver once, and read in place by every run.
+"""Share the data of a sweep on Ray: the driver loads it once, and every run reads it in place.
 
-Images that are read lazily from files are not sent: a run reads them on its own machine.
+Images that are read lazily from files are not sent; a run reads them on its own machine.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from shiftproof.sweeps.jobs import Job
 
 
 class SharedDatasets:
-    """The data of a sweep, loaded by the driver in a thread of its own."""
+    """The data of a sweep, loaded by the driver in a separate thread."""
 
     def __init__(self) -> None:
         self._loader = ThreadPoolExecutor(1)
         self._loading: dict[tuple[str, str], Future[ObjectRef[Any] | None]] = {}
 
     def get(self, job: Job) -> Future[ObjectRef[Any] | None]:
-        """Return where a job's data will be; None if its worker must read it from files."""
+        """Return a future of a job's data; its result is None if the worker must read files."""
         key = (job.data.name, job.config.fingerprint)
         if key not in self._loading:
             self._loading[key] = self._loader.submit(self._load, job)
         return self._loading[key]
 
     def close(self) -> None:
-        """Load no more."""
+        """Stop loading."""
         self._loader.shutdown(wait=False, cancel_futures=True)
 
     @staticmethod
@@ -48,7 +48,7 @@ class SharedDatasets:
 
 
 def share_dataset(dataset: DomainDataset) -> ObjectRef[Any]:
-    """Put a dataset into Ray's object store, its tensors as arrays, which are read in place."""
+    """Put a dataset into Ray's object store, with tensors as arrays that are read in place."""
     ray.util.register_serializer(Tensor, serializer=_to_bytes, deserializer=_from_bytes)
     try:
         return ray.put(dataset)
@@ -64,14 +64,14 @@ def _to_bytes(tensor: Tensor) -> tuple[np.ndarray, torch.dtype, torch.Size]:
 def _from_bytes(parts: tuple[np.ndarray, torch.dtype, torch.Size]) -> Tensor:
     flat, dtype, shape = parts
     with warnings.catch_warnings():
-        # Torch warns about read-only memory.  A dataset is never written: every run takes copies
-        # of its samples, and checks its fingerprint first.
+        # Torch warns about read-only memory.  A dataset is never modified: every run copies its
+        # samples, and checks its fingerprint first.
         warnings.simplefilter("ignore", UserWarning)
         return torch.from_numpy(flat).view(dtype).reshape(shape)
 
 
 def with_absolute_path(job: Job) -> Job:
-    """Return a job whose data is found from any working directory of a machine that has it."""
+    """Return the job with an absolute data path, independent of the working directory."""
     request = job.data.request
     if request.data in DATASETS:
         return job

@@ -1,4 +1,4 @@
-"""A run on a machine of a Ray cluster."""
+"""Execute a run on a machine of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shiftproof.sweeps.jobs import DatasetCache, Job
 from shiftproof.training.loop import RunResult, train
 from shiftproof.training.records import Record
 
-# Runs are many: one thread each keeps all cores busy, and gives the same bytes on every machine.
+# With many runs, one thread each keeps all cores busy, and gives the same bytes on every machine.
 THREADS = 1
 
 
@@ -35,12 +35,12 @@ class Task(NamedTuple):
     version: str
 
 
-# A process runs one job after another.
+# Kept between jobs: a process runs one job after another.
 _CACHE = DatasetCache()
 
 
 def run_there(task: Task, dataset: DomainDataset | None, mailbox: Any) -> tuple[Event, Files]:
-    """Train in a folder of this machine; return how it ended, and all files."""
+    """Train in a temporary folder of this machine; return the final event and all files."""
     torch.set_num_threads(THREADS)
     with without_signals(), scratch() as folder:
         run = folder / "run"
@@ -70,12 +70,12 @@ class FileSender(StepReporter):
         self._sent = mailbox.deliver.remote(attempt, 0, {})
 
     def record(self, record: Record) -> None:
-        """Send it at once."""
+        """Send new files at once."""
         self._send(record["step"])
 
     def _send(self, step: int) -> None:
         if not ray.wait([self._sent], timeout=0)[0]:
-            return  # the last files are still being sent: training does not wait
+            return  # the previous files are still being sent; training does not wait
         if ray.get(self._sent):
-            signal.raise_signal(signal.SIGTERM)  # which a run handles: it stops after its step
+            signal.raise_signal(signal.SIGTERM)  # the run handles it and stops after its step
         self._sent = self._mailbox.deliver.remote(self._attempt, step, self._changed.take())

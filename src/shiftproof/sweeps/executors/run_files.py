@@ -1,7 +1,7 @@
-"""The files of a run, sent between driver and worker where they share no disk.
+"""Transfer the files of a run between driver and worker if they share no disk.
 
-Every transfer leaves a run that can be resumed: records may be ahead of the checkpoint, and are
-dropped when it resumes, but never behind it.
+Every transfer leaves a run that can be resumed: records may be ahead of the checkpoint (they are
+dropped on resume), but never behind it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shiftproof.core.files import write_atomically
 Files = Mapping[str, bytes]
 
 CHECKPOINT = "checkpoint.safetensors"
-# The files that are sent, in the order in which they are written: done.json comes last.
+# The files to send, in the order in which they are written: done.json comes last.
 RUN_FILES = ("job.json", "config.json", "records.jsonl", CHECKPOINT, "done.json")
 
 
@@ -24,7 +24,7 @@ def pack(run: Path) -> dict[str, bytes]:
 
 
 def unpack(files: Files, run: Path) -> None:
-    """Write files into a run's folder, each all or nothing."""
+    """Write files into a run's folder, each atomically."""
     run.mkdir(parents=True, exist_ok=True)
     for name in RUN_FILES:
         path = run / name
@@ -40,12 +40,12 @@ class ChangedFiles:
         self._sent = self._stamps()
 
     def take(self) -> dict[str, bytes]:
-        """Return nothing, or all files, without the (large) checkpoint if it is the same."""
+        """Return all files if any changed, without the (large) checkpoint if it did not change."""
         stamps = self._stamps()
         if stamps == self._sent:
             return {}
-        # The small ones always together: a checkpoint never arrives without its records, even if
-        # the transfer before it was lost.
+        # Always send the small files together: a checkpoint never arrives without its records, even
+        # if the previous transfer was lost.
         same = stamps.get(CHECKPOINT) == self._sent.get(CHECKPOINT)
         self._sent = stamps
         return {

@@ -1,4 +1,4 @@
-"""Temporary folders, removed even if the process that made them was killed."""
+"""Temporary folders that are removed even if the process that made them was killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 PREFIX = "shiftproof-"
-# A folder is made before it is locked: a younger one may be locked in a moment.
+# A folder is created before it is locked, so a younger one may be about to be locked.
 YOUNG_SECONDS = 60.0
 
 
@@ -20,7 +20,7 @@ YOUNG_SECONDS = 60.0
 def scratch(place: Path | None = None) -> Iterator[Path]:
     """Make a temporary folder, and remove it at the end.
 
-    The folders of killed processes are removed too: their locks are free.
+    Folders of killed processes, whose locks are free, are removed too.
     """
     place = place or Path(tempfile.gettempdir())
     remove_abandoned(place)
@@ -31,9 +31,9 @@ def scratch(place: Path | None = None) -> Iterator[Path]:
 
 
 def remove_abandoned(place: Path) -> None:
-    """Remove the folders in ``place`` that `scratch` made and no process holds any more."""
+    """Remove the folders in ``place`` that `scratch` made and no process holds."""
     for lock in place.glob(f"{PREFIX}*/held"):
-        # Another user's, or gone by now.
+        # The folder may be another user's, or already gone.
         with contextlib.suppress(OSError, Timeout):
             if time.time() - lock.stat().st_mtime < YOUNG_SECONDS:
                 continue

@@ -1,4 +1,4 @@
-"""What every worker process does with a job."""
+"""Functions shared by all worker processes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from shiftproof.training.loop import RunResult
 from shiftproof.training.observers import Observer
 from shiftproof.training.records import shown_measure
 
-# How often a run reports its step, and the driver looks at the clock.
+# Interval at which a run reports its step, and the driver polls.
 POLL_SECONDS = 1.0
 
 
 def outcome(job: Job, work: Callable[[], RunResult]) -> Event:
-    """Run a job; return how it ended, or why it failed."""
+    """Run a job; return an event with its final status, or why it failed."""
     try:
         result = work()
     except RunConflict as error:
-        # Another process still holds the run: its driver was killed, and it is about to end.
+        # Another process, whose driver was killed and which is about to end, still holds the run.
         time.sleep(POLL_SECONDS)
         return Event("failed", job, status="died", reason=str(error))
     except Exception as error:
@@ -39,7 +39,7 @@ def outcome(job: Job, work: Callable[[], RunResult]) -> Event:
 
 @contextlib.contextmanager
 def without_signals() -> Iterator[None]:
-    """Ignore what asks to stop (`stopping_signals`), except that a run, which handles them, stops.
+    """Ignore `stopping_signals` between runs; a run handles them and stops.
 
     The driver decides when a process ends.  (Not SIG_IGN: Python complains about a signal that
     arrives while its handler is removed.)
@@ -54,7 +54,7 @@ def without_signals() -> Iterator[None]:
 
 
 def failure(job: Job, error: BaseException) -> Event:
-    """Return the failure of a job: one line, and the trace if the user did not cause it."""
+    """Return a failure event: a one-line reason, and the traceback if the user did not cause it."""
     if isinstance(error, ShiftproofError):
         return Event("failed", job, reason=str(error))
     reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
@@ -62,7 +62,7 @@ def failure(job: Job, error: BaseException) -> Event:
 
 
 class StepReporter(Observer):
-    """Calls ``report`` with the step at the beginning of a run, and about once a second."""
+    """Calls ``report`` with the step at the start of a run, and about once a second."""
 
     def __init__(self, report: Callable[[int], None]) -> None:
         self._report = report
@@ -73,7 +73,7 @@ class StepReporter(Observer):
         self._report(step)
 
     def step(self, step: int, measured: Mapping[str, Tensor | float]) -> None:
-        """Report about once a second."""
+        """Report the step about once a second."""
         now = time.monotonic()
         if now - self._reported >= POLL_SECONDS:
             self._reported = now

@@ -1,4 +1,4 @@
-"""Ways to select a run and a step, one file each."""
+"""Model selection methods, one per file."""
 
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, Selection, Selector
 

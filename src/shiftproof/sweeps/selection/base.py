@@ -1,6 +1,6 @@
-"""The contract of a selector: which step of a draw of hyper-parameters, and which draw.
+"""The interface of selectors, which choose a draw of hyper-parameters and a step.
 
-A new one subclasses `Selector`, says what it ``needs`` and implements
+To add a selector, subclass `Selector`, declare what it ``needs`` and implement
 `Selector.choose_step`.
 """
 
@@ -24,11 +24,11 @@ NOT_EVALUATED = "not evaluated"
 
 @dataclass(frozen=True)
 class Needs:
-    """What a selector reads: nothing else is run or evaluated.
+    """What a selector reads; nothing else is run or evaluated.
 
-    ``evaluate`` names the evaluation sets of runs that hold out one domain;
-    ``evaluate_pairs`` those of runs that hold out two, which are not needed if it is empty;
-    ``every_step`` is False if the last evaluation is enough.
+    ``evaluate`` names the evaluation sets of runs that hold out one domain, ``evaluate_pairs`` the
+    sets of runs that hold out two (if empty, no such runs are needed).  ``every_step`` is False if
+    the last evaluation is enough.
     """
 
     evaluate: tuple[str, ...]
@@ -36,7 +36,7 @@ class Needs:
     every_step: bool = True
 
     def held_out(self, domains: int) -> list[tuple[int, ...]]:
-        """Return the sets of test domains to run, as positions among so many domains."""
+        """Return the sets of test domains to run, as positions in ``range(domains)``."""
         sizes = (1, 2) if self.evaluate_pairs else (1,)
         return [chosen for size in sizes for chosen in combinations(range(domains), size)]
 
@@ -53,7 +53,7 @@ class Selection(NamedTuple):
 class Selector(ABC):
     """Selects among the runs of one dataset, algorithm, trial and test domain.
 
-    ``title`` is what DomainBed calls it.
+    ``title`` is the selector's name in DomainBed.
     """
 
     name: ClassVar[str]
@@ -66,21 +66,21 @@ class Selector(ABC):
     ) -> Selection | None:
         """Return the best step of one draw of hyper-parameters, or None if it has no score.
 
-        ``runs`` are the finished runs of the draw by the domains they hold out.
+        ``runs`` maps held-out domains to the finished runs of the draw.
         """
 
     def can_score(self, runs: Sequence[RunOutcome]) -> bool:
-        """Return False only if none of these runs measured what is read: a quick look."""
+        """Return False only if none of the runs measured what the selector reads (quick check)."""
         return not self.needs.evaluate_pairs or any(len(run.test_domains) == 2 for run in runs)
 
     def why_unscored(self, run: RunOutcome) -> str:
-        """Return in a few words why a finished run has no score."""
+        """Return a short reason why a finished run has no score."""
         return NOT_EVALUATED
 
     def choose_steps(self, runs: Iterable[RunOutcome], test_domain: int) -> dict[int, Selection]:
         """Return the best step of each draw that has a score, by ``hparams_seed``.
 
-        Runs that diverged, failed or have not ended are ignored.
+        Runs that have diverged, failed or not ended are ignored.
         """
         draws: defaultdict[int, dict[tuple[int, ...], RunOutcome]] = defaultdict(dict)
         for run in runs:
@@ -90,19 +90,19 @@ class Selector(ABC):
         return {seed: selection for seed, selection in chosen.items() if selection}
 
     def select(self, runs: Iterable[RunOutcome], test_domain: int) -> Selection | None:
-        """Return the best draw at its best step; of equal draws the one with the highest seed."""
+        """Return the best draw at its best step; ties go to the highest seed."""
         return best_draw(self.choose_steps(runs, test_domain))
 
 
 class StepSelector(Selector):
-    """A selector that scores the evaluations of the run which holds out the test domain alone.
+    """A selector that scores the evaluations of the run that holds out only the test domain.
 
-    Without ``needs.every_step`` it scores the last one: no early stopping.
+    Without ``needs.every_step``, it scores only the last evaluation (no early stopping).
     """
 
     @abstractmethod
     def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
-        """Return the score of an evaluation, or None if it lacks what is read."""
+        """Return the score of an evaluation, or None if it lacks a required value."""
 
     def choose_step(
         self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
@@ -117,9 +117,9 @@ class StepSelector(Selector):
 def best_step(
     run: RunOutcome, test_domain: int, scored: Iterable[tuple[Evaluation, float | None]]
 ) -> Selection | None:
-    """Return the highest score, and of equal ones the earliest; a step must have an accuracy.
+    """Return the step with an accuracy and the highest score; ties go to the earliest step.
 
-    NaN is no score: nothing would be higher.
+    NaN scores are ignored, because no score compares higher than NaN.
     """
     best: float | None = None
     step, reported = 0, 0.0
@@ -133,19 +133,19 @@ def best_step(
 
 
 def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
-    """Return the highest score, and of equal ones that of the highest ``hparams_seed``."""
+    """Return the selection with the highest score; ties go to the highest ``hparams_seed``."""
     if not chosen:
         return None
     return chosen[max(chosen, key=lambda seed: (chosen[seed].score, seed))]
 
 
 def mean_if_all(values: Iterable[float | None]) -> float | None:
-    """Return the mean, or None if a value is missing or there is none."""
+    """Return the mean, or None if a value is missing or there are no values."""
     found: Sequence[Any] = values if isinstance(values, tuple) else list(values)
     if not found or None in found:
         return None
-    # NumPy's sum, not a more exact one: a tie in DomainBed must be a tie here.  It adds fewer than
-    # eight numbers one after the other, which is faster here than there.
+    # Sum as NumPy does, not more exactly: a tie in DomainBed must be a tie here.  NumPy adds fewer
+    # than eight numbers sequentially, which is faster in plain Python.
     if len(found) >= 8:
         return float(np.mean(found))
     total = 0.0

@@ -10,13 +10,13 @@ from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector, mea
 class BestMinimum(StepSelector):
     """The last step, scored by the lower of its training and its test accuracy.
 
-    Both are of in parts, the first a mean over the training domains: max_w min(A_s(w), A_t(w)), by
-    which Arjovsky et al. (2019) and Table 1 of the paper select hyper-parameters.  Where the best
-    on one side is the worst on the other (colour), it finds a compromise.  It uses the very
-    accuracy that is reported, so that number is the best of all draws, not an estimate of the
-    accuracy on a new domain.
+    Both are measured on in parts; the training accuracy is the mean over the training domains.
+    Arjovsky et al. (2019) and Table 1 of the paper select hyper-parameters by this criterion,
+    max_w min(A_s(w), A_t(w)).  Where the best model for one is the worst for the other (colour), it
+    finds a compromise.  It selects by the reported accuracy itself, so that number is the best of
+    all draws, not an estimate of the accuracy on a new domain.
 
-    ``extra`` (the study's gray digits) is evaluated to be reported, not to select.
+    ``extra`` (the study's gray digits) is only reported, not used to select.
     """
 
     name = "best-minimum"
@@ -24,7 +24,7 @@ class BestMinimum(StepSelector):
     needs = Needs(("train-in", "test-in", "extra"), every_step=False)
 
     def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
-        """Return the lower of both accuracies."""
+        """Return the lower of the two accuracies."""
         inside = evaluation.inside
         training = mean_if_all(inside[:test_domain] + inside[test_domain + 1 :])
         accuracy = inside[test_domain]

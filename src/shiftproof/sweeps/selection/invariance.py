@@ -1,4 +1,4 @@
-"""Selection by whether the outputs mean the same in every training domain."""
+"""Selection by invariance: the outputs mean the same in every training domain."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
 from shiftproof.theory.target import target_gap
 
-# A concept shift is taken to be absent if its p-value is at least this.  The costly mistake is to
-# accept a model that shifts, not to reject one that does not: another step can be selected.
+# Concept shift is considered absent if its p-value is at least this.  Accepting a model that shifts
+# is the costly mistake; if a good one is rejected, another step can be selected.
 LEVEL = 0.2
-# The share of the label's entropy that a model must explain in every domain; less is not worth
-# minding, as in a diagnosis.
+# The share of the label's entropy that a model must explain in every domain; less is negligible, as
+# in a diagnosis.
 LEAST_GAIN = 0.01
 
 
@@ -22,17 +22,17 @@ LEAST_GAIN = 0.01
 class Invariance(StepSelector):
     """The lowest worst-domain risk among steps without a detectable concept shift.
 
-    Only the out parts of the training domains are read.  A step is accepted on two conditions.
-    "No concept shift", I(Y;D|R) = 0 for the outputs R, is not rejected between them; however small
-    a shift is between training domains, it can be large in the next.  And the step explains at
-    least `LEAST_GAIN` of the entropy of the labels in each domain: a model that has learnt next to
-    nothing is invariant too.  Of those, the highest −(worst risk) is selected.
+    It reads only the out parts of the training domains.  A step is accepted under two conditions.
+    First, the test does not reject "no concept shift", I(Y;D|R) = 0 for the outputs R; even a small
+    shift between training domains can be large in a new one.  Second, the model explains at least
+    `LEAST_GAIN` of the entropy of the labels in each domain, because a model that has learnt almost
+    nothing is invariant too.  The accepted step with the highest −(worst risk) is selected.
 
-    A step that is not accepted scores −(M + worst risk + M √(I(R,Y;D)/2)).  The root bounds the
-    mean gap to a new domain's risk (Theorem III.5), with I(R,Y;D) = I(R;D) + I(Y;D|R) as measured,
-    for losses up to M: the cross-entropy cut off at log(classes), that of a blind guess.  Accepted
-    risks lie below the entropy of the labels, hence below M, so the first M puts every accepted
-    step above every other.
+    A step that is not accepted scores −(M + worst risk + M √(I(R,Y;D)/2)).  The last term bounds
+    the mean gap to a new domain's risk (Theorem III.5), with I(R,Y;D) = I(R;D) + I(Y;D|R) as
+    measured, for losses up to M: the cross-entropy clipped at log(classes), that of a uniform
+    guess.  Accepted risks lie below the entropy of the labels, hence below M, so the first M ranks
+    every accepted step above every other.
     """
 
     name = "invariance"
@@ -40,7 +40,7 @@ class Invariance(StepSelector):
     needs = Needs(("train-out", "test-in", "invariance"))
 
     def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
-        """Return −(worst risk), less a bound on the gap if a shift was found."""
+        """Return −(worst risk), minus M and a bound on the gap if the step is not accepted."""
         shift, risk = evaluation.shift, evaluation.risk
         if shift is None or risk is None:
             return None
@@ -54,15 +54,15 @@ class Invariance(StepSelector):
         if learnt and shift.concept_p >= LEVEL:
             return -worst
         most = math.log(shift.classes)
-        # Half its range makes a bounded loss sub-Gaussian.
+        # A bounded loss is sub-Gaussian with half its range.
         gap = target_gap(shift.covariate + shift.concept, most / 2).scale
         return -(most + worst + gap)
 
     def can_score(self, runs: Sequence[RunOutcome]) -> bool:
-        """Return whether a run has measured the shift of its outputs."""
+        """Return whether any run has measured the shift of its outputs."""
         return any(has_shift(run.evaluations) for run in runs)
 
     def why_unscored(self, run: RunOutcome) -> str:
-        """Say why the outputs were not tested, if they could not be."""
+        """Return why the outputs could not be tested, if that is known."""
         whys = dict.fromkeys(e.untested for e in run.evaluations if e.untested)
         return f"no test of invariance ({'; '.join(whys)})" if whys else super().why_unscored(run)

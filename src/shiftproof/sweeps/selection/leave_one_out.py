@@ -1,4 +1,4 @@
-"""Selection by other domains, each held out in turn."""
+"""Selection by accuracy on the other domains, each held out in turn."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from shiftproof.sweeps.selection.base import (
 class LeaveOneOut(Selector):
     """The step with the highest mean accuracy on other domains that were held out as well.
 
-    For the test domain t and every other domain v, a run that holds out both scores v's in part;
-    all of them must be there.  What is reported comes from the run that holds out t alone.
+    For the test domain t and every other domain v, a run that holds out both is scored on v's in
+    part; all these runs must exist.  The reported accuracy comes from the run that holds out only
+    t.
     """
 
     name = "leave-one-domain-out"
@@ -44,6 +45,6 @@ class LeaveOneOut(Selector):
         means = [
             (e, mean_if_all(by_step.get(e.step) for by_step in scores))
             for e in run.evaluations
-            if times[e.step] == 1  # of pooled attempts, DomainBed uses only steps of one of them
+            if times[e.step] == 1  # if attempts are pooled, DomainBed ignores steps they share
         ]
         return best_step(run, test_domain, means)

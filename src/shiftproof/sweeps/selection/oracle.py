@@ -1,4 +1,4 @@
-"""Selection by the test domain itself."""
+"""Selection by accuracy on the test domain itself."""
 
 from __future__ import annotations
 

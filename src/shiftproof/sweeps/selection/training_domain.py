@@ -1,4 +1,4 @@
-"""Selection by the training domains alone."""
+"""Selection by accuracy on the training domains alone."""
 
 from __future__ import annotations
 
