@@ -427,6 +427,14 @@ def test_runs_are_evaluated_at_the_interval_that_is_asked_for(table, tmp_path):
         planned(table, ("oracle",), n_hparams=1, eval_every=20)
 
 
+@pytest.mark.parametrize(("steps", "every"), [(50, 5), (51, 5), (1, 5), (5, 100), (7, 0)])
+def test_a_plan_counts_the_evaluations_of_the_run(table, steps, every):
+    job = planned(table, n_hparams=1).jobs[0]
+    config = replace(job.config, steps=steps, eval_every=every)
+    counted = sum(config.evaluates_after(step) for step in range(1, steps + 1))
+    assert Cost(0.0, 1.0, 0).seconds(replace(job, config=config)) == counted
+
+
 def test_the_time_of_a_draw_follows_its_batch_size(table, monkeypatch):
     """Steps that take 1 s and 0.01 s a sample: the plan finds both from the measured extremes."""
     seen = []

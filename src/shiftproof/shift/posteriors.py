@@ -9,8 +9,8 @@ There are three posteriors: q(d|x); q(y|x,d) for every d; and q(y|x), the best p
 label without the domain.  The last combines classifiers fitted to all domains together with the
 mixture Σ_d q(d|x) q(y|x,d).
 
-The resulting amounts are lower bounds.  E log q(d|x)/p(d) is I(X;D) minus
-E KL(p(d|x) ‖ q(d|x)) (Barber and Agakov, 2003).  For the concept shift, since KL is convex,
+E log q(d|x)/p(d) is a lower bound: I(X;D) minus E KL(p(d|x) ‖ q(d|x)) (Barber and Agakov, 2003).
+The bound on the concept shift holds up to that term, since KL is convex:
 
     E log q(y|x,d)/q(y|x)  ≤  I(Y;D|X) + E KL(p(d|x) ‖ q(d|x))
 

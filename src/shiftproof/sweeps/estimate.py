@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -33,7 +34,10 @@ class Cost(NamedTuple):
     def seconds(self, job: Job) -> float:
         """Return the estimated duration of a whole run in seconds."""
         config = job.config
-        evaluations = 1 if config.eval_every == 0 else 2 + (config.steps - 1) // config.eval_every
+        # After steps 1, 1 + every, …, and the last: `RunConfig.evaluates_after`.
+        evaluations = 1
+        if config.eval_every > 0:
+            evaluations += math.ceil((config.steps - 1) / config.eval_every)
         step = self.step + self.sample * batch_size(job)
         return config.steps * step + evaluations * self.evaluation
 
