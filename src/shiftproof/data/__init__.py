@@ -1,6 +1,6 @@
-"""Reading bytes and labels.
+"""Datasets: reading inputs, labels and domains.
 
-Names are imported when they are first used: columns of a table are checked before torch is there.
+Names are imported on first use, so that the columns of a table can be checked without torch.
 """
 
 from __future__ import annotations

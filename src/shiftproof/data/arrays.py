@@ -1,4 +1,4 @@
-"""Arrays as a dataset: NumPy, PyTorch, pandas or lists."""
+"""Build a dataset from NumPy, PyTorch or pandas arrays, or from lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shiftproof.data.tables.preprocessing import Columns
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# Images with more pixels a side are treated as photographs.
+# Images with more pixels per side are treated as photographs.
 _LARGEST_SMALL = 64
 
 
@@ -37,19 +37,19 @@ def from_arrays(
     task: str = AUTO,
     weight: np.ndarray | None = None,
 ) -> DomainDataset:
-    """Return samples `x` with labels `y` and domains `domain`, one each, as a dataset.
+    """Return a dataset of samples `x` with labels `y` and domains `domain`, one per sample.
 
     `x` is a table [n, features], where NaN is a missing value, or images
     [n, channels, height, width], uint8 or floating point in [0, 1].  Labels and domains are
-    numbers, texts or booleans; a sample without one is left out with a note.  Samples, labels and
-    domains are matched by position; the index of a pandas object is ignored.  `task` says whether
-    labels are classes or numbers; `auto` decides by the labels (`label_kind`).  `y` [n, targets]
-    are several numbers, which are predicted together.  `weight` [n], not negative, says how much
-    each sample counts in training.
+    numbers, strings or booleans; samples that lack either are left out with a note.  Samples,
+    labels and domains are matched by position; the index of a pandas object is ignored.  `task`
+    says whether labels are classes or numbers; `auto` infers it from the labels (`label_kind`).
+    `y` [n, targets] holds several numbers to predict together.  `weight` [n] holds non-negative
+    sample weights for training.
 
-    A table is treated like one in a file (see `table_dataset`): imputed and standardised by the
-    training samples.  Images up to 64 pixels a side belong to the regime `small-image` and are
-    trained with `mnist-cnn`; larger ones to `large-image`, with `resnet18`.
+    A table is treated like a table file (see `table_dataset`): imputed and standardised with
+    statistics of the training samples.  Images up to 64 pixels per side belong to the regime
+    `small-image` and are trained with `mnist-cnn`; larger ones to `large-image`, with `resnet18`.
     """
     import pandas as pd
 
@@ -76,7 +76,7 @@ def from_arrays(
 
 
 def _labels(given: Any) -> pd.DataFrame:
-    """Return labels as columns: one, or one for each of several numbers to predict."""
+    """Return labels as a data frame with one column, or one column per target."""
     import pandas as pd
 
     if isinstance(given, TensorLike):
@@ -99,7 +99,7 @@ def _series(given: Any, what: str) -> pd.Series:
     if getattr(given, "ndim", 1) != 1:
         raise DataError(f"`{what}` must be [n], one entry per sample, not of shape {given.shape}")
     if isinstance(given, list | tuple):
-        # As objects, because NumPy would make [1, "a"] two texts; a tensor stands for its number.
+        # As objects, because NumPy would turn [1, "a"] into strings; a tensor becomes its number.
         entries = [entry.item() if isinstance(entry, TensorLike) else entry for entry in given]
         given = pd.Series(entries, dtype=object)
     try:
@@ -109,7 +109,7 @@ def _series(given: Any, what: str) -> pd.Series:
 
 
 def _inputs(given: Any) -> np.ndarray:
-    """Return x as an array of numbers, [n, features] or [n, channels, height, width]."""
+    """Return `x` as a numeric array, [n, features] or [n, channels, height, width]."""
     if isinstance(given, TensorLike):
         given = as_array(given)
     if isinstance(given, np.ma.MaskedArray):
@@ -134,7 +134,7 @@ def _inputs(given: Any) -> np.ndarray:
 
 
 def _table(x: np.ndarray, groups: Groups, name: str) -> DomainDataset:
-    # Float32 is kept, because features can be many; whole numbers need more precision.
+    # Float32 is kept, because there can be many features; whole numbers need more precision.
     x = x if x.dtype == np.float32 else x.astype(np.float64)
     _refuse(np.isinf(x), "infinite value")
     numbers = Columns(tuple(Column(str(i), "number") for i in range(x.shape[1])))

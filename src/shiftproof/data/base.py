@@ -1,4 +1,4 @@
-"""What a dataset is: domains of labelled samples, and the card that describes a published one."""
+"""Datasets: domains of labelled samples, and the cards that describe published ones."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from shiftproof.data.sources import Source
 if TYPE_CHECKING:
     import torch
 
-# Images that take at most this much once decoded are kept in memory; others are read when needed.
+# Decoded images of at most this many bytes are kept in memory; others are read when needed.
 KEPT_IN_MEMORY = 2 * 1024**3
 
-# Called with the name of the task, how much of it is done, and how much there is in all.
+# Called with the name of the task, the amount done and the total amount.
 Progress = Callable[[str, int, int], None]
 
 
@@ -37,10 +37,10 @@ def silent(what: str, done: int, total: int) -> None:
 class DatasetCard:
     """The description of a published dataset, known before it is loaded.
 
-    `counts` gives the number of samples of each domain (0: none is published), `backbone` the
-    network of its publication, `eval_every` the protocol's number of steps between evaluations.
-    Where they were published, `class_counts` gives the samples of each domain by class, in the
-    order of `classes`.  `sources` are the files to download: all of them are needed, and each lists
+    `counts` gives the number of samples in each domain (0 if not published), `backbone` the network
+    used in the publication, and `eval_every` the protocol's number of steps between evaluations.
+    `class_counts`, where published, gives the number of samples per domain and class, in the order
+    of `classes`.  `sources` are the files to download: all are needed, and each is a tuple of
     alternative links.
     """
 
@@ -73,17 +73,16 @@ class DatasetCard:
 
 @dataclass(frozen=True)
 class DomainDataset:
-    """Loaded data: the domains, and sets that are only evaluated (`extras`).
+    """A loaded dataset: its domains, and sets used only for evaluation (`extras`).
 
-    `notes` tell the user what may be unexpected about the data, one sentence each (images left
-    out, classes missing from a domain).  `identity` replaces the hash of the content where the
-    content was computed from other data; `frozen` then names the network that computed it.
-    `columns` names the columns of a table or manifest that hold the label, the domain and the
-    image paths.  `standardize` says how rows are standardised within domains
-    (`data.within_domain`).
+    `notes` are sentences about anything unexpected in the data (images left out, classes missing
+    from a domain).  `identity` replaces the content hash if the data was computed from other data;
+    `frozen` describes the network that computed it, if any.  `columns` names the columns of a table
+    or manifest that hold the label, the domain and the image paths.  `standardize` says how rows
+    are standardised within domains (`data.within_domain`).
 
-    Labels are positions in `classes`, or, where `targets` name numbers to predict, those numbers;
-    then there are no classes.
+    Labels are indices into `classes` or, for regression, the numbers that `targets` names;
+    `classes` is then empty.
     """
 
     name: str
@@ -142,7 +141,7 @@ class DomainDataset:
         )
 
     def without_augmentation(self) -> DomainDataset:
-        """Return the dataset with inputs that look the same in training and in evaluation."""
+        """Return the dataset without augmentation in training."""
 
         def fix(domain: Domain) -> Domain:
             x = domain.given.x
@@ -153,9 +152,9 @@ class DomainDataset:
         return self.with_domains(fix)
 
     def fit_preparation(self, trained_on: Mapping[str, np.ndarray]) -> FittedPreparation | None:
-        """Fit the preparation to the training samples; None if the inputs need none.
+        """Fit the preparation to the training samples; return None if the inputs need none.
 
-        `trained_on` gives the positions of those samples by the name of their domain.
+        `trained_on` maps the name of each training domain to the positions of its samples.
         """
         if self.preparation is None:
             return None
@@ -163,7 +162,7 @@ class DomainDataset:
         return self.preparation.fit(np.concatenate(chosen))
 
     def prepared(self, fitted: FittedPreparation | None) -> DomainDataset:
-        """Return the dataset ready for a network: `fitted` applied to all inputs."""
+        """Return the dataset with `fitted` applied to all inputs."""
         if fitted is None:
             return self
 
@@ -180,7 +179,7 @@ class DomainDataset:
 
     @property
     def target(self) -> str:
-        """The numbers to predict, in words; empty where labels are classes."""
+        """The names of the targets, joined by "and"; empty for classification."""
         return " and ".join(self.targets)
 
     @property
@@ -199,7 +198,7 @@ class DomainDataset:
         return tuple(domain.name for domain in self.domains)
 
     def index_of(self, domain: str) -> int:
-        """Return a domain's position, or raise with the nearest names."""
+        """Return the position of a domain, or raise an error that suggests similar names."""
         if domain not in self.domain_names:
             raise UnknownName(f"domain of {self.name}", domain, self.domain_names)
         return self.domain_names.index(domain)
@@ -229,7 +228,7 @@ class DatasetSource(ABC):
 
     @abstractmethod
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the data; all randomness comes from the stream `data` of `seed`."""
+        """Load the dataset; all randomness comes from the stream `data` of `seed`."""
 
 
 DATASETS: Registry[type[DatasetSource]] = Registry(

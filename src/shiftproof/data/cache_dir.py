@@ -1,4 +1,4 @@
-"""The folder of data that outlives a command: downloaded datasets, image indexes, features."""
+"""The cache folder, which keeps downloaded datasets, image indexes and features."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """Return Shiftproof's folder, which may not exist yet.
+    """Return Shiftproof's cache folder, which may not exist yet.
 
     It is `$SHIFTPROOF_HOME` or, by default, `shiftproof` in the user's cache folder.
     """

@@ -1,8 +1,8 @@
-"""Samples of one domain: inputs as numbers, or read from files when needed, and labels.
+"""The samples of one domain: labels, and inputs in memory or read from files when needed.
 
-Rows of tables are NumPy arrays, which learners without a network take as they are; a network takes
-the same memory as tensors.  Torch takes seconds to import, so it is imported when a tensor is asked
-for.
+Rows of tables are NumPy arrays.  Learners without a network use them directly; networks use the
+same memory as tensors.  Torch takes seconds to import, so it is imported only when a tensor is
+requested.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ if TYPE_CHECKING:
 class LazyInputs(ABC):
     """Inputs that are read when they are needed, such as image files.
 
-    `shape` is the shape of all inputs as one tensor, [n, …].  Reading depends on the arguments
-    only, and several threads may read at once.
+    `shape` is the shape of all inputs as one tensor, [n, …].  Reading depends only on the arguments
+    and is thread-safe.
     """
 
     shape: tuple[int, ...]
 
     @abstractmethod
     def read(self, index: np.ndarray) -> Tensor:
-        """Return the inputs at `index` as in evaluation."""
+        """Return the inputs at `index` for evaluation, without augmentation."""
 
     @abstractmethod
     def draw(self, index: np.ndarray, seeds: np.ndarray) -> Tensor:
-        """Return the inputs at `index` as in training: augmented, each with its seed (uint64)."""
+        """Return the inputs at `index` for training, each augmented with its own seed (uint64)."""
 
     @abstractmethod
     def digest(self) -> bytes:
-        """Return a hash of the content; it does not depend on where the files are."""
+        """Return a hash of the content, independent of where the files are stored."""
 
     @abstractmethod
     def without_augmentation(self) -> LazyInputs:
-        """Return inputs that look the same in training and in evaluation."""
+        """Return the same inputs without augmentation in training."""
 
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """The memory that all inputs take."""
+        """The size of all inputs in memory, in bytes."""
 
     @abstractmethod
     def in_memory(self) -> LazyInputs:
@@ -62,7 +62,7 @@ class LazyInputs(ABC):
 
 
 class Given(NamedTuple):
-    """Inputs, labels and weights of a domain as they were given: arrays or tensors."""
+    """The inputs, labels and weights of a domain as passed in: arrays or tensors."""
 
     x: Tensor | np.ndarray | LazyInputs
     y: Tensor | np.ndarray
@@ -73,13 +73,13 @@ class Given(NamedTuple):
 class Domain:
     """Samples that share one distribution.
 
-    `x` [n, …] is a tensor, uint8 (scaled to [0, 1] when used) or floating point, or lazy;
-    `y` [n] is int64 where labels are classes, and float64 where they are numbers, of several
-    targets [n, targets].  `weight` [n], float64, says how much each sample counts in training, if
-    they do not count alike.
+    `x` [n, …] is a tensor, uint8 (scaled to [0, 1] when used) or floating point, or lazy inputs.
+    `y` is int64 [n] for classification and float64 for regression: [n], or [n, targets] for several
+    targets.  `weight` [n] holds float64 sample weights for training; None means equal weights.
 
-    Each may be given as a tensor or as a NumPy array.  `x`, `y` and `weight` are tensors, made
-    without a copy when first used; `rows`, `label_array` and `weight_array` are arrays.
+    Each may be passed as a tensor or a NumPy array.  The attributes `x`, `y` and `weight` are
+    tensors, created without a copy on first use; `rows`, `label_array` and `weight_array` give
+    NumPy arrays.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Domain:
             raise DataError(f"domain {name!r} is empty")
 
     def __getattr__(self, name: str) -> Any:
-        # Called for what is not there yet: the tensors of what was given.
+        # Called only for missing attributes: create a tensor on first use.
         if name not in Given._fields:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         made = getattr(self.given, name)
@@ -122,11 +122,11 @@ class Domain:
         return f"Domain({self.name!r}, {len(self)} samples of shape {list(self.shape[1:])})"
 
     def having(self, **changed: Any) -> Domain:
-        """Return the domain with another `x`, `y` or `weight`; the others stay as given."""
+        """Return a copy of the domain with `x`, `y` or `weight` replaced."""
         return Domain(self.name, *self.given._replace(**changed))
 
     def require(self, kind: Kind) -> None:
-        """Raise unless the labels are classes, or numbers, as `kind` says."""
+        """Raise unless the labels match `kind`: classes or numbers."""
         y = self.given.y
         floats = y.dtype.kind == "f" if isinstance(y, np.ndarray) else y.is_floating_point()
         if floats != (kind == REGRESSION):
@@ -135,7 +135,7 @@ class Domain:
 
     @property
     def is_lazy(self) -> bool:
-        """Whether the inputs are read when they are needed."""
+        """Whether the inputs are read only when needed."""
         return isinstance(self.given.x, LazyInputs)
 
     @property
@@ -145,45 +145,45 @@ class Domain:
 
     @property
     def nbytes(self) -> int:
-        """The memory that the inputs take, or would take if they were read."""
+        """The size of the inputs in memory, in bytes; for lazy inputs, once they are read."""
         return int(self.given.x.nbytes)
 
     @cached_property
     def label_array(self) -> np.ndarray:
-        """The labels, `y`, as an array."""
+        """The labels as a NumPy array."""
         return as_array(self.given.y)
 
     @cached_property
     def weight_array(self) -> np.ndarray | None:
-        """The weights as an array."""
+        """The weights as a NumPy array."""
         return None if self.given.weight is None else as_array(self.given.weight)
 
     def rows(self, index: np.ndarray | None = None) -> np.ndarray:
-        """Return the inputs at `index`, by default all, as they are stored, as an array."""
+        """Return the inputs at `index` (default: all) as stored, as a NumPy array."""
         if isinstance(self.given.x, LazyInputs):
             return as_array(self.given.x.read(np.arange(len(self)) if index is None else index))
         whole = as_array(self.given.x)
         return whole if index is None else whole[index]
 
     def stored(self, index: np.ndarray, seeds: np.ndarray | None = None) -> Tensor:
-        """Return the inputs at `index` as they are stored, as a tensor.
+        """Return the inputs at `index` as stored, as a tensor.
 
-        With `seeds`, one for each, lazy inputs are augmented as in training.
+        With `seeds`, one per input, lazy inputs are augmented as in training.
         """
         if isinstance(self.x, LazyInputs):
             return self.x.read(index) if seeds is None else self.x.draw(index, seeds)
         return _taken(self.x, index)
 
     def inputs(self, index: np.ndarray) -> Tensor:
-        """Return the samples at `index` as float32."""
+        """Return the inputs at `index` as a float32 tensor."""
         return as_numbers(self.stored(index))
 
     def labels(self, index: np.ndarray) -> Tensor:
-        """Return the labels at `index`, as a tensor."""
+        """Return the labels at `index` as a tensor."""
         return _taken(self.y, index)
 
     def to(self, device: torch.device) -> Domain:
-        """Return the domain with its tensors on `device`; lazy inputs stay where they are."""
+        """Return the domain with its tensors on `device`; lazy inputs are not moved."""
         x = self.x if isinstance(self.x, LazyInputs) else self.x.to(device)
         return self.having(x=x, y=self.y.to(device))
 
@@ -193,13 +193,13 @@ class Domain:
         if isinstance(self.given.x, LazyInputs):
             return self.given.x.digest()
         x = self.rows()
-        # The names of torch: they are those of the first version, and tell runs apart.
+        # Torch's dtype names, as in the first version, so that run identities stay the same.
         digest = hashlib.sha256(repr((x.shape, f"torch.{x.dtype}")).encode())
         digest.update(np.ascontiguousarray(x).data)
         return digest.digest()
 
     def digest(self) -> bytes:
-        """Return a hash of name, inputs, labels and weights."""
+        """Return a hash of the name, inputs, labels and weights."""
         digest = hashlib.sha256(self.name.encode())
         digest.update(self.inputs_digest)
         digest.update(np.ascontiguousarray(self.label_array).data)
@@ -211,32 +211,32 @@ class Domain:
 
 @runtime_checkable
 class TensorLike(Protocol):
-    """A tensor of torch, told apart without importing it."""
+    """A torch tensor, recognised without importing torch."""
 
     def detach(self) -> Any:
-        """Return it without its graph."""
+        """Return the tensor detached from its graph."""
 
     def item(self) -> Any:
-        """Return its only number."""
+        """Return the only element as a Python number."""
 
 
 def as_array(numbers: TensorLike | np.ndarray) -> np.ndarray:
-    """Return numbers as an array; of a tensor on the CPU, without a copy."""
+    """Return numbers as a NumPy array; a tensor on the CPU is not copied."""
     if isinstance(numbers, np.ndarray):
         return numbers
     own = numbers.detach().cpu()
     try:
         found: np.ndarray = own.numpy()
-    except TypeError:  # of bfloat16, which NumPy does not have
+    except TypeError:  # bfloat16, which NumPy does not support
         found = own.double().numpy()
     return found
 
 
 def _taken(whole: Tensor, index: np.ndarray) -> Tensor:
-    """Return the rows at positions ≥ 0."""
+    """Return the rows at `index`, which must not be negative."""
     import torch
 
-    # Not whole[index]: that copies number by number, this row by row.
+    # Not whole[index], which copies element by element instead of row by row.
     return whole.index_select(0, torch.from_numpy(index).to(whole.device))
 
 

@@ -1,7 +1,7 @@
 """The input form of a model: how rows of a table, image files or arrays become its inputs.
 
-A form is all that a trained model stores of its data to read more of the same kind.  It is fitted
-to the training samples and saved with the weights.
+The form is all that a trained model stores about its data in order to read new samples.  It is
+fitted to the training samples and saved with the weights.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 class ReadyInputs(np.ndarray):
-    """An array of inputs as a form reads them; other arrays are still to be read."""
+    """An array that a form has already converted to model inputs; other arrays are raw."""
 
 
-# Inputs of a network: read, or files that are read when needed.
+# Inputs of a network: in memory, or files that are read when needed.
 Inputs = ReadyInputs | LazyInputs
 
 
 def as_ready(x: np.ndarray) -> ReadyInputs:
-    """Return inputs that are as a form reads them."""
+    """Mark an array as already converted to model inputs."""
     return x.view(ReadyInputs)
 
 
@@ -50,11 +50,11 @@ class InputForm(ABC):
     @property
     @abstractmethod
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input as the network takes it."""
+        """The shape of one network input."""
 
     @abstractmethod
     def read(self, raw: Any, progress: Progress = silent) -> Inputs:
-        """Return raw inputs as the network takes them: [n, *input_shape]."""
+        """Convert raw inputs to network inputs, [n, *input_shape]."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the form as JSON values."""
@@ -62,18 +62,18 @@ class InputForm(ABC):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> InputForm:
-        """Rebuild what `to_json` returned."""
+        """Rebuild a form from the values that `to_json` returned."""
         fields = {key: item for key, item in value.items() if key != "kind"}
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
 
 
 @dataclass(frozen=True)
 class TableForm(InputForm):
-    """Rows of a table, imputed, scaled and encoded by the training samples.
+    """Rows of a table, imputed, scaled and encoded as learnt from the training samples.
 
-    With `raw` the model takes the cells as they are: categories as codes, missing values as NaN.
-    If rows are standardised within their site (`standardize`), `read` returns cells, and
-    `within_sites` what the model takes; with `auto` it takes both views, side by side.
+    With `raw`, the model gets cells instead of features: categories as codes, missing values as
+    NaN.  If rows are standardised within their site (`standardize`), `read` returns cells, which
+    `within_sites` converts to model inputs; with `auto`, these are both views, side by side.
     """
 
     columns: FittedColumns
@@ -88,15 +88,15 @@ class TableForm(InputForm):
         return (2 * width if self.standardize == AUTO else width,)
 
     def features(self, inputs: np.ndarray) -> np.ndarray:
-        """Return inputs of the model, [n, *input_shape], imputed, scaled and encoded."""
+        """Return the features of model inputs [n, *input_shape]: imputed, scaled and encoded."""
         cells = inputs[:, : len(self.columns.columns.columns)]  # the first of two views
         return self.columns.apply(cells.astype(np.float64)) if self.raw else as_float_rows(inputs)
 
     def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> np.ndarray:
-        """Return rows as numbers, [rows, columns] of float64; categories as codes, missing as NaN.
+        """Return rows as float64 [rows, columns]: categories as codes, missing values as NaN.
 
-        `raw` is a data frame, whose columns are found by name, or an array of the same numbers in
-        the order of the columns.
+        `raw` is a data frame, whose columns are found by name, or an array of such numbers in
+        column order.
         """
         import pandas as pd
 
@@ -115,12 +115,12 @@ class TableForm(InputForm):
         return cells
 
     def read(self, raw: Any, progress: Progress = silent, table: str = "the table") -> ReadyInputs:
-        """Return rows, a data frame or an array, as the model takes them."""
+        """Convert a data frame or array to model inputs, or to cells if `standardize` is set."""
         cells = self.cells(raw, table)
         return as_ready(self._ready(cells) if self.standardize == NONE else cells)
 
     def within_sites(self, cells: np.ndarray, sites: Sequence[str] | None) -> ReadyInputs:
-        """Return cells, each site's standardised by themselves, as the model takes them."""
+        """Standardise the cells of each site separately and convert them to model inputs."""
         categorical = are_categorical(self.columns.columns)
         if self.standardize != AUTO:
             own = standardized_by_site(cells, sites, categorical, self.standardize)
@@ -140,7 +140,7 @@ class TableForm(InputForm):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableForm:
-        """Rebuild what `to_json` returned."""
+        """Rebuild a form from the values that `to_json` returned."""
         how = checked_standardize(value.get("standardize", NONE))
         return cls(FittedColumns.from_json(value), bool(value.get("raw", False)), how)
 
@@ -154,11 +154,11 @@ class ImageForm(InputForm):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Three channels of a square."""
+        """The shape of a square RGB image."""
         return (3, self.image_size, self.image_size)
 
     def read(self, raw: Sequence[str | Path] | Any, progress: Progress = silent) -> Inputs:
-        """Return image files by their paths, or an array of pixels [n, 3, size, size]."""
+        """Convert paths of image files, or an array of pixels [n, 3, size, size]."""
         if isinstance(raw, TensorLike) or (
             isinstance(raw, np.ndarray) and raw.dtype.kind in "biufc"
         ):
@@ -172,18 +172,18 @@ class ImageForm(InputForm):
 
 @dataclass(frozen=True)
 class TensorForm(InputForm):
-    """Arrays of one shape; uint8 is read as numbers in [0, 1]."""
+    """Arrays of one shape; uint8 is scaled to [0, 1] when used."""
 
     shape: tuple[int, ...]
     kind = "tensor"
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape."""
+        """The shape of one input."""
         return self.shape
 
     def read(self, raw: Any, progress: Progress = silent) -> ReadyInputs:
-        """Return an array [n, *shape] as it is stored: uint8 or float32."""
+        """Return an array [n, *shape] as uint8 or float32."""
         x = numbers_of(raw)
         if x.shape[1:] != self.shape:
             raise DataError(
@@ -203,7 +203,7 @@ FORMS: dict[str, type[InputForm]] = {form.kind: form for form in (TableForm, Ima
 
 
 def form_from_json(value: Mapping[str, Any]) -> InputForm:
-    """Rebuild a form of any kind."""
+    """Rebuild a form of any kind from JSON values."""
     if value.get("kind") not in FORMS:
         raise CheckpointError(
             f"this version does not know the model's kind of input ({value.get('kind')}); the model"
@@ -215,9 +215,9 @@ def form_from_json(value: Mapping[str, Any]) -> InputForm:
 def form_of(
     dataset: DomainDataset, fitted: FittedPreparation | None, *, raw: bool = False
 ) -> InputForm:
-    """Return the form of a dataset's inputs, with its preparation fitted to training samples.
+    """Return the input form of a dataset, with its preparation fitted to training samples.
 
-    It holds nothing of other samples.
+    The form holds no information about other samples.
     """
     if isinstance(fitted, FittedColumns):
         return TableForm(fitted, raw, dataset.standardize)
@@ -233,7 +233,7 @@ def form_of(
 
 
 def numbers_of(raw: Any) -> np.ndarray:
-    """Return an array of numbers from what is one, or a tensor or list."""
+    """Convert an array, tensor or list to a NumPy array of numbers."""
     array = as_array(raw) if isinstance(raw, TensorLike) else np.asarray(raw)
     if array.dtype.kind not in "biuf":
         raise DataError(f"the inputs must be numbers, not {array.dtype}")

@@ -1,4 +1,4 @@
-"""Load data by what a user calls it: a dataset name, a folder of images, a table, a manifest."""
+"""Load data by dataset name, or from a folder of images, a table, arrays or a manifest."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class DataRequest:
-    """Which data, and how to read it: all that another process needs to load the same.
+    """Which data to load and how to read it, so that another process can load the same data.
 
-    `data` is a registered name, or the path of a folder or table; a name comes first.
-    `options` are those of the dataset, the images or the table.  `task` says whether the labels of
-    a table are classes or numbers; `auto` decides by the column.  The other fields name columns of
-    a table or manifest, or arrays of a file (`data.tables.array_files`); with `image`, a table is
-    read as a manifest.  `by` and `pool_below` say how domains are made from the domain column
-    (`data.tables.domain_column`), and `weights_column` how much rows of a table count in training.
+    `data` is a registered name, or the path of a folder or file; a registered name takes
+    precedence.  `options` are the options of the dataset, the images or the table.  `task` says
+    whether the labels are classes or numbers; `auto` infers it from the label column.  The other
+    fields name columns of a table or manifest, or arrays of a file (`data.tables.array_files`);
+    with `image`, a table is read as a manifest.  `by` and `pool_below` say how the domain column
+    becomes domains (`data.tables.domain_column`); `weights_column` holds the training weights of
+    the rows of a table.
     """
 
     data: str
@@ -65,7 +66,7 @@ class DataRequest:
     weights_column: str | None = None
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the dataset; all randomness in making it comes from `seed`."""
+        """Load the dataset; all randomness comes from `seed`."""
         is_file = self.data not in DATASETS and Path(self.data).expanduser().is_file()
         self.check_task(tables=is_file)
         if self.data in DATASETS:
@@ -108,13 +109,13 @@ class DataRequest:
 
     @property
     def _names_no_columns(self) -> bool:
-        """Whether a file of features is to be read as it was written."""
+        """Whether a feature file can be read as written: no column or option is set."""
         others = (self.categorical, self.by, self.pool_below, self.weights_column, self.options)
         usual = (self.label or LABEL, self.domain or DOMAIN) == (LABEL, DOMAIN)
         return usual and self.task == AUTO and not any(others)
 
     def _arrays(self, path: Path) -> DomainDataset:
-        """Return arrays of NumPy: vectors are those of a table, and images are images."""
+        """Load NumPy arrays: vectors as a table, images as images."""
         if self.image is not None:
             raise InvalidValue(f"`image` is for tables of paths; {self.data} holds arrays")
         found = array_samples(path, self.label, self.domain)
@@ -147,7 +148,7 @@ class DataRequest:
         return replace(dataset, notes=(*dataset.notes, note))
 
     def table(self, frame: pd.DataFrame, name: str) -> DomainDataset:
-        """Return a table that is in memory as a dataset called `name`."""
+        """Return a data frame as a dataset called `name`."""
         if "image_size" in self.options:
             raise InvalidValue("`image_size` is for images, not for tables")
         options = resolve(TableOptions, "table", self.options, "option of a table")
@@ -167,14 +168,14 @@ class DataRequest:
         return self._with_columns(dataset, "label", "domain")
 
     def refuse_columns(self, because: str) -> None:
-        """Raise if a column is named, for data that has none."""
+        """Raise if a column is named; called for data without columns."""
         named = ("label", "domain", "image", "drop", "categorical", "by", "pool_below")
         for name in (*named, "weights_column"):
             if getattr(self, name):
                 raise InvalidValue(f"`{name}` is for tables and manifests; {because}")
 
     def check_task(self, *, tables: bool) -> None:
-        """Raise if `task` is unknown, or asks for numbers where labels are classes."""
+        """Raise if `task` is unknown, or is regression for data whose labels are classes."""
         if checked_task(self.task) == REGRESSION and not tables:
             raise InvalidValue(
                 f"`task={REGRESSION!r}` is for tables, manifests and arrays; the labels of"
@@ -183,7 +184,7 @@ class DataRequest:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the request as JSON values; what version 0.1 did not know only if it is set."""
+        """Return the request as JSON values, without unset fields that version 0.1 lacked."""
         unset = {"by": None, "pool_below": 0, "task": AUTO, "weights_column": None}
         return {
             name: value
@@ -193,12 +194,12 @@ class DataRequest:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DataRequest:
-        """Rebuild what `to_json` returned, perhaps by way of JSON text."""
+        """Rebuild a request from `to_json` values, which may have been stored as JSON text."""
         lists = {key: tuple(value[key]) for key in ("drop", "categorical")}
         return cls(**{**value, **lists})
 
     def _with_columns(self, dataset: DomainDataset, *roles: str) -> DomainDataset:
-        """Return the dataset with the names of its columns; by default, they are the roles."""
+        """Return the dataset with its column names, which default to the roles."""
         columns = {role: " ".join((getattr(self, role) or role).split()) for role in roles}
         if self.by is not None:
             columns["by"] = self.by

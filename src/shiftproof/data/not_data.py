@@ -1,4 +1,4 @@
-"""What is no data: addresses on the web, empty folders, and images in place of a table."""
+"""Reject what cannot be loaded as data: URLs, empty folders and single images."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
 def refuse_address(data: str) -> None:
-    """Raise if it is an address on the web."""
+    """Raise if `data` is a URL."""
     if _ADDRESS.match(data):
         raise DataError(f"{data} is an address; download the file, and give its path")
 
 
 def require_data(data: str, image: str | None = None) -> Path:
-    """Return the path of data, or raise with what to do for what is none.
+    """Return the path of `data`, or raise an error that says what to pass instead.
 
     >>> require_data("https://example.org/patients.csv")
     Traceback (most recent call last):
@@ -36,7 +36,7 @@ def require_data(data: str, image: str | None = None) -> Path:
 
 
 def require_path(data: str) -> Path:
-    """Return the path of data, or raise if there is none and it cannot be a dataset's name."""
+    """Return the path of `data`; raise if it does not exist and cannot be a dataset name."""
     refuse_address(data)
     path = Path(data).expanduser()
     if not path.exists() and (len(path.parts) > 1 or path.suffix):

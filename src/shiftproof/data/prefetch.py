@@ -1,4 +1,4 @@
-"""Compute results ahead of their use in a few threads, in order and with bounded memory."""
+"""Compute results ahead of use in a few threads, in order and with bounded memory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def prefetch(
     """Yield `function` of each argument, in order, computed by `workers` threads ahead of time.
 
     At most 2 · `workers` results are kept, so memory is bounded.  Without workers, each result is
-    computed when it is requested.  An error is raised in the place of its result.
+    computed when it is requested.  An error is raised where its result would be yielded.
 
-    Threads rather than processes: decoding and resizing images release the interpreter's lock, and
-    nothing has to be copied, forked or cleaned up after a kill.
+    Threads are used rather than processes: decoding and resizing images release the interpreter's
+    lock, and nothing has to be copied, forked or cleaned up after a kill.
     """
     if workers == 0:
         yield from map(function, arguments)
@@ -35,7 +35,7 @@ def prefetch(
                 result = waiting.popleft().result()
                 waiting.extend(pool.submit(function, item) for item in islice(remaining, 1))
                 yield result
-                del result  # while the consumer works, it holds the only reference
+                del result  # so that only the consumer holds a reference while it works
         finally:
             for future in waiting:
                 future.cancel()

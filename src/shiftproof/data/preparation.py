@@ -1,4 +1,4 @@
-"""What inputs need before a network can take them, such as scaling and one-hot encoding."""
+"""Transforms that prepare inputs for a network, such as scaling and one-hot encoding."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 class Preparation(ABC):
     """A transform of the inputs that is fitted to training samples.
 
-    It is fitted to the samples that a run trains on and to no others, so that no information about
-    held-out samples leaks into training.
+    It is fitted only to the samples that a run trains on, so that no information about held-out
+    samples leaks into training.
     """
 
     @abstractmethod
@@ -22,21 +22,21 @@ class Preparation(ABC):
 
     @abstractmethod
     def from_json(self, value: Mapping[str, Any]) -> FittedPreparation:
-        """Rebuild what `fit` returned from its `FittedPreparation.to_json`."""
+        """Rebuild a fitted transform from the values of `FittedPreparation.to_json`."""
 
     @abstractmethod
     def digest(self) -> bytes:
-        """Return a hash of everything that decides what `fit` returns for given samples."""
+        """Return a hash of everything that determines what `fit` returns for given samples."""
 
 
 class FittedPreparation(ABC):
-    """A transform with all that was learnt from the training samples."""
+    """A transform fitted to the training samples."""
 
     notes: tuple[str, ...] = ()
 
     @abstractmethod
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Return what the network takes: [n, …] float32."""
+        """Transform inputs to what the network expects: float32 [n, …]."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reading samples for a trained model: from a path, a dataset name or a data frame."""
+"""Read samples for a trained model from a path, a dataset name or a data frame."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from shiftproof.data.tables.vectors import vectors_in
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# What messages call the rows of a data frame.
+# The name of a data frame in messages.
 FRAME = "the data frame"
 
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """Which samples, and how to read them.
+    """Which samples to read, and how.
 
-    `data` is what a model of this form takes: a table or a data frame; a folder of images, one
+    `data` must match the model's input form: a table or a data frame; a folder of images, one
     image, or a manifest; arrays (`data.tables.array_files`); or a dataset name, with its `options`.
     `label`, `domain` and `image` name columns, by default those of the model's training data
-    (`usual`); `keep` names columns to copy to the output.  With `labelled`,
-    labels are required, and a folder of images must be DIR/domain/class/*.jpg.
+    (`usual`); `keep` names columns to copy to the output.  With `labelled`, labels are required,
+    and a folder of images must have the layout DIR/domain/class/*.jpg.
     """
 
     data: str | pd.DataFrame
@@ -60,7 +60,7 @@ class SampleRequest:
     labelled: bool = False
 
     def read(self, form: InputForm, seed: int, progress: Progress = silent) -> list[Samples]:
-        """Return the samples, in as many parts as they are stored in."""
+        """Read the samples: one part per domain for a dataset name, otherwise a single part."""
         if not isinstance(self.data, str):
             return [self._frame(self.data, form)]
         path = Path(self.data).expanduser()
@@ -119,7 +119,7 @@ class SampleRequest:
         return replace(self._described(frame, table), inputs=inputs, notes=notes)
 
     def _described(self, frame: pd.DataFrame, table: str) -> Samples:
-        """Return names, labels and domains of a table's rows, without inputs."""
+        """Return the names, labels and domains of a table's rows, without inputs."""
         names: dict[str, Sequence[Any]] = {"row": range(1, len(frame) + 1)}
         names |= {
             c: frame[c].tolist() for c in (column_of(frame, table, "keep", k) for k in self.keep)
@@ -128,7 +128,7 @@ class SampleRequest:
         if self.labelled:
             names_of = column_names(list(frame.columns), table, "label", self._column("label"))
             labels = _labels(frame[names_of])
-        plain = "by" not in self.usual  # a date, say, is not the domain that it was turned into
+        plain = "by" not in self.usual  # with `by`, the column holds e.g. dates, not domains
         if self.domain is not None or (plain and self._column("domain") in frame):
             found = _texts(frame[column_of(frame, table, "domain", self._column("domain"))])
             domains = ["none" if name is None else name for name in found]
@@ -200,10 +200,10 @@ class SampleRequest:
         return replace(described, inputs=inputs)
 
     def _inputs(self, frame: pd.DataFrame, table: str, form: InputForm) -> Inputs:
-        """Return the rows of a table as a model takes them.
+        """Convert the rows of a table to model inputs.
 
-        Columns are found by name.  Vectors that are called otherwise than in training, and all
-        vectors for a model without columns, are taken in their order.
+        Columns are found by name.  Vectors with other names than in training, and all vectors for a
+        model without columns, are used in their order in the table.
         """
         vectors = [name for own in vectors_in(frame.columns).values() for name in own]
         if not isinstance(form, TableForm):
@@ -255,7 +255,7 @@ def _images(
     domains: Sequence[str] | None = None,
     relative_to: Path | None = None,
 ) -> Samples:
-    """Return the images that can be read; notes say which cannot."""
+    """Return the readable images, with a note on the unreadable ones."""
     records = scan(paths, progress)
     good = np.array([i for i, record in enumerate(records) if record.readable], dtype=np.int64)
     broken = [record for record in records if not record.readable]
@@ -273,14 +273,14 @@ def _images(
 
 
 def _texts(series: pd.Series) -> list[str | None]:
-    """Return a column as texts, None where the value is missing."""
+    """Return a column as strings, with None for missing values."""
     codes, found = texts(series)
     lookup = [*found, None]
     return [lookup[code] for code in codes]
 
 
 def _labels(frame: pd.DataFrame) -> list[Label]:
-    """Return the labels of rows; of several columns, those of a row together."""
+    """Return the label of each row; several columns give a tuple per row."""
     if frame.shape[1] == 1:
         return list(_texts(frame.iloc[:, 0]))
     rows = zip(*(_texts(frame.iloc[:, place]) for place in range(frame.shape[1])), strict=True)

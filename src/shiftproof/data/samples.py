@@ -1,4 +1,4 @@
-"""Samples for a trained model: inputs in its form, with or without labels and domains."""
+"""Samples for a trained model: inputs in its input form, with optional labels and domains."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from shiftproof.core.errors import DataError
 from shiftproof.data.images.files import ImageFiles
 from shiftproof.data.input_forms import Inputs, ReadyInputs, as_ready
 
-# One class or number as text, or the numbers of several targets; None if it is missing.
+# A class or number as text, or a tuple of numbers as text for several targets; None if missing.
 Label = str | tuple[str, ...] | None
-# The domain of samples whose domain is unknown.
+# The domain name of samples whose domain is unknown.
 ALL = "all"
 
 
@@ -22,8 +22,8 @@ ALL = "all"
 class Samples:
     """Inputs in the order they were found, with their labels and domains if known.
 
-    `names` are columns that identify the samples (a row, a path).  `labels` and `domains` are
-    texts, one for each sample, or of several targets one for each; a missing label is None.
+    `names` are columns that identify the samples (a row number, a path).  `labels` and `domains`
+    hold one string per sample, labels of several targets a tuple; a missing label is None.
     """
 
     inputs: Inputs
@@ -46,7 +46,7 @@ class Samples:
         )
 
     def by_domain(self) -> dict[str, Samples]:
-        """Return the samples of each domain, in the order of their names."""
+        """Return the samples of each domain, sorted by domain name."""
         if self.domains is None:
             return {ALL: self}
         domains = np.array(self.domains, dtype=object)

@@ -1,6 +1,6 @@
-"""Batches: the batch of a step depends on the seed and the step only.
+"""Batch sampling: the batch of a step depends only on the seed and the step.
 
-So the number of steps is all that must be saved to resume, and any worker can make any batch.
+So only the number of steps must be saved to resume, and any worker can draw any batch.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from shiftproof.data.domain import Domain, as_numbers
 
 
 class BatchSampler:
-    """Draws `batch_size` samples with replacement from each domain's *in* part.
+    """Draw `batch_size` samples with replacement from each domain's *in* part.
 
-    `batch_size` 0 takes every sample of every domain at every step (full-batch training), for
-    which the parts must be of equal size.  `weights` of the samples of each part are scaled to
-    mean 1: a mean over a batch estimates the weighted mean over the part.  With `only`, positions
-    in the batch of a domain, the other inputs are left to another process to read; labels and
-    weights are always those of the whole batch.
+    With `batch_size` 0, each batch is all samples of all domains (full-batch training), and the
+    parts must have equal sizes.  `weights` are scaled to mean 1 within each part, so that a batch
+    mean estimates the weighted mean of the part.  `only` gives the positions in each domain's batch
+    whose inputs are read; another process reads the others.  Labels and weights always cover the
+    whole batch.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class BatchSampler:
             self._everything = Batch(x, self._labels(parts), self._weight(everyone))
 
     def stored(self, step: int) -> Batch:
-        """Return the batch of one step as the data is stored."""
+        """Return the batch of one step, with inputs as stored."""
         if self._everything is not None:
             return self._everything
-        # Philox depends on key and counter only: it draws any step without those before it.
+        # Philox depends only on key and counter, so any step can be drawn without earlier ones.
         rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, 0, 0, step]))
         drawn = [rng.integers(len(part), size=self._batch_size) for part in self._parts]
         chosen = [part[places] for part, places in zip(self._parts, drawn, strict=True)]
@@ -74,12 +74,12 @@ class BatchSampler:
         return Batch(torch.stack(x), self._labels(chosen), self._weight(drawn))
 
     def batch(self, step: int) -> Batch:
-        """Return the batch of one step: x [domains, batch, …] of float32, y [domains, batch]."""
+        """Return the batch of one step: float32 x [domains, batch, …] and y [domains, batch]."""
         stored = self.stored(step)
         return stored._replace(x=as_numbers(stored.x))
 
     def _weight(self, drawn: Sequence[np.ndarray]) -> Tensor | None:
-        """Return the weights of samples at positions in each part."""
+        """Return the weights of the samples at the positions `drawn` in each part."""
         if self._weights is None:
             return None
         own = [weight[places] for weight, places in zip(self._weights, drawn, strict=True)]

@@ -1,4 +1,4 @@
-"""Names that may be two spellings of one name."""
+"""Find names that may be two spellings of the same name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shiftproof.core.text import listed
 
 
 def letters_of(name: str) -> str:
-    """Return the letters and digits of a name, in lower case: what its spellings share.
+    """Return the letters and digits of a name in lower case, which its spellings share.
 
     >>> letters_of("Real World") == letters_of("real_world") == letters_of("RealWorld")
     True

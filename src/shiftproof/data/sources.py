@@ -13,7 +13,7 @@ from shiftproof.core.files import file_hash
 
 @dataclass(frozen=True)
 class Source:
-    """A file to download; a checksum or size that is empty or 0 is unknown."""
+    """A file to download; an empty checksum or a size of 0 means unknown."""
 
     url: str
     filename: str
@@ -42,7 +42,7 @@ class Source:
         return cls(url, filename, md5=md5)
 
     def flaw(self, path: Path) -> str:
-        """Return how the file at `path` differs from the published one, or an empty text."""
+        """Return how the file at `path` differs from the published one, or an empty string."""
         size = path.stat().st_size
         if size == 0:
             return "the file is empty"

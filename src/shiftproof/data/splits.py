@@ -19,8 +19,8 @@ class Split(NamedTuple):
 def split_domain(size: int, holdout: float, trial_seed: int, domain_index: int) -> Split:
     """Split `range(size)` as the DomainBed protocol does.
 
-    Shuffled with RandomState(seed_hash(trial_seed, domain_index)); the first ⌊holdout · size⌋
-    are *out*, the rest *in*.
+    Positions are shuffled with RandomState(seed_hash(trial_seed, domain_index)); the first
+    ⌊holdout · size⌋ are *out*, the rest *in*.
     """
     order = np.arange(size)
     np.random.RandomState(seed_hash(trial_seed, domain_index)).shuffle(order)

@@ -1,17 +1,17 @@
-"""Standardisation within a domain: each site's rows, by that site's own mean and spread.
+"""Standardise the rows of each domain (site) with its own mean and standard deviation.
 
-Sites measure with other units, devices and populations.  Where such a difference is a shift and a
-scale of each column, x ↦ a x + b with a > 0, it is gone after
+Sites differ in units, devices and populations.  If the difference is a shift and a scale of each
+column, x ↦ a x + b with a > 0, it is removed by
 
     z = (x − mean of the site) / standard deviation of the site.
 
-`whiten` also takes away the correlations between columns, as CORAL does for features of networks
+`whiten` also removes the correlations between columns, as CORAL does for features of networks
 (Sun, Feng and Saenko, 2016, *Return of Frustratingly Easy Domain Adaptation*): the centred rows
-times Σ^(−1/2), where Σ is the site's covariance, shrunk as by Ledoit and Wolf (2004) so that it can
-be inverted.
+are multiplied by Σ^(−1/2), where Σ is the site's covariance with the shrinkage of Ledoit and Wolf
+(2004), which makes it invertible.
 
-No labels are used, but other rows of the same site are: this is adaptation.  What differs between
-sites for a reason (sicker patients) is taken away too, so it must be judged on held-out domains.
+No labels are used, but other rows of the same site are: this is adaptation.  Meaningful differences
+between sites (sicker patients) are removed too, so it must be judged on held-out domains.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from shiftproof.data.domain import Domain, as_float_rows
 from shiftproof.data.tables.column_features import FEWEST_ROWS, Scaled, statistics
 from shiftproof.data.tables.preprocessing import Columns
 
-# The name of the site of rows whose site is not given.
+# The site name of rows whose site is not given.
 NEW_SITE = "new site"
 
 
 def standardized(x: np.ndarray, categorical: np.ndarray, how: str) -> np.ndarray:
-    """Return the rows [n, d] of one site, standardised by themselves, as float64.
+    """Standardise the rows [n, d] of one site with their own statistics; return float64.
 
-    Missing values (NaN) stay and are ignored; columns that are `categorical` [d] stay; a column
-    with one value becomes 0.
+    Missing values (NaN) are ignored and kept; `categorical` [d] columns are unchanged; a constant
+    column becomes 0.
     """
     x = x.astype(np.float64)
     if np.isinf(x[:, ~categorical]).any():
@@ -58,7 +58,7 @@ def standardized(x: np.ndarray, categorical: np.ndarray, how: str) -> np.ndarray
 
 
 def _whitened(x: np.ndarray, categorical: np.ndarray) -> np.ndarray:
-    """Return (x − mean) Σ^(−1/2) with the covariance Σ of Ledoit and Wolf."""
+    """Return (x − mean) Σ^(−1/2) with the Ledoit-Wolf covariance Σ."""
     from sklearn.covariance import ledoit_wolf  # type: ignore[import-untyped]
 
     if categorical.any() or np.isnan(x).any():
@@ -72,7 +72,7 @@ def _whitened(x: np.ndarray, categorical: np.ndarray) -> np.ndarray:
     if values.max() <= 0:  # all rows are equal
         zeros: np.ndarray = centred
         return zeros
-    # A direction without variance stays without: nothing is divided by 0.
+    # Directions without variance stay so; the lower bound avoids a division by 0.
     root = np.sqrt(np.maximum(values, values.max() * 1e-12))
     white: np.ndarray = centred @ (vectors / root) @ vectors.T
     return white
@@ -81,9 +81,9 @@ def _whitened(x: np.ndarray, categorical: np.ndarray) -> np.ndarray:
 def standardized_by_site(
     x: np.ndarray, sites: Sequence[str] | None, categorical: np.ndarray, how: str
 ) -> np.ndarray:
-    """Return rows [n, d] of several sites, those of each standardised by themselves.
+    """Standardise rows [n, d] separately within each site.
 
-    Without `sites`, one for each row, all are of one.
+    `sites` gives the site of each row; None means that all rows belong to one site.
     """
     names = np.array([NEW_SITE] * len(x) if sites is None else list(sites), dtype=object)
     found = np.empty(x.shape)
@@ -100,22 +100,22 @@ def standardized_by_site(
 
 
 def categorical_columns(dataset: DomainDataset) -> np.ndarray:
-    """Return which columns of a dataset's rows hold codes of categories, [d]."""
+    """Return a mask [d] of the columns of a dataset that hold category codes."""
     if isinstance(dataset.preparation, Columns):
         return are_categorical(dataset.preparation)
     return np.zeros(dataset.input_shape[0], dtype=bool)
 
 
 def are_categorical(columns: Columns) -> np.ndarray:
-    """Return which columns of a table hold codes of categories, [d]."""
+    """Return a mask [d] of the columns of a table that hold category codes."""
     return np.array([column.kind == "category" for column in columns.columns], dtype=bool)
 
 
 def within_domains(dataset: DomainDataset, how: str) -> DomainDataset:
-    """Return a dataset for training with `standardize=how`: a dataset of another fingerprint.
+    """Return the dataset, with a new fingerprint, for training with `standardize=how`.
 
-    With `domain` and `whiten`, each domain is standardised by itself; with `auto`, the rows get
-    their second view later (`with_both_views`), when rare values are pooled.
+    With `domain` and `whiten`, each domain is standardised separately; with `auto`, the second view
+    is added later (`with_both_views`), when rare values are pooled.
     """
     if checked_standardize(how) == NONE:
         return dataset
@@ -131,17 +131,17 @@ def within_domains(dataset: DomainDataset, how: str) -> DomainDataset:
     made = replace(
         dataset,
         standardize=how,
-        # Features of several networks need no other standard units then.
+        # Features of several networks then need no further standardisation.
         preparation=None if dataset.frozen else dataset.preparation,
         identity=hashlib.sha256(described.encode()).hexdigest()[:16],
     )
-    # With `auto` the result is not needed yet, but what cannot be standardised must be said now.
+    # With `auto` the result is not needed yet, but data that cannot be standardised must fail now.
     view = made.with_domains(lambda own: _standardized_domain(own, categorical, how))
     return made if how == AUTO else view
 
 
 def with_both_views(dataset: DomainDataset) -> DomainDataset:
-    """Return the dataset with rows [n, 2 d]: as they are, and standardised by domain."""
+    """Return the dataset with rows [n, 2 d]: unchanged, and standardised by domain."""
     categorical = categorical_columns(dataset)
 
     def both(domain: Domain) -> Domain:
@@ -151,7 +151,7 @@ def with_both_views(dataset: DomainDataset) -> DomainDataset:
 
 
 def both_views(x: np.ndarray, sites: Sequence[str] | None, categorical: np.ndarray) -> np.ndarray:
-    """Return rows [n, d] as they are and, beside, standardised by site: [n, 2 d]."""
+    """Return rows [n, d] unchanged and standardised by site, side by side: [n, 2 d]."""
     own = standardized_by_site(x, sites, categorical, DOMAIN)
     return np.concatenate([x, own.astype(x.dtype)], axis=1)
 

@@ -1,1 +1,1 @@
-"""Published datasets, one file each, with its card."""
+"""Published datasets with their cards, one file each."""

@@ -26,7 +26,7 @@ CLASSES = ("5-9", "0-4")
 def colour(name: str, digits: Digits, agreement: float, rng: np.random.Generator) -> Domain:
     """Return a domain whose colours agree with the noisy labels at the rate `agreement`.
 
-    y = 1[digit < 5] ⊕ Bernoulli(0.25), colour = y ⊕ Bernoulli(1 − agreement); the image goes into
+    y = 1[digit < 5] ⊕ Bernoulli(0.25) and colour = y ⊕ Bernoulli(1 − agreement).  The image fills
     channel `colour` of two: [n, h, w] → [n, 2, h, w].
     """
     n = len(digits.labels)
@@ -72,9 +72,9 @@ class ColoredMNIST(DatasetSource):
 class ColoredMNISTForIRM(DatasetSource):
     """14×14 pixels: two training domains of 25,000, a reversed one of 10,000, and the same in gray.
 
-    The form of Arjovsky et al. (2019): the first 50,000 digits of MNIST's training set, shuffled,
-    become the training domains and the next 10,000 the reversed one.  `gray` holds those 10,000
-    with both channels filled, so that they have no colour.
+    As in Arjovsky et al. (2019), the first 50,000 digits of MNIST's training set, shuffled, form
+    the training domains, and the next 10,000 form the reversed domain.  `gray` holds these 10,000
+    digits with both channels filled, so that they have no colour.
     """
 
     per_domain: int = hparam(

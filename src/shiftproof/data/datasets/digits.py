@@ -23,8 +23,8 @@ IMPORTED = (MNISTM, USPS)
 class DigitsOfThreeSources(DatasetSource):
     """The ten digits; pen, scanner and background shift.
 
-    MNIST is part of the package, as grey images of three equal channels.  MNIST-M and USPS are
-    imported once, by their own names.
+    MNIST is part of the package, as grey images of three equal channels.  MNIST-M and USPS must be
+    imported once, under their own names.
     """
 
     per_domain: int = hparam(
@@ -43,7 +43,7 @@ class DigitsOfThreeSources(DatasetSource):
     needs = tuple(source.name for source in IMPORTED)
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the three domains; nothing depends on the seed."""
+        """Return the three domains; the seed is not used."""
         absent = [name for name in self.needs if local_copy(name) is None]
         if absent:
             raise DataError(
@@ -58,7 +58,7 @@ class DigitsOfThreeSources(DatasetSource):
         view = ImageView(image_size=28, augment=False)
         for source in IMPORTED:
             samples, found = find_images(folder_of(source.name))
-            # Names are in the order of the publishers' lists, and samples in that of the classes.
+            # File names follow the order of the publishers' lists; samples are sorted by class.
             first = {sample.path for sample in sorted(samples, key=_name)[:most]}
             samples = [sample for sample in samples if sample.path in first]
             made = image_dataset(

@@ -14,7 +14,7 @@ from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.library.base import Found
 from shiftproof.data.sources import Source
 
-# The names of the folders, in their order.
+# The folder names, in order.
 CLASSES = """
     The_Eiffel_Tower The_Great_Wall_of_China The_Mona_Lisa aircraft_carrier airplane alarm_clock
     ambulance angel animal_migration ant anvil apple arm asparagus axe backpack banana bandage barn
@@ -48,7 +48,7 @@ CLASSES = """
     whale wheel windmill wine_bottle wine_glass wristwatch yoga zebra zigzag
 """
 
-# Without the listed duplicates, and with them.
+# Number of images without and with the listed duplicates.
 COUNTS = {
     "clipart": (48_129, 48_837),
     "infograph": (51_605, 53_201),
@@ -74,11 +74,10 @@ class DomainNet(ImageBenchmark):
     """345 classes in six styles; 18 GB to download.
 
     The protocol removes 9,435 listed duplicates, which leaves 586,575 images.  Here duplicates are
-    found by content: of files with the same bytes in one class of one domain, the last by name is
-    kept, as the list seems to do.  The same picture in two classes is kept in both, because the
-    right class is unknown.  So the images may differ from the published ones by a few, and the
-    dataset counts as complete if each domain has at least 99% of the published images and no more
-    than the archives.
+    found by content: among files with the same bytes in one class of one domain, the last by name
+    is kept, as the list seems to do.  A picture in two classes is kept in both, because the correct
+    class is unknown.  So a few images may differ from the published ones, and the dataset counts as
+    complete if each domain has at least 99% of the published images and no more than the archives.
 
     Sizes and checksums of the archives were recorded by a public mirror in 2021.
     """

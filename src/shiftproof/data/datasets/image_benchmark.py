@@ -1,4 +1,4 @@
-"""Base of the published image datasets: find their images in folders, and load them."""
+"""Base class of the published image datasets: find images in folders, and load them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ image_card = partial(
     backbone="resnet50",
     eval_every=300,
 )
-# How many levels of folders are searched for a domain.
+# Number of folder levels that are searched for a domain.
 DEEPEST = 5
 
 
@@ -35,11 +35,11 @@ class ImageBenchmark(ImageView, LibraryDataset):
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
-        """Find `DOMAIN/CLASS/image` at any depth, by the letters of the names."""
+        """Find `DOMAIN/CLASS/image` in nested folders, comparing names by letters and digits."""
         return find_by_folders(folders, cls.card, progress)
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the images in the library, with domains in the card's order; it needs no seed."""
+        """Return the images in the library, with domains in the card's order; `seed` is unused."""
         if local_copy(self.name) is None:
             raise absent(type(self))
         samples, notes = find_images(folder_of(self.name))
@@ -64,10 +64,10 @@ class ImageBenchmark(ImageView, LibraryDataset):
 
 
 def find_by_folders(folders: Sequence[Path], card: DatasetCard, progress: Progress) -> Found:
-    """Find the images of a card's domains and classes by the names of their folders.
+    """Find the images of a card's domains and classes by their folder names.
 
-    A domain is a folder of that name which holds a folder of a class; names are compared by their
-    letters and digits, in any case.  Two folders for one domain or class are an error.
+    A domain is a folder with its name that contains a class folder; names are compared by letters
+    and digits, ignoring case.  Two folders for one domain or class are an error.
     """
     domains, classes = _by_key(card.counts), _by_key(card.classes)
     places: dict[str, Path] = {}

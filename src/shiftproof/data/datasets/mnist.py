@@ -33,19 +33,19 @@ class Digits(NamedTuple):
     labels: Tensor
 
     def thinned(self, side: int) -> Digits:
-        """Return the digits with `side` 28 pixels, or 14 by taking every second one."""
+        """Return the digits at 28 × 28 pixels, or at 14 × 14 by taking every second pixel."""
         step = 28 // side
         return Digits(self.images[:, ::step, ::step], self.labels)
 
     def take(self, index: np.ndarray) -> Digits:
-        """Return the digits at some positions."""
+        """Return the digits at `index`."""
         chosen = torch.from_numpy(index)
         return Digits(self.images[chosen], self.labels[chosen])
 
 
 @lru_cache(maxsize=1)
 def load_mnist() -> Digits:
-    """Return all 70,000 digits; do not change them, because all callers share the tensors."""
+    """Return all 70,000 digits; do not modify them, because all callers share the tensors."""
     asset = resources.files("shiftproof.data.datasets").joinpath("assets/mnist.xz").read_bytes()
     if hashlib.sha256(asset).hexdigest() != SHA256:
         raise DataError("the package's mnist.xz is damaged; reinstall shiftproof")

@@ -21,8 +21,8 @@ DOMAIN = "mnist_m"
 class MNISTM(ImageBenchmark):
     """One domain, for `digits`: 59,001 images of the training list and 9,001 of the test list.
 
-    The layout is that of the publishers' archive mnist_m.tar.gz: a folder of images and a list of
-    names and digits for each part.
+    The layout is that of the publishers' archive mnist_m.tar.gz: for each part, a folder of images
+    and a list of file names and digits.
     """
 
     name = "mnist-m"
@@ -41,7 +41,7 @@ class MNISTM(ImageBenchmark):
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
-        """Find the images that the two lists name."""
+        """Find the images in the two lists."""
         listed: list[LabelledPath] = []
         for part in PARTS:
             root = folder_with([f"{part}_labels.txt"], folders)

@@ -6,7 +6,7 @@ from shiftproof.data.base import DATASETS
 from shiftproof.data.datasets.image_benchmark import ImageBenchmark, image_card
 from shiftproof.data.sources import Source
 
-# The names of the folders, in their order.
+# The folder names, in order.
 CLASSES = """
     Alarm_Clock Backpack Batteries Bed Bike Bottle Bucket Calculator Calendar Candles Chair
     Clipboards Computer Couch Curtains Desk_Lamp Drill Eraser Exit_Sign Fan File_Cabinet Flipflops
@@ -24,8 +24,8 @@ ARCHIVE = Source.google_drive(
 class OfficeHome(ImageBenchmark):
     """65 classes in four domains: art, clip art, product pictures and photographs.
 
-    The source is the archive of the DomainBed protocol, with the checksum that other users of that
-    file have published.  Counts by class are unknown; each class must have at least one image.
+    The source is the archive of the DomainBed protocol, with the checksum published by other users
+    of that file.  Counts by class are unknown; each class must have at least one image.
     """
 
     name = "office-home"

@@ -25,8 +25,8 @@ COPY = Source(
 class PACS(ImageBenchmark):
     """Seven classes in four styles; the style shifts, and so do the class frequencies.
 
-    The first source is the archive of the DomainBed protocol, with the checksum that other users of
-    that file have published; the second is a copy on GitHub, verified by its counts.
+    The first source is the archive of the DomainBed protocol, with the checksum published by other
+    users of that file; the second is a copy on GitHub, verified by its counts.
     """
 
     name = "pacs"

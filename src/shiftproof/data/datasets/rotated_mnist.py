@@ -20,9 +20,9 @@ ANGLES = (0, 15, 30, 45, 60, 75)
 
 
 def rotate(images: Tensor, degrees: float) -> Tensor:
-    """Rotate images [n, h, w] of uint8 counter-clockwise about their centre.
+    """Rotate uint8 images [n, h, w] counter-clockwise about their centre.
 
-    Pixels are interpolated bilinearly; beyond the border is black.
+    Pixels are interpolated bilinearly; pixels beyond the border are black.
     """
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     # Maps each new pixel (x, y), with y downward, to its source.
@@ -50,7 +50,7 @@ class RotatedMNIST(DatasetSource):
     )
 
     def load(self, seed: int, progress: Progress = silent) -> DomainDataset:
-        """Return the six domains, named by their angle in degrees."""
+        """Return the six domains, named after their angles in degrees."""
         rng = np.random.default_rng(stream_seed(seed, "data"))
         mnist = load_mnist()
         order = rng.permutation(len(mnist.labels))

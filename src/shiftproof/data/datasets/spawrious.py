@@ -1,6 +1,7 @@
-"""Spawrious: four breeds of dogs, whose background tells the breed in training but not in the test.
+"""Spawrious: four breeds of dogs; the background predicts the breed in training but not in tests.
 
-Six challenges have the domains `Test`, and `SC_group_1` and `SC_group_2` to train on.
+Each of the six challenges has the domain `Test` and the training domains `SC_group_1` and
+`SC_group_2`.
 
 - One-to-one (`o2o`): in group 1, 97% of the images of a breed have the background of that breed,
   and 87% in group 2; the others share one background.  In the test, breeds have other backgrounds.
@@ -31,7 +32,7 @@ TEST = "Test"
 
 
 class Part(NamedTuple):
-    """Some images of one breed: the first `most` of the folder `half`/`background`/`breed`."""
+    """Some images of one breed: the first `most` in the folder `half`/`background`/`breed`."""
 
     domain: str
     breed: str
@@ -41,7 +42,7 @@ class Part(NamedTuple):
 
 
 def one_to_one(train: str, test: str, filler: str) -> tuple[Part, ...]:
-    """Return the parts of a challenge in which a breed has one background."""
+    """Return the parts of a challenge in which each breed has one background."""
     return tuple(_one_to_one(train.split(), test.split(), filler))
 
 
@@ -70,9 +71,9 @@ class Spawrious(ImageBenchmark):
     """A challenge of Spawrious; the background shifts.
 
     Backgrounds, shares and numbers are those of the publishers' code (`build_combination` in
-    github.com/aengusl/spawrious, the same in DomainBed's `datasets.py`).  They take whichever
-    images the system lists first; here they are the first by name.  They train without random
-    crops; here all photographs are cropped alike.
+    github.com/aengusl/spawrious, the same in DomainBed's `datasets.py`).  That code uses the images
+    that the system lists first; here they are the first by name.  It trains without random crops;
+    here all photographs are cropped in the same way.
     """
 
     parts: ClassVar[tuple[Part, ...]] = ()
@@ -91,7 +92,7 @@ class Spawrious(ImageBenchmark):
             progress("finding images", len(samples), sum(cls.card.counts.values()))
             found = places.get((str(part.half), part.background, part.breed))
             for path in images_in(found)[: part.most] if found is not None else ():
-                # The same name comes in several folders.
+                # The same name occurs in several folders.
                 name = f"{part.half}-{part.background}-{path.name}"
                 samples.append(LabelledPath(path, part.breed, part.domain, name))
         return Found(samples, [])

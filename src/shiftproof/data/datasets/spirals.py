@@ -1,9 +1,9 @@
-"""Spirals: two spirals that tell the label everywhere, and a signature that tells it in one domain.
+"""Spirals: two spirals predict the label everywhere, a signature only within its own domain.
 
 A point of class y ∈ {0, 1} lies on a spiral at radius r ~ U(0.08, 1) and angle 2πR r + π y, with
-R = 3 turns, and carries the signature (2y − 1) sₑ, where sₑ ~ N(0, I₈) is drawn once for each
-training domain e.  In the test domain signatures are drawn for each point and say nothing.  The
-signature is the easy rule and the spiral the one that holds up.
+R = 3 turns, and has the signature (2y − 1) sₑ, where sₑ ~ N(0, I₈) is drawn once for each training
+domain e.  In the test domain, signatures are drawn for each point and carry no information.  The
+signature is the easy rule, and the spiral is the rule that generalises.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Spirals(DatasetSource):
     """A test domain and eight others; a signature correlates with the label in each of the others.
 
     Sizes and distributions are those of `Spirals` in a version of DomainBed (05a8cc0), after
-    Parascandolo et al. (2021); the current list has no such set.  Each spiral is scaled to unit
-    variance, as the signatures are.
+    Parascandolo et al. (2021); the current version has no such dataset.  Each spiral is scaled to
+    unit variance, like the signatures.
     """
 
     per_domain: int = hparam(1024, within=(2, 1e6), help="points in each domain but the test")
@@ -74,7 +74,7 @@ class Spirals(DatasetSource):
 
 
 def spiral(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return points [n, 2] on the spirals of their classes, of unit variance."""
+    """Return points [n, 2] on the spirals of their classes, scaled to unit variance."""
     radius = rng.uniform(0.08, 1, len(y))
     angle = 2 * np.pi * TURNS * radius + np.pi * y
     radius = radius + rng.uniform(-NOISE, NOISE, len(y))

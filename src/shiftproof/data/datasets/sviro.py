@@ -1,4 +1,4 @@
-"""SVIRO: who or what sits on the rear seats of ten cars (synthetic images)."""
+"""SVIRO: occupancy of the rear seats of ten cars (synthetic images)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shiftproof.data.similar_names import letters_of
 from shiftproof.data.sources import Source
 
 CARS = ("aclass", "escape", "hilux", "i3", "lexus", "tesla", "tiguan", "tucson", "x5", "zoe")
-# In the order of the numbers in file names.
+# In the order of the class numbers in file names.
 CLASSES = (
     *("empty", "infant_seat", "child_seat", "person"),
     *("object", "empty_infant_seat", "empty_child_seat"),
@@ -29,9 +29,9 @@ class SVIRO(ImageBenchmark):
     """Seven classes of one rear seat in grey images; the car shifts.
 
     The domains are those of DomainBed (`SVIRO` in its `datasets.py`).  The publishers describe the
-    names of the files and the order of the classes at sviro.kl.dfki.de/data-format and
-    /classification: the number after `GT` is the class.  They state no numbers of images by car
-    there, so the card has none: a copy with all cars counts as complete.
+    file names and the order of the classes at sviro.kl.dfki.de/data-format and /classification: the
+    number after `GT` is the class.  They do not state the number of images per car, so the card has
+    none: a copy with all cars counts as complete.
     """
 
     name = "sviro"
@@ -55,7 +55,7 @@ class SVIRO(ImageBenchmark):
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
-        """Find images by the car, the name of a folder above them, and the class in their names."""
+        """Find images by their car, named by a folder above them, and the class in their names."""
         samples: list[LabelledPath] = []
         nameless = 0
         for folder in folders:

@@ -20,7 +20,7 @@ from shiftproof.data.images.walk import folders_below, images_in
 from shiftproof.data.library.base import Found
 from shiftproof.data.sources import Source
 
-# Images in the archives of today, and in those of the DomainBed paper.
+# Number of images in the current archives, and in those of the DomainBed paper.
 COUNTS = {
     "location_100": (4_741, 4_879),
     "location_38": (9_736, 9_767),
@@ -39,12 +39,12 @@ class TerraIncognita(ImageBenchmark):
     """Nine animals and empty images, from the cameras at locations 100, 38, 43 and 46.
 
     The number of images is uncertain.  The DomainBed paper says 24,788, and users of its early
-    archive report 4,879, 9,767, 4,020 and 6,122 for the four locations, which has that sum.  With
-    the archives available now, users report 4,741, 9,736, 3,970 and 5,883: 24,330 in all.  The card
-    has the latter; a dataset between the two counts as complete.
+    archive report 4,879, 9,767, 4,020 and 6,122 for the four locations, which add up to it.  With
+    the current archives, users report 4,741, 9,736, 3,970 and 5,883: 24,330 in total.  The card has
+    the latter numbers; a dataset between the two counts as complete.
 
-    Labels are read as in DomainBed's script: an image belongs to each of the ten classes that its
-    annotations name, so to two if it shows two.
+    Labels are read as in DomainBed's script: an image belongs to every one of the ten classes that
+    its annotations name, so to two classes if it shows both.
 
     Users of the archives have published their sizes and checksums.
     """
@@ -95,7 +95,7 @@ class TerraIncognita(ImageBenchmark):
 
 
 def _one_edition(files: Sequence[Path]) -> list[Path]:
-    """Choose the five files of the ECCV 2018 subset, else the one of the whole collection."""
+    """Choose the five files of the ECCV 2018 subset, or the one of the whole collection."""
     subset = {file.name: file for file in files if file.stem.endswith("_annotations")}
     whole = [file for file in files if file.stem.startswith(("caltech_images", "caltech_camera"))]
     if subset:
@@ -128,7 +128,7 @@ def _labels(file: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _find(names: set[str], folders: Sequence[Path], progress: Progress) -> dict[str, Path]:
-    """Return the paths of the images with these names; two with one name are an error."""
+    """Return the paths of the images with these names; duplicate names are an error."""
     paths: dict[str, Path] = {}
     for folder in folders:
         progress("finding images", len(paths), len(names))

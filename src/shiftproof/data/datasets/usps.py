@@ -27,9 +27,9 @@ FILES = (("usps.bz2", "usps.t.bz2"), ("zip.train.gz", "zip.test.gz"))
 class USPS(ImageBenchmark):
     """One domain, for `digits`: 7,291 images of the training file and 2,007 of the test file.
 
-    The files hold numbers in [−1, 1], 256 a digit.  Those of LIBSVM (usps.bz2 and usps.t.bz2, which
-    torchvision reads too) write `label place:value …`, where the label is the digit plus one; those
-    of the book (zip.train.gz and zip.test.gz) write the digit and all numbers.
+    The files hold 256 numbers in [−1, 1] per digit.  The files of LIBSVM (usps.bz2 and usps.t.bz2,
+    which torchvision reads too) contain `label place:value …`, where the label is the digit plus
+    one; those of the book (zip.train.gz and zip.test.gz) contain the digit and all numbers.
     """
 
     name = "usps"
@@ -50,7 +50,7 @@ class USPS(ImageBenchmark):
 
     @classmethod
     def convert(cls, folders: Sequence[Path], out: Path) -> bool:
-        """Write the digits of the files as PNG images, into folders DOMAIN/CLASS."""
+        """Write the digits of the files as PNG images into folders DOMAIN/CLASS."""
         places = [place for folder in folders for place in folders_below(folder, DEEPEST)]
         for names in FILES:
             found = [place / name for place in places for name in names if (place / name).is_file()]

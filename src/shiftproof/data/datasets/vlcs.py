@@ -21,8 +21,8 @@ ARCHIVE = Source.google_drive(
 class VLCS(ImageBenchmark):
     """Five classes in four collections, which differ in what they show and how they label it.
 
-    The source is the archive of the DomainBed protocol, with the checksum that other users of that
-    file have published.
+    The source is the archive of the DomainBed protocol, with the checksum published by other users
+    of that file.
     """
 
     name = "vlcs"

@@ -1,4 +1,4 @@
-"""Datasets of WILDS: their images and labels are listed in a CSV file."""
+"""Helpers for WILDS datasets, whose images and labels are listed in a CSV file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shiftproof.data.library.base import Found
 
 
 def folder_with(files: Sequence[str], folders: Sequence[Path]) -> Path | None:
-    """Return the folder that has all these files; two of them are an error."""
+    """Return the folder that has all these files; two such folders are an error."""
     places = [
         place
         for folder in folders

@@ -41,8 +41,8 @@ class WildsCamelyon(ImageBenchmark):
 
     Layout, columns and domains are those of the publishers' code (`camelyon17_dataset.py` in
     github.com/p-lambda/wilds) and of DomainBed (`WILDSCamelyon`).  The published splits have
-    302,436 + 33,560 patches of the hospitals 0, 3 and 4 together, 34,904 of hospital 1 and 85,054
-    of hospital 2.  How the first are divided among their hospitals was recorded by users of the set
+    302,436 + 33,560 patches of hospitals 0, 3 and 4 together, 34,904 of hospital 1 and 85,054 of
+    hospital 2.  The numbers for hospitals 0, 3 and 4 were recorded by users of the dataset
     (viictorjimenezzz/pa-covariate-shift on GitHub, `camelyon17_oodval.yaml`).
     """
 
@@ -78,7 +78,7 @@ class WildsCamelyon(ImageBenchmark):
 
 
 def _texts(column: pd.Series, file: Path) -> list[str]:
-    """Return the cells of a column; one that is missing, unknown or leads elsewhere is an error."""
+    """Return the cells of a column; a missing or unknown value, or a path, is an error."""
     codes, found = texts(column)
     if (codes < 0).any():
         row = int((codes < 0).argmax()) + 1

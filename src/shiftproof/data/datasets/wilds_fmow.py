@@ -15,7 +15,7 @@ from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.read_file import read_frame
 
 METADATA, COUNTRIES = "rgb_metadata.csv", "country_code_mapping.csv"
-# By region, in the order in which the metadata first names them: that of DomainBed's numbers.
+# By region, in order of first occurrence in the metadata, which is DomainBed's numbering.
 COUNTS = {
     "Asia": 103_299,
     "Europe": 162_333,
@@ -26,7 +26,7 @@ COUNTS = {
 }
 # The metadata decides what is missing, not these numbers.
 BOUNDS = {region: (1, count) for region, count in COUNTS.items()}
-# Images that were kept back for the publishers' contest.
+# Images withheld for the publishers' contest.
 SEQUESTERED = "seq"
 CLASSES = (
     *("airport", "airport_hangar", "airport_terminal", "amusement_park", "aquaculture"),
@@ -52,9 +52,9 @@ class WildsFMoW(ImageBenchmark):
     Layout, columns, classes and regions are those of the publishers' code (`fmow_dataset.py` of
     version 1.1 in github.com/p-lambda/wilds) and of DomainBed (`WILDSFMoW`): all images but the
     sequestered ones, by the region of their country.  The publishers state no numbers by region.
-    Those of the card were recorded by users of the set (viictorjimenezzz/pa-covariate-shift on
+    Those on the card were recorded by users of the dataset (viictorjimenezzz/pa-covariate-shift on
     GitHub, `fmow_oodtest.yaml`), and add up to its 470,086 images.  A copy is complete if it has
-    every image that its metadata lists.  Not every region has every class.
+    every image listed in its metadata.  Not every region has every class.
     """
 
     name = "wilds-fmow"
@@ -73,7 +73,7 @@ class WildsFMoW(ImageBenchmark):
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
-        """Find the images that the metadata lists; their number is their row."""
+        """Find the images listed in the metadata; their number is their row."""
         root = folder_with([METADATA, COUNTRIES], folders)
         if root is None:
             return Found([], [])

@@ -1,7 +1,7 @@
-"""Camera traps: images with the animal they show and the place of their camera, listed in JSON.
+"""Camera traps: images with their animal and camera location, listed in JSON.
 
 The format is COCO Camera Traps, which LILA and most tools for camera traps write: `images` with
-`file_name` and `location`, `annotations` that give an image a category, and `categories`.
+`file_name` and `location`, `annotations` that assign categories to images, and `categories`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ SUFFIX = ".json"
 def load_camera_traps(
     file: Path, view: ImageView, domain: str | None = None, progress: Progress = silent
 ) -> DomainDataset:
-    """Return the images that a file of annotations lists; each location is a domain.
+    """Return the images listed in an annotation file as a dataset; each location is a domain.
 
-    `domain` names another entry of the images to take the domains from.  Images without an
-    annotation or a domain are left out, and so are those that show two categories.
+    `domain` names another field of the images to use as the domain.  Images without an annotation
+    or a domain, and images with several categories, are left out.
     """
     samples, notes = camera_traps(file, domain)
     return image_dataset(file.stem, samples, view, notes=notes, progress=progress)
@@ -38,10 +38,10 @@ def load_camera_traps(
 def camera_traps(
     file: Path, domain: str | None = None, *, labelled: bool = True
 ) -> tuple[list[LabelledPath], list[str]]:
-    """Return the images that a file lists, and notes on those left out.
+    """Return the images listed in a file, and notes on those left out.
 
-    Without `labelled`, annotations and domains are not needed: labels are empty, and a domain that
-    is missing is called `NO_DOMAIN`.
+    Without `labelled`, annotations and domains are not needed: labels are empty, and a missing
+    domain becomes `NO_DOMAIN`.
     """
     images, labels = _read(file)
     entry = domain or LOCATION
@@ -83,7 +83,7 @@ def camera_traps(
 
 
 def _read(file: Path) -> tuple[dict[Any, Mapping[str, Any]], dict[Any, set[str]]]:
-    """Return the images by id, and the categories of each."""
+    """Return the images and their categories, both by image id."""
     try:
         content = json.loads(file.read_bytes())
         names = {item["id"]: printable(str(item["name"])) for item in content["categories"]}

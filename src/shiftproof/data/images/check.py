@@ -1,8 +1,8 @@
-"""Check a set of labelled images: files that are missing, unreadable, repeated or leaked.
+"""Check a set of labelled images for missing, unreadable, repeated or leaked files.
 
 `check_images` uses the records of the files (see `data.images.index`) and reads no file itself.  It
-looks for exact copies, the same bytes, and for near-identical pictures: the same picture
-compressed, rescaled, or slightly lighter or darker.
+finds exact copies (the same bytes) and near-identical pictures: the same picture compressed,
+rescaled, or slightly lighter or darker.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from shiftproof.data.images.near_identical import near_identical
 class ImageCheck:
     """The result of `check_images`.
 
-    `counts` are files by domain and class, readable or not; `expected` are the counts they
-    should have, by class or, where only that is known, for a whole domain.  `copies` are groups
-    of files with the same bytes; `lookalikes` are near-identical pairs with different bytes,
-    enough of them to connect all that belong together.  `notes` tell what was left out.
+    `counts` gives the number of files by domain and class, readable or not; `expected` gives the
+    expected numbers, by class or, if only these are known, by domain.  `copies` are groups of files
+    with the same bytes; `lookalikes` are near-identical pairs with different bytes, enough to
+    connect each group of near-identical files.  `notes` report what was left out.
     """
 
     counts: Mapping[str, Mapping[str, int]]
@@ -107,7 +107,7 @@ def check_images(images: Sequence[LabelledImage], expected: Expected | None = No
 
 
 def _most_telling(these: Group, those: Group) -> Group:
-    """Choose a pair from the copies of two pictures that differs in label, else in domain."""
+    """Choose a pair from the copies of two pictures, preferring different labels, then domains."""
     places = [{(image.domain, image.label): image for image in group} for group in (these, those)]
     return max(product(*(place.values() for place in places)), key=difference)
 

@@ -12,16 +12,16 @@ from PIL import Image, ImageOps
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import reason_of
 
-# A picture with more pixels is refused, so that it cannot fill the memory (Pillow warns at 89.5M).
+# Pictures with more pixels are rejected, so as not to fill the memory (Pillow warns at 89.5M).
 MOST_PIXELS = 89_000_000
-# The formats that Pillow may decode.  It knows more, and EPS would run a program.
+# The formats that Pillow may decode.  It supports others, but EPS would run a program.
 FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "BMP", "GIF", "TIFF", "PPM")
 
 
 def decode(data: bytes, where: Path | str) -> Image.Image:
     """Return the picture in `data` as RGB, turned upright; an animation gives its first frame.
 
-    Sixteen-bit grey is scaled to eight bits.  `where` names the file in errors.
+    16-bit grey is scaled to 8 bits.  `where` names the file in errors.
     """
     try:
         with Image.open(io.BytesIO(data), formats=known_formats()) as image:
@@ -32,7 +32,7 @@ def decode(data: bytes, where: Path | str) -> Image.Image:
         return _to_rgb(upright, where)
     except DataError:
         raise
-    except Exception as error:  # Pillow's plugins raise errors of any kind on damaged bytes
+    except Exception as error:  # Pillow's plugins raise any kind of error on damaged bytes
         reason = reason_of(error, 120)
         if reason.startswith("cannot identify image file"):
             reason = "unknown format"

@@ -1,4 +1,4 @@
-"""Image files as inputs: read when needed, or kept in memory as pixels if they are few."""
+"""Image files as inputs: read when needed, or kept in memory as pixels if they fit."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class ImageView:
 
 
 class LabelledPath(NamedTuple):
-    """An image file with its label and domain; a label that is no class has `numbers`.
+    """An image file with its label and domain; a label for regression has `numbers`.
 
-    `name` is its name in the library, if another.
+    `name` is the file's name in the library, if it differs from that of `path`.
     """
 
     path: Path
@@ -53,13 +53,13 @@ class LabelledPath(NamedTuple):
 
 
 def numbered_path(path: Path, numbers: Sequence[float] | np.ndarray, domain: str) -> LabelledPath:
-    """Return an image file whose label is one or several numbers."""
+    """Return an image file whose label is one or more numbers."""
     values = tuple(float(value) for value in numbers)
     return LabelledPath(path, ", ".join(f"{value:g}" for value in values), domain, numbers=values)
 
 
 class ImageFiles(LazyInputs):
-    """Image files under one view: uint8 [n, 3, image_size, image_size]."""
+    """Image files with one view: uint8 [n, 3, image_size, image_size]."""
 
     def __init__(self, records: Sequence[ImageRecord], view: ImageView) -> None:
         self.records = tuple(records)
@@ -72,7 +72,7 @@ class ImageFiles(LazyInputs):
         return stacked(evaluation_view(self.picture(i), size) for i in index)
 
     def draw(self, index: np.ndarray, seeds: np.ndarray) -> Tensor:
-        """Return random views, each drawn with its seed; whole images without `augment`."""
+        """Return random views, each drawn with its own seed; whole images without `augment`."""
         if not self.view.augment:
             return self.read(index)
         size = self.view.image_size
@@ -94,17 +94,17 @@ class ImageFiles(LazyInputs):
 
     @property
     def nbytes(self) -> int:
-        """The memory that the decoded images take."""
+        """The size of the decoded images in memory, in bytes."""
         return sum(record.width * record.height * 3 for record in self.records)
 
     def in_memory(self) -> ImageFiles:
-        """Return the same images, decoded."""
+        """Return the same images, decoded in memory."""
         return DecodedImages(self)
 
     def picture(self, position: int) -> Image.Image:
         """Return one image, neither resized nor augmented.
 
-        A run and its features are named after the content of the files, so it must be the same.
+        Runs and features are identified by the content of the files, so a changed file is an error.
         """
         record = self.records[position]
         path = record.path
@@ -118,7 +118,7 @@ class ImageFiles(LazyInputs):
 
 
 class DecodedImages(ImageFiles):
-    """Image files whose pixels are in memory, one after the other in a single array."""
+    """Image files whose pixels are in memory, concatenated in a single array."""
 
     def __init__(self, files: ImageFiles) -> None:
         super().__init__(files.records, files.view)
@@ -153,8 +153,8 @@ def image_dataset(
     """Return labelled image files as a dataset; domains and classes are sorted by name.
 
     Every file is read once, and an index stores the result.  Files that cannot be read are left out
-    with a note.  All domains share one list of classes; there is none where the labels are numbers,
-    which `targets` name.
+    with a note.  All domains share one list of classes; for regression it is empty, and `targets`
+    names the numbers to predict.
     """
     records = scan([sample.path for sample in samples], progress)
     readable = [(s, r) for s, r in zip(samples, records, strict=True) if r.readable]
@@ -184,7 +184,7 @@ def image_dataset(
 
 
 def _labels(samples: Sequence[LabelledPath], classes: Sequence[str]) -> np.ndarray:
-    """Return the positions of classes, or numbers: [n] of one target, else [n, targets]."""
+    """Return class indices [n], or the targets: [n] for one target, else [n, targets]."""
     if classes:
         position = {label: index for index, label in enumerate(classes)}
         return np.array([position[sample.label] for sample in samples], dtype=np.int64)

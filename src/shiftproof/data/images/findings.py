@@ -1,4 +1,4 @@
-"""What can be wrong with a set of labelled images, in words: where it is, and what to do."""
+"""Describe problems of a set of labelled images: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from shiftproof.core.text import counted
 from shiftproof.data.images.index import ImageRecord
 
-# With fewer images, the fifth that is held out for validation may be empty.
+# With fewer images, the 20% held out for validation may be empty.
 FEWEST_PER_CLASS = 5
 EXAMPLES = 5
 MOST_IN_A_LINE = 4
@@ -45,7 +45,7 @@ _Words = tuple[Severity, str, str]
 
 
 def difference(group: Group) -> tuple[bool, bool]:
-    """Return whether the labels differ, and whether the domains do."""
+    """Return whether the labels differ, and whether the domains differ."""
     return len({image.label for image in group}) > 1, len({image.domain for image in group}) > 1
 
 
@@ -92,7 +92,7 @@ LOOKALIKES: tuple[_Words, ...] = (
 def repeated_images(
     groups: Sequence[Group], words: tuple[_Words, ...], sign: str
 ) -> Iterator[Finding]:
-    """Yield a finding for groups that differ in label, in domain, and in neither."""
+    """Yield a finding each for groups that differ in label, in domain, and in neither."""
     noun = "image" if words is COPIES else "pair of files"
     kinds: tuple[list[Group], ...] = ([], [], [])
     for group in groups:
@@ -155,7 +155,7 @@ def unexpected_counts(
 
 
 def unbalanced_classes(usable: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
-    """Yield findings for domains without images, without some classes, or with few of one."""
+    """Yield findings for domains without images, without some classes, or with rare classes."""
     present = {
         domain: [label for label, n in classes.items() if n] for domain, classes in usable.items()
     }
@@ -207,7 +207,7 @@ def unbalanced_classes(usable: Mapping[str, Mapping[str, int]]) -> Iterator[Find
 
 
 def _joined(group: Group, sign: str, with_label: bool) -> str:
-    """Name the first few files of a group, first one of each domain and label."""
+    """Name a few files of a group, starting with one of each domain and label."""
     first: dict[tuple[str, str], int] = {}
     for position, image in enumerate(group):
         first.setdefault((image.domain, image.label), position)

@@ -23,10 +23,10 @@ def load_image_folder(folder: Path, view: ImageView, progress: Progress = silent
 
 
 def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
-    """Return the images of a folder in order, and notes on what was left out.
+    """Return the images in a folder, in order, and notes on what was left out.
 
-    Images that are too deep or not deep enough are an error, because they would get a wrong label.
-    Hidden files and files of other kinds are left out; the latter are noted.
+    Images at the wrong depth are an error, because they would get a wrong label.  Hidden files and
+    files of other kinds are left out, the latter with a note.
     """
     if not folder.is_dir():
         raise DataError(f"no such folder: {folder}")

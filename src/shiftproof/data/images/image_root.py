@@ -1,4 +1,4 @@
-"""The folder at which the paths of a list of images start."""
+"""Find the folder to which the paths in a list of images are relative."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ DEEPEST = 2
 
 
 def image_root(file: Path, paths: Sequence[str]) -> tuple[Path, list[str]]:
-    """Return the folder, and a note if it is not that of the list itself.
+    """Return the root folder of `paths`, and a note if it is not the folder of `file`.
 
-    It is the list's own folder, unless the first path does not exist there and does in exactly one
+    It is the folder of `file`, unless the first path does not exist there but does in exactly one
     folder below.
     """
     own = file.parent

@@ -1,10 +1,10 @@
-"""An index of image files: hash, size and thumbnail of each, kept between commands.
+"""An index of the hash, size and thumbnail of image files, kept between commands.
 
-Whether an image can be read shows only when it is decoded, which takes minutes to hours for a large
-set.  So the result is stored in one SQLite file in Shiftproof's cache folder and used as long as
-the file keeps its size and times: a file that is replaced gets a new time of change, which no
-program can set, even if it has the size and modification time of the old one.  The index is only a
-cache: if it cannot be written, every file is read again.
+Whether an image is readable shows only when it is decoded, which takes minutes to hours for a large
+set.  So the result is stored in an SQLite file in Shiftproof's cache folder and used as long as the
+image file keeps its size and times.  A replaced file gets a new change time (ctime), which no
+program can set, even if its size and modification time are those of the old file.  The index is
+only a cache: if it cannot be written, every file is read again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from shiftproof.data.images.decode import decode
 
 INDEX = "index.sqlite"
 THUMBNAIL_SIDE = 24
-# A larger file would not be accepted as an image, and is not read into memory.
+# A larger file is not accepted as an image and not read into memory.
 MOST_BYTES = 2**30
-# Files between two commits: an interruption loses at most this many.
+# Number of files between two commits: an interruption loses at most this many.
 BATCH = 256
 # Stored in the file, to tell our index from another program's database.
 APPLICATION = int.from_bytes(b"Shft", "big")
@@ -46,12 +46,12 @@ SECONDS_TO_WAIT_FOR_OTHERS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ImageRecord:
-    """What is known of one image file.
+    """The indexed properties of one image file.
 
-    `width` and `height` are those of the upright picture; `thumbnail` is the picture in
-    grey, scaled to a square of `THUMBNAIL_SIDE` pixels a side, row by row, one byte each.  A file
-    that is not a readable image has a one-line `error`, its hash if its bytes could be read, and
-    nothing else.
+    `width` and `height` are those of the upright picture; `thumbnail` holds the grey picture,
+    scaled to a square of `THUMBNAIL_SIDE` pixels per side, row by row, one byte per pixel.  A file
+    that is not a readable image has only a one-line `error`, and its hash if its bytes could be
+    read.
     """
 
     path: Path
@@ -70,11 +70,10 @@ class ImageRecord:
 def scan(
     paths: Sequence[Path], progress: Progress = silent, workers: int | None = None
 ) -> list[ImageRecord]:
-    """Return a record of each file, in order; files that are new or have changed are decoded.
+    """Return a record of each file, in order; new and changed files are decoded.
 
-    A file that cannot be read gives a record with an error, never an exception.  `workers` is the
-    number of threads that decode, by default one a core; at most that many pictures are in memory
-    at once.
+    An unreadable file gives a record with an error, never an exception.  `workers` is the number of
+    decoding threads, by default one per core; at most that many pictures are in memory at once.
     """
     records: list[ImageRecord] = []
 
@@ -93,7 +92,7 @@ def scan(
 
 
 def thumbnail(image: Image.Image) -> bytes:
-    """Return a picture as the small grey square of an `ImageRecord`."""
+    """Return the thumbnail of a picture for an `ImageRecord`."""
     # A Hamming window rather than a box: the box assigns whole pixels to one cell or another, so
     # the thumbnail of a rescaled copy would differ too much.
     side = (THUMBNAIL_SIDE, THUMBNAIL_SIDE)
@@ -103,7 +102,7 @@ def thumbnail(image: Image.Image) -> bytes:
 class _Version(NamedTuple):
     """A version of a file: the key of the index."""
 
-    path: bytes  # as the system spells it; a name need not be valid text
+    path: bytes  # as the system stores it; a name need not be valid text
     size: int
     mtime_ns: int
     ctime_ns: int
@@ -136,7 +135,7 @@ def _version(path: Path) -> _Version | None:
     try:
         return _version_of(path, path.stat())
     except (OSError, ValueError):  # ValueError: a name with a null character
-        return None  # reading it will tell what is wrong
+        return None  # reading it will report the error
 
 
 def _version_of(path: Path, status: os.stat_result) -> _Version:
@@ -147,7 +146,7 @@ def _version_of(path: Path, status: os.stat_result) -> _Version:
 def _read(path: Path) -> tuple[ImageRecord, _Version | None]:
     """Decode a file; a record without a version is not stored."""
     try:
-        # Before opening it, because opening a pipe waits until someone writes to it.
+        # Checked before opening, because opening a pipe waits for a writer.
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
@@ -179,8 +178,8 @@ _Stored = tuple[str, int, int, bytes]
 class _Index:
     """The SQLite file; if it fails, the index is not used, and no exception is raised.
 
-    Errors are not stored: they are few, and a file that failed for lack of memory or of a codec may
-    be readable later.
+    Errors are not stored: they are rare, and a file that failed for lack of memory or of a codec
+    may be readable later.
     """
 
     def __init__(self, path: Path) -> None:
@@ -190,7 +189,7 @@ class _Index:
             self._connection = _open(path)
 
     def load(self, versions: Sequence[_Version]) -> dict[_Version | None, _Stored]:
-        """Return what is stored of exactly these versions."""
+        """Return the stored records of exactly these versions."""
         found: dict[_Version | None, _Stored] = {}
         if self._connection is None or not versions:
             return found
@@ -229,12 +228,12 @@ class _Index:
 
     @contextlib.contextmanager
     def _ignoring_failures(self) -> Iterator[None]:
-        """Go on without the index if it fails; replace a file that is not an index."""
+        """Continue without the index if it fails; replace a file that is not an index."""
         try:
             yield
         except (OSError, sqlite3.OperationalError):  # read-only, full, locked for too long
             self.close()
-        except sqlite3.DatabaseError:  # damaged, or another program's
+        except sqlite3.DatabaseError:  # damaged, or of another program
             self.close()
             with contextlib.suppress(OSError, sqlite3.Error):
                 _set_aside(self._path)
@@ -248,7 +247,7 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
-        # Locked first, or two processes could both find the table missing and create it.
+        # Lock first; otherwise two processes could both find the table missing and create it.
         connection.execute("BEGIN IMMEDIATE")
         tables = [name for (name,) in connection.execute(TABLES)]
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
@@ -266,7 +265,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> None:
-    """Rename a file that is not an index; SQLite's files beside it would damage the next one."""
+    """Rename a file that is not an index, and delete SQLite's files beside it."""
     os.replace(path, path.with_name(path.name + ".damaged"))
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""An image manifest: a table with the path, label and domain of one image in each row."""
+"""Image manifests: tables with the path, label and domain of one image per row."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def load_manifest(
     task: str = AUTO,
     progress: Progress = silent,
 ) -> DomainDataset:
-    """Return the images that a CSV or Parquet file lists.
+    """Return the images listed in a CSV or Parquet file as a dataset.
 
-    `image`, `label` and `domain` name its columns.  Relative paths start at the manifest's
-    folder, or at one below it (`images.image_root`).  `task` says whether labels are classes or
-    numbers; by default they are classes, unless they cannot be (`image_labels_kind`).
+    `image`, `label` and `domain` name its columns.  Relative paths start at the manifest's folder,
+    or at one below it (`images.image_root`).  `task` says whether labels are classes or numbers; by
+    default they are classes, unless they cannot be (`image_labels_kind`).
     """
     frame = read_frame(manifest)
     images = frame[column_of(frame, manifest.name, "image", image)]
@@ -58,7 +58,7 @@ def load_manifest(
             nameless.append(row)
             continue
         samples.append(
-            # An absolute path stays as it is.
+            # An absolute path is unchanged.
             _labelled(root / str(value), groups, row)
         )
     if nameless:
@@ -87,7 +87,7 @@ def load_manifest(
 
 
 def _labelled(path: Path, groups: Groups, row: int) -> LabelledPath:
-    """Return an image with the class of its row, or with its numbers."""
+    """Return an image with the class or the numbers of its row."""
     domain = groups.names[groups.domain[row]]
     if not groups.targets:
         return LabelledPath(path, groups.classes[groups.label[row]], domain)

@@ -1,4 +1,4 @@
-"""Find near-identical pictures: compressed, rescaled, slightly lighter or darker copies.
+"""Find near-identical pictures: compressed, rescaled, or slightly lighter or darker copies.
 
 Pictures are compared by their thumbnails (see `thumbnail`).
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 # nearly all copies are below both limits, and different pictures above at least one.
 # REACH: distance between thumbnails normalised to mean zero and length one.
 REACH = 0.15
-# UNEXPLAINED: the share of one thumbnail's contrast that a cubic tone curve of the other leaves.
+# UNEXPLAINED: share of one thumbnail's contrast that a cubic tone curve of the other leaves over.
 UNEXPLAINED = 0.10
 # Thumbnails with a lower standard deviation, in grey levels, are too plain to compare.
 FAINTEST = 3.0
@@ -25,18 +25,19 @@ _Bytes = NDArray[np.uint8]
 _Index = NDArray[np.intp]
 # Number of principal directions; a distance within them is never larger than the full distance.
 _DIRECTIONS = 32
-# A smaller cell is compared all with all, as is one that splitting would hardly make smaller.
+# All pairs are compared in cells of at most this size, and in cells that hardly shrink when split.
 _SMALL_CELL = 512
 _WORTH_SPLITTING = 0.8
-# Comparisons held in memory at once: of short vectors, and of whole thumbnails.
+# Number of comparisons in memory at once: of short vectors, and of whole thumbnails.
 _BLOCK = 2**22
 _CHUNK = 1024
 
 
 def near_identical(thumbnails: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Return pairs of near-identical pictures: enough to connect all that belong together.
+    """Return pairs of near-identical pictures, enough to connect each group of them.
 
-    Memory and, except where very many pictures are similar, time grow linearly with their number.
+    Memory grows linearly with the number of pictures, and so does time, unless very many pictures
+    are similar.
     """
     if not thumbnails:
         return []
@@ -60,7 +61,7 @@ def near_identical(thumbnails: Sequence[bytes]) -> list[tuple[int, int]]:
 
 
 def _in_blocks(function: Callable[[_Bytes], NDArray[Any]], pixels: _Bytes) -> NDArray[Any]:
-    """Apply a function of rows block by block, to bound the memory of intermediate values."""
+    """Apply a row-wise function block by block, to bound the memory of intermediate values."""
     return np.concatenate([function(pixels[i : i + 8192]) for i in range(0, len(pixels), 8192)])
 
 
@@ -71,7 +72,7 @@ def _normalised(pixels: _Bytes) -> _Floats:
 
 
 def _coordinates(pixels: _Bytes) -> _Floats:
-    """Return normalised thumbnails in the directions of largest variance."""
+    """Project normalised thumbnails onto the directions of largest variance."""
     sample = _normalised(pixels[:: len(pixels) // 20_000 + 1])
     _, directions = np.linalg.eigh(np.cov(sample, rowvar=False))
     directions = directions[:, -_DIRECTIONS:].astype(np.float32)
@@ -79,13 +80,13 @@ def _coordinates(pixels: _Bytes) -> _Floats:
 
 
 def _cells(points: _Floats) -> Iterator[_Index]:
-    """Divide points into cells such that any two within reach share at least one.
+    """Divide points into cells such that any two points within reach share at least one cell.
 
-    Every cut is at the median, with an overlap as wide as the reach: of two points within reach,
-    both are on one side of the cut, or one is in the overlap.
+    Every cut is at the median, with an overlap as wide as the reach: two points within reach are on
+    the same side of the cut, or one of them is in the overlap.
     """
     waiting = [np.arange(len(points))]
-    margin = REACH / 2 + 1e-5  # and a little for rounding
+    margin = REACH / 2 + 1e-5  # plus a tolerance for rounding
     while waiting:
         cell = waiting.pop()
         if len(cell) > _SMALL_CELL:
@@ -100,7 +101,7 @@ def _cells(points: _Floats) -> Iterator[_Index]:
 
 
 def _within_reach(points: _Floats, cell: _Index, tree: _Index) -> Iterator[tuple[_Index, _Index]]:
-    """Yield, in parts, the pairs of a cell that are within reach and not connected yet."""
+    """Yield blocks of the pairs in a cell that are within reach and not connected yet."""
     inside = points[cell]
     squares = (inside**2).sum(1)
     rows = max(1, _BLOCK // len(cell))
@@ -114,7 +115,7 @@ def _within_reach(points: _Floats, cell: _Index, tree: _Index) -> Iterator[tuple
 
 
 def _same_picture(these: _Bytes, those: _Bytes) -> NDArray[np.bool_]:
-    """Say, row by row, whether two thumbnails show one picture."""
+    """Return for each row whether two thumbnails show the same picture."""
     same: NDArray[np.bool_]
     same = np.linalg.norm(_normalised(these) - _normalised(those), axis=1) <= REACH
     for source, target in ((these, those), (those, these)):
@@ -124,18 +125,18 @@ def _same_picture(these: _Bytes, those: _Bytes) -> NDArray[np.bool_]:
 
 
 def _explains(source: _Bytes, target: _Bytes) -> NDArray[np.bool_]:
-    """Say whether a tone curve takes one thumbnail to the other.
+    """Return for each row whether a tone curve maps one thumbnail to the other.
 
-    Exposure, contrast and the clipping of light and dark act on all pixels of one grey level
-    alike, so a copy is a function of its original, and a cubic is near enough to that function.
-    The curve is fitted by least squares.
+    Exposure, contrast and clipping change all pixels of one grey level in the same way, so a copy
+    is a function of its original, which a cubic approximates well enough.  The curve is fitted by
+    least squares.
     """
     x = source - source.mean(1, keepdims=True)
     x /= np.abs(x).max(1, keepdims=True)
     y = target - target.mean(1, keepdims=True)
     powers = np.stack([np.ones_like(x), x, x**2, x**3], axis=1)  # [pairs, 4, pixels]
     products = powers @ powers.transpose(0, 2, 1)
-    # A little on the diagonal, because two grey levels do not determine a cubic.
+    # A small ridge on the diagonal, because two grey levels do not determine a cubic.
     products += 1e-7 * x.shape[1] * np.eye(4)
     onto = powers @ y[:, :, None]
     explained = (np.linalg.solve(products, onto) * onto).sum((1, 2))
@@ -145,7 +146,7 @@ def _explains(source: _Bytes, target: _Bytes) -> NDArray[np.bool_]:
 
 
 class _Forest:
-    """Which points are connected, and by which branches; a branch within a tree is left out."""
+    """The trees of connected points, and the branches that connect them, without cycles."""
 
     def __init__(self, size: int) -> None:
         self.tree = np.arange(size)  # the number of each point's tree
@@ -153,7 +154,7 @@ class _Forest:
         self._members: dict[int, list[int]] = {}
 
     def connect(self, one: int, other: int) -> None:
-        """Join the trees of two points, if they are not one already."""
+        """Join the trees of two points, unless they are in the same tree."""
         small, large = int(self.tree[one]), int(self.tree[other])
         if small == large:
             return

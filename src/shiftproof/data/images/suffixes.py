@@ -1,6 +1,6 @@
-"""Which files are images, by their names."""
+"""The suffixes of image files."""
 
-# A file of an image folder with one of these suffixes is an image.
+# A file in an image folder with one of these suffixes is an image.
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".avif", ".bmp", ".gif"),
     *(".tif", ".tiff", ".ppm", ".pgm", ".pnm"),

@@ -1,10 +1,10 @@
 """Image transforms of the DomainBed protocol, on torchvision's kernels.
 
-Both views give uint8 pixels; the network normalises them, because the normalisation belongs to its
-weights.  The kernels are those of torchvision's v2 transforms.  The random numbers are ours,
-because torchvision's come from one generator per process, and here any thread may make any image.
+Both views return uint8 pixels; the network normalises them, because the normalisation belongs to
+its weights.  The kernels are those of torchvision's v2 transforms.  The random numbers are not,
+because torchvision uses one generator per process, and here any thread may transform any image.
 
-torch and torchvision take seconds to import, so the first image imports them.
+torch and torchvision take seconds to import, so they are imported with the first image.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GREY = 0.1
 
 
 def evaluation_view(image: Image.Image, size: int) -> Image.Image:
-    """Return the whole image as `size` × `size`, bilinear."""
+    """Return the whole image, resized bilinearly to `size` × `size`."""
     from torchvision.transforms.v2 import functional as F  # type: ignore[import-untyped]
 
     resized: Image.Image = F.resize(image, [size, size])
@@ -35,11 +35,11 @@ def evaluation_view(image: Image.Image, size: int) -> Image.Image:
 
 
 def training_view(image: Image.Image, size: int, rng: np.random.Generator) -> Image.Image:
-    """Return a random view of the image, as `size` × `size`.
+    """Return a random view of the image, of size `size` × `size`.
 
-    A crop of 70–100% of the area at an aspect ratio from 3:4 to 4:3; a horizontal flip with
-    probability 0.5; brightness, contrast and saturation by factors in [0.7, 1.3] and hue by a shift
-    in [−0.3, 0.3], in random order; grey with probability 0.1.
+    The view is a crop of 70–100% of the area with an aspect ratio from 3:4 to 4:3, flipped
+    horizontally with probability 0.5.  Brightness, contrast and saturation change by factors in
+    [0.7, 1.3] and hue by a shift in [−0.3, 0.3], in random order; it is grey with probability 0.1.
     """
     from torchvision.transforms.v2 import functional as F
 
@@ -64,10 +64,10 @@ def training_view(image: Image.Image, size: int, rng: np.random.Generator) -> Im
 
 
 def random_crop(height: int, width: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
-    """Draw (top, left, height, width) of a crop, by Inception's rule (Szegedy et al., 2015).
+    """Draw (top, left, height, width) of a crop by Inception's rule (Szegedy et al., 2015).
 
-    Area U(AREA) of the whole and aspect ratio exp U(log ASPECT), independently; if ten draws do not
-    fit into the image, the largest centred crop with an allowed aspect ratio.
+    The share of the area is U(AREA) and the aspect ratio is exp U(log ASPECT), independently.  If
+    ten draws do not fit into the image, return the largest centred crop with an allowed ratio.
     """
     for _ in range(10):
         area = height * width * rng.uniform(*AREA)
@@ -83,7 +83,7 @@ def random_crop(height: int, width: int, rng: np.random.Generator) -> tuple[int,
 
 
 def stacked(images: Iterable[Image.Image]) -> Tensor:
-    """Return the pixels of images of one size: [n, channels, height, width] of uint8."""
+    """Return the pixels of images of one size as uint8 [n, channels, height, width]."""
     import torch
 
     return torch.stack([to_pixels(image) for image in images])

@@ -1,4 +1,4 @@
-"""Walk folders of images by name, without hidden files and those that macOS adds."""
+"""Walk image folders in name order, skipping hidden files and files that macOS adds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HIDDEN = (".", "__MACOSX")
 
 
 def visible(folder: Path) -> list[Path]:
-    """Return the files and folders in a folder, sorted by name."""
+    """Return the visible files and folders in a folder, sorted by name."""
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
@@ -27,7 +27,7 @@ def subfolders(folder: Path) -> list[Path]:
 
 
 def folders_below(folder: Path, deepest: int) -> Iterator[Path]:
-    """Yield a folder and those in it, down to `deepest` levels."""
+    """Yield a folder and its subfolders, down to `deepest` levels."""
     yield folder
     if deepest:
         for inner in subfolders(folder):
@@ -40,7 +40,7 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def images_below(folder: Path) -> Iterator[Path]:
-    """Yield the image files of a folder and of those in it, at any depth."""
+    """Yield the image files in a folder and its subfolders, at any depth."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(_HIDDEN))
         for name in sorted(files):
@@ -49,5 +49,5 @@ def images_below(folder: Path) -> Iterator[Path]:
 
 
 def is_image_name(name: str) -> bool:
-    """Whether a file name ends as one of an image does."""
+    """Whether a file name has the suffix of an image."""
     return name.lower().endswith(SUFFIXES)

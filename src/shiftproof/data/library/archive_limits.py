@@ -1,4 +1,4 @@
-"""Limits and errors of untrusted archives."""
+"""Limits and errors for untrusted archives."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ AGAIN = "download it again"
 
 @dataclass(frozen=True)
 class Limits:
-    """What an archive may unpack to; far more than any known dataset needs.
+    """Limits on what an archive unpacks to, far above what any known dataset needs.
 
-    `total` and `member` are bytes.  `ratio` bounds all bytes by the size of the archive, but
-    only above `small` bytes: a small archive may hold blank images, which compress well.
+    `total` and `member` are in bytes.  `ratio` limits the total relative to the size of the
+    archive, but only above `small` bytes: a small archive may hold blank images, which compress
+    well.
     """
 
     total: int = 200 * 10**9
@@ -31,24 +32,24 @@ class Limits:
 
 
 class UnreadableArchive(Exception):
-    """An archive that cannot be read, with what is wrong and what to do."""
+    """The error for an archive that cannot be read: what is wrong and what to do."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(f"{' '.join(reason.split())}; {remedy}")
 
 
 def damaged(reason: str) -> UnreadableArchive:
-    """Return the error of an archive whose bytes are wrong."""
+    """Return the error for a damaged archive."""
     return UnreadableArchive(f"it is damaged or incomplete ({reason})", AGAIN)
 
 
 def too_big(archive: Path, limits: Limits) -> DataError:
-    """Return the error of an archive that unpacks to too much."""
+    """Return the error for an archive that unpacks to too many bytes."""
     return DataError(f"{archive} unpacks to more than {decimal(limits.total)}; {BY_HAND}")
 
 
 class Meter:
-    """Count the bytes that an archive unpacks to, and raise when they are too many."""
+    """Count the unpacked bytes of an archive, and raise if they exceed the limits."""
 
     def __init__(self, archive: Path, limits: Limits) -> None:
         self._archive = archive
@@ -57,7 +58,7 @@ class Meter:
         self._count = 0
 
     def add(self, count: int) -> None:
-        """Count more bytes."""
+        """Add `count` bytes."""
         self._count += count
         if self._count > self._limits.total:
             raise too_big(self._archive, self._limits)
@@ -70,9 +71,9 @@ class Meter:
 
 @contextmanager
 def archive_errors() -> Iterator[None]:
-    """Turn the libraries' errors on broken archives into one exception.
+    """Convert the libraries' errors on broken archives to one exception.
 
-    They document only some of them: a hostile header can make many lines fail.
+    The libraries document only some of them: a hostile header can make them fail in many ways.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Read untrusted zip and tar archives, member by member, with a limit on the bytes."""
+"""Read untrusted zip and tar archives, member by member, with a limit on the unpacked bytes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Keep = Callable[[PurePosixPath], bool]
 CHUNK = 1 << 16
 LONGEST_HEADER = 1 << 20
 
-# First bytes of each format; a tar has none.
+# Magic bytes of each format; a tar has none.
 MAGIC = {
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",
@@ -68,13 +68,13 @@ TAR_KINDS = {
 
 
 def everything(path: PurePosixPath) -> bool:
-    """Keep all of an archive."""
+    """Keep every member of an archive."""
     return True
 
 
 @contextmanager
 def opened_archive(archive: Path, limits: Limits) -> Iterator[ZipReader | TarReader]:
-    """Open an archive by its content, not its name; any error is one line."""
+    """Open an archive by its content, not its name; any error message is one line."""
     try:
         raw = open(archive, "rb")  # noqa: SIM115
     except OSError as error:
@@ -111,7 +111,7 @@ def _is_tar(head: bytes) -> bool:
 def _listed(raw: IO[bytes]) -> int:
     """Return the number of members stated at the end of a zip, which zipfile does not check.
 
-    Some programs write only the lowest 16 bits of the number; zip64 has more.
+    Some programs write only the lowest 16 bits of the number; zip64 stores more.
     """
     raw.seek(max(0, raw.seek(0, os.SEEK_END) - 2**16 - 100))
     tail = raw.read()
@@ -149,7 +149,7 @@ class ZipReader:
                 kind = "folder"
             if info.flag_bits & 0x41:
                 kind = "file under a password"
-            # zipfile cuts a name at a NUL; the original has it.
+            # zipfile truncates a name at a NUL byte; the original name contains it.
             name = info.orig_filename if "\0" in info.orig_filename else info.filename
             yield Member(name, kind, info.file_size, partial(self._contents, info))
             self._done += info.compress_size
@@ -161,7 +161,7 @@ class ZipReader:
                 yield chunk
 
     def promised(self, keep: Keep) -> int:
-        """Return the stated number of bytes after unpacking."""
+        """Return the stated size of the kept members after unpacking, in bytes."""
         kept = (info for info in self._zip.infolist() if keep(PurePosixPath(info.filename)))
         return sum(info.file_size for info in kept)
 
@@ -171,9 +171,9 @@ class ZipReader:
 
 
 class _Tape:
-    """A decompressed tar, read forward only, with a limit on the bytes, as a file for tarfile.
+    """A forward-only file object for tarfile: a decompressed tar with a limit on the bytes.
 
-    tarfile reads whole headers, so one of gigabytes would fill the memory.
+    tarfile reads headers as a whole, so a header of gigabytes would fill the memory.
     """
 
     def __init__(self, stream: IO[bytes], meter: Meter) -> None:
@@ -223,7 +223,7 @@ class TarReader:
             if info.size < 0:
                 raise damaged("a member with a negative size")
             yield Member(_as_text(info.name), kind, info.size, partial(self._contents, info))
-        # tarfile accepts any end: a cut between two members, even a damaged header.
+        # tarfile accepts any end: a truncation between two members, even a damaged header.
         if tape.latest != bytes(tarfile.BLOCKSIZE):
             raise damaged("its end is missing")
         while tape.read(CHUNK):
@@ -241,7 +241,7 @@ class TarReader:
             yield chunk
 
     def promised(self, keep: Keep) -> int:
-        """Estimate the bytes after unpacking: images do not compress, so about its own size."""
+        """Estimate the unpacked size by the archive's size, because images hardly compress."""
         return os.fstat(self._raw.fileno()).st_size if keep is everything else 0
 
     def done(self) -> int:
@@ -250,7 +250,7 @@ class TarReader:
 
 
 def _as_text(name: str) -> str:
-    """Decode a name that is not UTF-8 as zip does: in code page 437, which has every byte."""
+    """Decode a name as UTF-8 or, as zip does, in code page 437, which accepts every byte."""
     raw = name.encode("utf-8", "surrogateescape")
     try:
         return raw.decode()

@@ -1,7 +1,7 @@
-"""The library of published datasets on this machine: where each is, and how much of it.
+"""The library of published datasets on this machine: their folders, and how complete they are.
 
-A dataset is in `datasets/NAME` of Shiftproof's cache folder as `domain/class/file`, with a
-`dataset.json` that records how many images there are.
+A dataset is stored in `datasets/NAME` of Shiftproof's cache folder as `domain/class/file`, with a
+`dataset.json` that records the number of images.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from shiftproof.data.cache_dir import cache_dir
 from shiftproof.data.images.files import LabelledPath
 
 RECORD = "dataset.json"
-# Images by domain, and in each by class in the order of the card's classes.
+# Number of images by domain and class, in the order of the card's classes.
 Counts = Mapping[str, tuple[int, ...]]
 
 
 class Found(NamedTuple):
-    """The images of a dataset in folders as published, and notes on what was left out.
+    """The images found in the published folders of a dataset, and notes on what was left out.
 
-    `missing` counts images that the dataset's own list names, and that are not there.
+    `missing` is the number of images that the dataset lists but that do not exist.
     """
 
     samples: list[LabelledPath]
@@ -38,8 +38,8 @@ class Found(NamedTuple):
 class LibraryDataset(DatasetSource):
     """A registered dataset whose images are downloaded or imported into the library.
 
-    `bounds` gives the smallest and largest number of images of a domain where the exact number is
-    uncertain; elsewhere the card's number counts.  `every_class` says whether each domain has
+    `bounds` gives the smallest and largest number of images of a domain if the exact number is
+    uncertain; otherwise the card's number applies.  `every_class` says whether each domain has
     images of each class.  `files` are the names of files that `convert` reads.
     """
 
@@ -52,11 +52,11 @@ class LibraryDataset(DatasetSource):
     @classmethod
     @abstractmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
-        """Find the images in folders as published, by the card's names."""
+        """Find the images in the published folders, with the card's domain and class names."""
 
     @classmethod
     def convert(cls, folders: Sequence[Path], out: Path) -> bool:
-        """Write the images of files that hold many into `out`; return whether there are any."""
+        """Write images from files that hold many into `out`; return whether there are any."""
         return False
 
 
@@ -76,7 +76,7 @@ class LocalCopy:
 
 
 def absent(source: type[LibraryDataset]) -> DataError:
-    """Return the error of a dataset that is not on this machine: how to get it."""
+    """Return the error for a dataset that is not on this machine, which says how to get it."""
     name = source.name
     pull = f"`shiftproof data pull {name}` to download it, or " if source.card.sources else ""
     return DataError(
@@ -86,7 +86,7 @@ def absent(source: type[LibraryDataset]) -> DataError:
 
 
 def made_of(name: str, source: type[DatasetSource]) -> DataError:
-    """Return the error of a dataset that is a collection of others in the library."""
+    """Return the error for a dataset that consists of other datasets in the library."""
     return DataError(f"{name} is made of {' and '.join(source.needs)}; name one of them")
 
 
@@ -101,7 +101,7 @@ def folder_of(name: str) -> Path:
 
 
 def local_copy(name: str) -> LocalCopy | None:
-    """Return how much of a dataset is in the library, or None."""
+    """Return how much of a dataset is in the library, or None if it is absent."""
     path = folder_of(name) / RECORD
     if not path.parent.is_dir():
         return None

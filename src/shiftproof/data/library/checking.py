@@ -1,4 +1,4 @@
-"""Check the images of a dataset in the library, or of a folder."""
+"""Check the images of a dataset in the library or in a folder."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from shiftproof.data.library.completeness import count, expected_counts
 
 
 def check_data(data: str, progress: Progress = silent) -> ImageCheck:
-    """Read and compare all images of a dataset in the library, or of a folder DIR/domain/class.
+    """Check all images of a dataset in the library, or of a folder DIR/domain/class.
 
-    The counts of a dataset are compared with its card.
+    The image counts of a dataset are compared with its card.
     """
     source = library_datasets().get(data)
     folder = Path(data).expanduser() if source is None else folder_of(data)

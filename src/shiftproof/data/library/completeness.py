@@ -1,4 +1,4 @@
-"""How complete a dataset of the library is: its images against the card's numbers."""
+"""Compare the number of images of a dataset in the library with the numbers on its card."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def count(samples: Sequence[LabelledPath], card: DatasetCard) -> Counts:
 
 
 def shortages(source: type[LibraryDataset], counts: Counts) -> list[str]:
-    """Name the domains and classes with fewer images than published."""
+    """Describe the domains and classes with fewer images than published."""
     card = source.card
     short = []
     for domain, published in card.counts.items():
@@ -37,7 +37,7 @@ def shortages(source: type[LibraryDataset], counts: Counts) -> list[str]:
 
 
 def surplus(source: type[LibraryDataset], counts: Counts) -> list[str]:
-    """Name the domains with more images than were ever published."""
+    """Describe the domains with more images than were ever published."""
     many = []
     for domain, published in source.card.counts.items():
         _, most = source.bounds.get(domain, (published, published))
@@ -49,9 +49,9 @@ def surplus(source: type[LibraryDataset], counts: Counts) -> list[str]:
 def expected_counts(
     source: type[LibraryDataset], counts: Counts
 ) -> dict[str, dict[str, int] | int]:
-    """Return how many images each domain, or each class in it, should have.
+    """Return the expected number of images of each domain, or of each class in it.
 
-    Where the exact number is uncertain, any number within the bounds is as expected.
+    If the exact number is uncertain, any number within the bounds is as expected.
     """
     card = source.card
     expected: dict[str, dict[str, int] | int] = {}

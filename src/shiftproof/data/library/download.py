@@ -1,7 +1,7 @@
 """Downloads that resume after any interruption.
 
-A file is downloaded to a partial file (see `PartialFile`).  Only a complete file with the right
-checksum gets the target's name.
+A file is downloaded to a partial file (see `PartialFile`), which is renamed to the target only when
+it is complete and its checksum is correct.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from shiftproof.data.library.web import (
 )
 from shiftproof.data.sources import Source
 
-# Called with the number of bytes done, and that of all if known.
+# Called with the number of bytes done, and the total number if known.
 ByteProgress = Callable[[int, int | None], None]
 
 BY_HAND = "download it in a browser, then run `shiftproof data import NAME PATH`"
 LONGEST_PAUSE = 60.0
 CHUNK = 1 << 16
-# Bytes that are enough to recognise a web page, and to find its title.
+# Number of bytes needed to recognise a web page, and to find its title.
 BEGINNING, PAGE = 512, 1 << 16
 WORTH_RETRYING = (408, 429, *range(500, 600))
 PAGE_TAG = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head|body|meta)[\s>]", re.I)
@@ -44,7 +44,7 @@ TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.I | re.S)
 
 
 class _LinkFailed(DataError):
-    """A link that does not deliver the file; another one may."""
+    """The error for a link that does not deliver the file; another link may work."""
 
     def __init__(self, source: Source, reason: str) -> None:
         super().__init__(f"cannot download {source.filename} from {source.url}: {reason}")
@@ -63,11 +63,11 @@ def fetch(
     attempts: int = 4,
     pause: float = 1.0,
 ) -> None:
-    """Download `source` to `target`; resume what an earlier call has left.
+    """Download `source` to `target`, resuming an earlier interrupted call.
 
-    It gives up after `attempts` failures in a row without new bytes; between them it waits
-    `pause` seconds, then twice, then four times as long.  A second process waits for the first
-    and then finds the file.
+    Fail after `attempts` failures in a row without new bytes; wait `pause` seconds after the first
+    failure, then twice, then four times as long.  A second process waits for the first and then
+    finds the file.
     """
     partial = PartialFile(target)
     with partial.held():
@@ -105,8 +105,8 @@ def fetch_any(
 ) -> Path:
     """Download the first of `sources` that works into `folder` and return its path.
 
-    A link with an unfinished download is tried first, so that no other overwrites it.  If none
-    works, the error names each with its reason and ends with `by_hand`.
+    A link with an unfinished download is tried first, so that no other link overwrites it.  If none
+    works, the error names each link with its reason and ends with `by_hand`.
     """
     for source in sources:
         if _finished(source, folder / source.filename):
@@ -131,11 +131,11 @@ def _finished(source: Source, target: Path) -> bool:
 
 
 def _advance(source: Source, partial: PartialFile, progress: ByteProgress, timeout: float) -> None:
-    """Complete the partial file with one request, or raise what prevents it."""
+    """Complete the partial file with one request, or raise the reason for the failure."""
     begun = partial.begun(source)
     start = partial.size if begun else 0
     if begun and begun.total == start:
-        return  # a process ended after the last byte, before renaming the file
+        return  # an earlier process ended after the last byte, before renaming the file
     headers = {"User-Agent": f"shiftproof/{__version__}", "Accept-Encoding": "identity"}
     if begun:
         headers["Range"] = f"bytes={start}-"
@@ -176,7 +176,7 @@ def _receive(
     total: int | None,
     progress: ByteProgress,
 ) -> None:
-    """Append the body to the partial file, which starts over if `fresh` is given."""
+    """Append the response body to the partial file, or start it over if `fresh` is given."""
     chunks = _body(answer)
     beginning = _gather(chunks, BEGINNING) if fresh else b""
     _refuse_web_page(source, answer, beginning, chunks)
@@ -201,7 +201,7 @@ def _receive(
 def _body(answer: HTTPResponse) -> Iterator[bytes]:
     while True:
         with network():
-            # Not read(): if the connection breaks, it would lose the bytes received before.
+            # Not read(), which would lose the bytes already received if the connection breaks.
             chunk = answer.read1(CHUNK)
         if not chunk:
             return
@@ -218,7 +218,7 @@ def _gather(chunks: Iterator[bytes], size: int) -> bytes:
 def _refuse_web_page(
     source: Source, answer: HTTPResponse, beginning: bytes, rest: Iterator[bytes]
 ) -> None:
-    """Refuse a web page that asks for consent or a login, which comes with status 200."""
+    """Reject a web page that asks for consent or a login, which comes with status 200."""
     if source.filename.lower().endswith((".html", ".htm")):
         return
     if answer.headers.get_content_type() != "text/html" and not PAGE_TAG.match(beginning):

@@ -1,7 +1,7 @@
-"""Add datasets to the library, by import or download, and remove them.
+"""Add datasets to the library by import or download, and remove them.
 
-A dataset is built in `datasets/.NAME` and renamed when it is complete.  So a folder with a
-dataset's name is always whole, even if a process was killed.
+A dataset is built in `datasets/.NAME` and renamed when it is finished.  So a folder with a
+dataset's name is never half-written, even if a process was killed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from shiftproof.data.library.download import ByteProgress, fetch_any
 from shiftproof.data.library.unpack import extract
 from shiftproof.data.sources import Source
 
-# What is unpacked from an archive: images and their annotations.
+# The files to unpack from an archive: images and their annotations.
 WANTED = (*SUFFIXES, ".json", ".csv", ".txt")
 
 
@@ -46,12 +46,12 @@ def import_dataset(
     link: bool = False,
     progress: Progress = silent,
 ) -> LocalCopy:
-    """Copy a dataset from `path`, a folder or an archive as published, into the library.
+    """Copy a dataset from `path`, a published folder or archive, into the library.
 
-    A part of a dataset is imported too, and marked as incomplete; a later import with at least as
-    many images replaces it.  A complete or larger copy is replaced only with `replace`.  `link`
-    makes hard links to the files of a folder instead of copies.  Images are not decoded; empty
-    files are left out.
+    A part of a dataset is imported and marked as incomplete; a later import with at least as many
+    images replaces it.  A complete or larger copy is replaced only with `replace`.  `link` creates
+    hard links to the files of a folder instead of copies.  Images are not decoded; empty files are
+    left out.
     """
     path = path.expanduser()
     if not path.exists():
@@ -80,7 +80,7 @@ def pull_dataset(name: str, *, replace: bool = False, progress: Progress = silen
         try:
             held = _take(source, archives, work, False, progress, replace)
         except DataError:
-            # A download without a checksum may be the cause: the next attempt downloads it again.
+            # A download without a checksum may be the cause, so the next attempt repeats it.
             for path, sources in zip(archives, source.card.sources, strict=True):
                 if not any(s.sha256 or s.md5 for s in sources if s.filename == path.name):
                     path.unlink(missing_ok=True)
@@ -135,7 +135,7 @@ def _refuse_complete(name: str, replace: bool) -> None:
 
 
 def _refuse_fewer(name: str, images: int, paths: Sequence[Path]) -> None:
-    """Keep a part of a dataset from replacing a larger one."""
+    """Raise if the library already has more images of the dataset."""
     held = local_copy(name)
     if held is not None and held.images > images:
         raise DataError(
@@ -146,13 +146,13 @@ def _refuse_fewer(name: str, images: int, paths: Sequence[Path]) -> None:
 
 @contextmanager
 def _work_folder(name: str) -> Iterator[Path]:
-    """Give this process alone an empty folder beside the dataset; it is deleted at the end."""
+    """Yield an empty folder beside the dataset, locked for this process and deleted at the end."""
     target = folder_of(name)
     work = target.with_name(f".{name}")
     target.parent.mkdir(parents=True, exist_ok=True)
     busy = DataError(f"another process is changing {name}; wait until it has ended")
     with locked(target.with_name(f".{name}.lock"), busy):
-        # A process was killed between the two renamings of `_exchange`: restore the old dataset.
+        # If a process was killed between the two renames of `_exchange`, restore the old dataset.
         if (work / "replaced").exists() and not target.exists():
             os.rename(work / "replaced", target)
         shutil.rmtree(work, ignore_errors=True)
@@ -171,7 +171,7 @@ def _take(
     progress: Progress,
     replace: bool,
 ) -> LocalCopy:
-    """Copy the images at `paths` into the library, by way of the work folder."""
+    """Copy the images at `paths` into the library, via the work folder."""
     name = source.name
     found = _find(source, paths, work / "unpacked", progress)
     samples = [sample for sample in found.samples if sample.path.stat().st_size]
@@ -235,7 +235,7 @@ def _is_wanted(source: type[LibraryDataset], member: PurePath) -> bool:
 
 
 def _archives_in(folder: Path, card: DatasetCard) -> list[Path]:
-    """Return the published archives in a folder, except those that are unpacked beside it."""
+    """Return the published archives in a folder, except those already unpacked there."""
     names = {source.filename for alternatives in card.sources for source in alternatives}
     found = [folder / name for name in sorted(names) if (folder / name).is_file()]
     return [path for path in found if not path.with_name(path.name.partition(".")[0]).is_dir()]
@@ -253,7 +253,7 @@ def _require_space(name: str, copied: Sequence[Path]) -> None:
 
 
 def _place(path: Path, target: Path, *, ours: bool, link: bool) -> None:
-    """Put a file into the dataset: by a hard link if it is a temporary file, or if asked."""
+    """Copy a file into the dataset; hard-link it if it is `ours` (temporary) or `link` is set."""
     if target.exists():
         raise DataError(f"two images are named {target.parent.name}/{target.name}; rename one")
     if ours or link:
@@ -270,7 +270,7 @@ def _place(path: Path, target: Path, *, ours: bool, link: bool) -> None:
 
 
 def _finish(staged: Path, held: LocalCopy) -> None:
-    """Write the record, once all images are on the disk."""
+    """Write the record after flushing all images to disk."""
     if hasattr(os, "sync"):
         os.sync()
     write_json(
@@ -279,7 +279,7 @@ def _finish(staged: Path, held: LocalCopy) -> None:
 
 
 def _exchange(staged: Path, target: Path, replaced: Path) -> None:
-    """Replace the old dataset by the new one; if that fails, the old one stays."""
+    """Replace the old dataset with the new one; on failure, keep the old one."""
     try:
         if target.exists():
             os.rename(target, replaced)

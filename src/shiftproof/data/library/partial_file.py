@@ -1,7 +1,7 @@
-"""A file that is being downloaded, with what is needed to resume it.
+"""A partially downloaded file, with the information needed to resume the download.
 
-The file grows as `NAME.partial` beside its target, with `NAME.partial.json` that records which
-version of it the server was sending.
+The file is written to `NAME.partial` beside its target; `NAME.partial.json` records which version
+of it the server was sending.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FileVersion:
 
     @classmethod
     def of(cls, source: Source, headers: Message, total: int | None) -> FileVersion:
-        """Read the version from the headers of an answer."""
+        """Read the version from the headers of a response."""
         return cls(source.url, headers.get("ETag", ""), headers.get("Last-Modified", ""), total)
 
     @property
@@ -42,7 +42,7 @@ class FileVersion:
         return "" if self.etag.startswith("W/") else self.etag or self.modified
 
     def agrees(self, headers: Message, total: int | None) -> bool:
-        """Whether an answer is about this version; some servers ignore `If-Range`."""
+        """Whether a response is about this version; some servers ignore `If-Range`."""
         pairs = ((self.etag, headers.get("ETag")), (self.modified, headers.get("Last-Modified")))
         known = next(((old, new) for old, new in pairs if old and new), None)
         return (known is None or known[0] == known[1]) and (
@@ -60,7 +60,7 @@ class PartialFile:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Lock out other processes; the lock ends with the process, however it ends."""
+        """Lock out other processes; the lock is released however the process ends."""
         lock = FileLock(self._lock)
         with disk_errors(self._lock):
             self._lock.parent.mkdir(parents=True, exist_ok=True)
@@ -72,13 +72,13 @@ class PartialFile:
 
     @property
     def size(self) -> int:
-        """The number of bytes so far."""
+        """The number of bytes downloaded so far."""
         return self.path.stat().st_size if self.path.is_file() else 0
 
     def begun(self, source: Source) -> FileVersion | None:
-        """Return the version that is partly downloaded, if `source` can safely add the rest.
+        """Return the partially downloaded version, if it can safely be resumed from `source`.
 
-        If the server does not identify versions, only a checksum makes it safe.
+        If the server does not identify versions, resuming is safe only with a checksum.
         """
         try:
             record = json.loads(self._record.read_bytes())
@@ -92,14 +92,14 @@ class PartialFile:
         return version if safe and not beyond and self.size else None
 
     def begin(self, version: FileVersion) -> None:
-        """Start over; the record never stands beside bytes of another version."""
+        """Start over with `version`; the record never describes bytes of another version."""
         self.discard()
         with disk_errors(self.path):
             self._record.write_text(json.dumps(asdict(version)))
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[bytes], Any]]:
-        """Open the file and give a function that appends bytes."""
+        """Open the file and yield a function that appends bytes."""
         with disk_errors(self.path):
             file = open(self.path, "ab")  # noqa: SIM115
 
@@ -130,7 +130,7 @@ class PartialFile:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the file system into one line."""
+    """Convert file system errors to a `DataError` with a one-line message."""
     try:
         yield
     except OSError as error:

@@ -3,8 +3,8 @@
 Everything is written to a new folder beside the target, which is renamed to the target at the end.
 In that folder, files and folders are only created, and links never are.  So no member can reach
 outside or overwrite another one, however the file system treats case, accents or dots in names.
-Names that differ in case only (some datasets have an `a.jpg` and an `a.JPG`) are both kept
-where the file system tells them apart; elsewhere, creating the second one fails.
+Names that differ only in case (some datasets have an `a.jpg` and an `a.JPG`) are both kept if the
+file system distinguishes them; otherwise, creating the second one fails.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def extract(
 ) -> int:
     """Unpack a zip or tar (plain, gzip, bzip2 or xz) into `target`; return the number of files.
 
-    `target` must be empty or not exist.  `keep` decides about each file and folder, by its path
-    in the archive; files that macOS adds are always left out.  `progress` is called with the
-    bytes of the archive read so far, and its size.  After any failure, nothing is left behind.
+    `target` must be empty or not exist.  `keep` decides which files and folders to keep, by their
+    paths in the archive; files that macOS adds are always left out.  `progress` is called with the
+    number of bytes read from the archive so far, and its size.  A failure leaves nothing behind.
     """
     with _new_folder(archive, target) as folder, opened_archive(archive, limits) as reader:
         _check_space(archive, folder, reader.promised(keep), limits)
@@ -58,7 +58,7 @@ def extract(
 
 @contextmanager
 def _new_folder(archive: Path, target: Path) -> Iterator[Path]:
-    """Give a folder that becomes `target` on success, and is deleted on failure."""
+    """Yield a folder that becomes `target` on success and is deleted on failure."""
     aside = target.with_name(target.name + ".partial")
     with _disk_errors(archive, target):
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -119,7 +119,7 @@ def _write(
 
 
 def _safe_path(archive: Path, member: Member) -> PurePosixPath:
-    """Return where a member goes, relative to the target, or refuse the whole archive."""
+    """Return the path of a member relative to the target, or reject the whole archive."""
     path = PurePosixPath(member.name)
     reasons = {
         f"is a {member.kind}": member.kind not in ("file", "folder"),

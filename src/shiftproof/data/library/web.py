@@ -22,11 +22,11 @@ FOLLOWED = ("http", "https")
 
 
 class Refused(Exception):
-    """A failure that another attempt would not change."""
+    """A permanent failure, which a retry would not change."""
 
 
 class Interrupted(Exception):
-    """A failure that may pass."""
+    """A temporary failure; a retry after `wait` seconds may succeed."""
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
         super().__init__(reason)
@@ -45,7 +45,7 @@ class _Redirects(request.HTTPRedirectHandler):
 
 
 class _Answers(request.HTTPErrorProcessor):
-    """Return every answer but a redirect, whatever its status."""
+    """Return every response except a redirect, whatever its status."""
 
     def http_response(self, request: request.Request, response: HTTPResponse) -> Any:
         if response.status not in REDIRECTS:
@@ -60,7 +60,7 @@ class _Answers(request.HTTPErrorProcessor):
 
 
 def opener() -> request.OpenerDirector:
-    """Return an opener for http and https only, through proxies if there are any."""
+    """Return an opener for http and https only, which uses the system's proxies."""
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler(),
@@ -77,7 +77,7 @@ def opener() -> request.OpenerDirector:
 
 @contextmanager
 def network() -> Iterator[None]:
-    """Turn network errors into `Interrupted` if they may pass, else `Refused`."""
+    """Convert network errors to `Interrupted` if they may be temporary, else to `Refused`."""
     try:
         yield
     except HTTPError as error:
@@ -107,7 +107,7 @@ def _redirect_trouble(error: HTTPError) -> str:
 
 
 def in_words(code: int) -> str:
-    """Describe a status, as the end of a sentence."""
+    """Describe an HTTP status code, as the end of a sentence."""
     known = code in HTTPStatus._value2member_map_
     return f"it answers {code}" + (f" {HTTPStatus(code).phrase}" if known else "")
 
@@ -124,7 +124,7 @@ def content_range(headers: Message) -> tuple[int | None, int | None]:
 
 
 def retry_after(headers: Message) -> float:
-    """Return the seconds the server asks to wait, as a number or until a date; 0 if none."""
+    """Return the seconds to wait from `Retry-After` (a number or a date), or 0 if not given."""
     asked = headers.get("Retry-After", "").strip()
     if re.fullmatch(r"\d{1,9}", asked, re.A):
         return float(asked)

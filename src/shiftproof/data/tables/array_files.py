@@ -1,4 +1,4 @@
-"""Arrays of NumPy, `.npy` and `.npz`, as the columns of a table or as images."""
+"""Read NumPy files, `.npy` and `.npz`, as the columns of a table or as images."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from shiftproof.data.tables.vectors import vector_frame
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# What labels and domains are usually called, as arrays or as files beside a `.npy` file.
+# The usual names of labels and domains, as arrays or as files beside a `.npy` file.
 USUAL = {"label": ("label", "labels", "y"), "domain": ("domain", "domains", "d")}
 
 
 class ArraySamples(NamedTuple):
-    """What array files hold of each sample.
+    """The samples in array files.
 
-    `frame` has a column for each array of one entry a sample, and for each component of a vector;
-    `images` [n, channels, height, width] are not among them.  `label` and `domain` are the columns
-    with labels and domains, None if there are none.
+    `frame` has a column for each array [n] and for each component of a vector, but none for
+    `images` [n, channels, height, width].  `label` and `domain` name the columns with labels and
+    domains, or are None.
     """
 
     frame: pd.DataFrame
@@ -38,7 +38,7 @@ class ArraySamples(NamedTuple):
 
 
 def is_array_file(path: Path) -> bool:
-    """Whether a file is one of arrays, by its name."""
+    """Whether a file holds arrays, according to its suffix."""
     return path.suffix.lower() in ARRAYS
 
 
@@ -50,15 +50,15 @@ def array_samples(
     usual: Mapping[str, str] | None = None,
     labelled: bool = True,
 ) -> ArraySamples:
-    """Read samples: `.npz` with named arrays, or `.npy` with labels and domains beside it.
+    """Read samples from a `.npz` file, or a `.npy` file with labels and domains beside it.
 
     `label` and `domain` name arrays of the archive, several separated by commas, or `.npy` files;
     by default they are found by the names in `usual` and `USUAL`.  Arrays [n] are columns, arrays
-    [n, k] are vectors, and one array [n, channels, height, width] holds images.  Labels [n, k] with
-    fractions are k numbers to predict.  Single values, such as a version, are not read.
+    [n, k] are vectors, and one array [n, channels, height, width] holds images.  Floating-point
+    labels [n, k] are k numbers to predict.  Single values, such as a version, are not read.
 
-    Without `labelled`, no labels are looked for beside a `.npy` file, and domains there that do not
-    fit are those of other samples.
+    Without `labelled`, no label file is searched for beside a `.npy` file, and a domain file there
+    of another length is ignored.
     """
     import pandas as pd
 
@@ -93,7 +93,7 @@ def array_samples(
         if own.ndim == 1:
             frames.append(pd.DataFrame({name: own}))
         elif own.ndim == 2 and role is not None:
-            # Several numbers to predict: a column each.
+            # Several numbers to predict: one column per target.
             targets = [f"{name}{place}" for place in range(1, own.shape[1] + 1)]
             frames.append(pd.DataFrame(own, columns=targets))
             columns["label"] = ",".join(targets)
@@ -121,7 +121,7 @@ def array_samples(
 
 
 class _Role(NamedTuple):
-    """The array with labels or domains, several joined by commas, and the file it is from."""
+    """The name of the array of labels or domains (several joined by commas), and its file."""
 
     name: str | None
     file: str | None = None
@@ -135,7 +135,7 @@ def _role_array(
     usual: str | None,
     labelled: bool,
 ) -> _Role:
-    """Return the array with labels or domains; a file's array is added as `role`."""
+    """Find the array of labels or domains; one from a file is added to `arrays` as `role`."""
     if given is not None and _parts(given, arrays):
         return _Role(given)
     if given is not None and not given.lower().endswith(".npy"):
@@ -163,7 +163,7 @@ def _role_array(
 
 
 def _parts(names: str | None, arrays: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the arrays that a text names, one or several separated by commas; none if one lacks.
+    """Return the arrays that `names` lists, separated by commas; none if one is missing.
 
     >>> _parts("site,year", {"site": np.zeros(1), "year": np.zeros(1)})
     ['site', 'year']
@@ -175,7 +175,7 @@ def _parts(names: str | None, arrays: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def _entries(array: np.ndarray, role: str, where: str) -> np.ndarray:
-    """Return labels or domains, [n]; numbers to predict may be [n, k]."""
+    """Return labels or domains as [n]; numbers to predict may be [n, k]."""
     if array.ndim == 0:
         raise DataError(f"{where} is one value; {role}s are one entry a sample, [n]")
     if array.ndim == 2 and 1 in array.shape:

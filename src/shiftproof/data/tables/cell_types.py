@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 # Texts that stand for a missing value, in upper or lower case.
 MISSING = frozenset(["", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "?"])
-# Texts that do so in a column of numbers; among other texts they may be a category.
+# Texts that stand for a missing value among numbers; among other texts they may be a category.
 MISSING_AMONG_NUMBERS = frozenset(["none", "-", ".", "missing"])
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 INFINITE = r"[+-]?(?i:inf|infinity)"
 # 007 is an identifier, not the number seven.
 ZERO_PADDED = r"[+-]?0[0-9].*"
-# NUMBER without these.
+# NUMBER without zero-padded numbers.
 NOT_PADDED = r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 FLAGS = {"false": 0.0, "true": 1.0}
 
@@ -40,13 +40,13 @@ SeenKind = Literal["number", "category", "date", "empty", "other"]
 def text_of(value: object) -> str | None:
     """Return a cell as text, or None if it stands for a missing value.
 
-    Runs of white space become one space, equal numbers get the same text, and characters that
-    cannot be printed are spelled out: the text may be a name on a screen.
+    Runs of white space become one space, equal numbers get the same text, and unprintable
+    characters are escaped, because the text may be displayed.
 
     >>> [text_of(value) for value in (1.0, "1.0", " north  wing", "007", True, "?", None)]
     ['1', '1', 'north wing', '007', 'True', None, None]
     """
-    if value is None:  # so pandas before version 3 has missing texts
+    if value is None:  # missing text in pandas before version 3
         return None
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
@@ -68,12 +68,12 @@ def text_of(value: object) -> str | None:
 
 
 def texts(series: pd.Series) -> tuple[np.ndarray, list[str]]:
-    """Return which text each row of a column has (−1: none), and the distinct texts."""
+    """Return the code of each row's text (−1 if missing), and the distinct texts."""
     import pandas as pd
 
     codes, seen = pd.factorize(series)
     found: dict[str, int] = {}
-    # The last entry, at the code −1, is that of a missing value.
+    # The last entry, which the code −1 selects, is for missing values.
     position = np.full(len(seen) + 1, -1)
     for code, value in enumerate(seen):
         if (text := text_of(value)) is not None:
@@ -82,10 +82,10 @@ def texts(series: pd.Series) -> tuple[np.ndarray, list[str]]:
 
 
 def values(series: pd.Series, where: str) -> np.ndarray:
-    """Return a column of numbers as float64, missing ones as NaN; `where` is for errors.
+    """Return a numeric column as float64, with NaN if missing; `where` names it in errors.
 
-    An infinite number is an error: it comes from a computation that failed, so neither it nor the
-    mean of the other values can replace the true value.
+    An infinite number is an error: it comes from a failed computation, so neither it nor the mean
+    of the other values can replace the true value.
     """
     if _holds_numbers(series.dtype):
         found: np.ndarray = series.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -111,10 +111,10 @@ def values(series: pd.Series, where: str) -> np.ndarray:
 
 
 def kind_of(series: pd.Series) -> SeenKind:
-    """Return what a column holds.
+    """Return the kind of values in a column.
 
-    Text is a category, even if it spells numbers, unless all of it is true and false (numbers 1
-    and 0) or dates.
+    Text is a category, even if it spells numbers, unless all values are true or false (the numbers
+    1 and 0) or dates.
     """
     import pandas as pd
     from pandas.api import types  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""One column of a table, and the features that are made of it: scaled, one-hot, is missing."""
+"""A column of a table, and the features made from it: scaled, one-hot, missing indicator."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-# What fewer rows share tells of single rows, and a model's file must not: rarer category values are
-# pooled, and columns with fewer values are left out.
+# A model file must not reveal single rows, so category values that fewer rows share are pooled, and
+# columns with fewer values are left out.
 FEWEST_ROWS = 10
 # Standardised values are clipped to ± this many standard deviations, so that float32 networks stay
 # finite.
@@ -23,7 +23,7 @@ class Column:
     """One column: its name, its kind and, for a category, its possible values.
 
     The values are sorted as text, so the order of those in the training samples does not depend on
-    the others.
+    the other values.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Scaled:
-    """A column of numbers: missing values become `median`, then (x − `mean`) / `std`."""
+    """A numeric column, imputed with `median`, then scaled to (x − `mean`) / `std`."""
 
     column: int
     median: float
@@ -49,7 +49,7 @@ class Scaled:
         return [column.name]
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Standardise [n] to [n, 1]."""
+        """Impute and standardise `x` [n] to [n, 1]."""
         x = np.where(np.isnan(x), self.median, x)
         # Halved, so that the difference of two very large numbers does not overflow; dividing by a
         # very small number may, and the result is then clipped.
@@ -61,7 +61,7 @@ class Scaled:
 
 @dataclass(frozen=True)
 class OneHot:
-    """A column of categories, one-hot encoded."""
+    """A categorical column, one-hot encoded."""
 
     column: int
     codes: tuple[int, ...]
@@ -71,14 +71,14 @@ class OneHot:
         return [f"{column.name}={column.values[code]}" for code in self.codes]
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Encode [n] as [n, categories]; an unknown or missing category is all zeros."""
+        """Encode `x` [n] as [n, categories]; an unknown or missing category is all zeros."""
         hot: np.ndarray = x[:, None] == np.array(self.codes)
         return hot
 
 
 @dataclass(frozen=True)
 class IsMissing:
-    """1 where a column has no value."""
+    """A missing-value indicator: 1 where a column has no value."""
 
     column: int
 
@@ -87,7 +87,7 @@ class IsMissing:
         return [f"{column.name} is missing"]
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Mark [n] as [n, 1]."""
+        """Return the indicator [n, 1] of missing values in `x` [n]."""
         marks: np.ndarray = np.isnan(x)[:, None]
         return marks
 
@@ -97,10 +97,10 @@ PARTS: dict[str, type[Part]] = {"scaled": Scaled, "one-hot": OneHot, "is-missing
 
 
 def statistics(there: np.ndarray) -> tuple[float, float, float]:
-    """Return median, mean and standard deviation, without overflow in any sum or square."""
+    """Return the median, mean and standard deviation, computed without overflow."""
     exponent = int(np.frexp(np.abs(there).max())[1]) - 1
-    small = np.ldexp(there, -exponent)  # within ±2, by a power of two: exact
+    small = np.ldexp(there, -exponent)  # within ±2; exact, because the factor is a power of two
     found = (np.median(small), small.mean(), small.std())
     median, mean, std = (float(np.ldexp(value, exponent)) for value in found)
-    # The deviation of numbers near the smallest float may round to 0.
+    # The standard deviation of numbers near the smallest float may round to 0.
     return median, mean, max(std, float(np.finfo(np.float64).tiny))

@@ -1,4 +1,4 @@
-"""The names of a table's columns, found without reading its rows, pandas or torch."""
+"""Find the column names of a table without reading all rows or importing pandas or torch."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from shiftproof.core.gzip_lines import gzip_lines
 from shiftproof.core.text import listed, printable
 from shiftproof.data.tables.csv_records import csv_records
 
-# Files of NumPy's arrays, by their names (`array_files`, which needs NumPy).
+# Suffixes of NumPy array files; defined here because `array_files` imports NumPy.
 ARRAYS = (".npy", ".npz")
 JSON = ".json"
 
 
 def one_line(names: Sequence[object]) -> list[str]:
-    """Return names on one line each; a column without a name gets its number."""
+    """Return each name on one line; an unnamed column is named by its number."""
     found = [printable(" ".join(str(name).split())) for name in names]
     return [name or f"unnamed {position}" for position, name in enumerate(found, 1)]
 
 
 def column_name(columns: Sequence[str], table: str, parameter: str, given: str | None) -> str:
-    """Return the name of a column: the one given, or by default the one named as the parameter."""
+    """Return the name of the column `given`, by default the one named like `parameter`."""
     name = parameter if given is None else " ".join(given.split())
     if name in columns:
         return name
@@ -37,7 +37,7 @@ def column_name(columns: Sequence[str], table: str, parameter: str, given: str |
 def column_names(
     columns: Sequence[str], table: str, parameter: str, given: str | None
 ) -> list[str]:
-    """Return the columns that a text names: one, or several separated by commas.
+    """Return the columns that `given` names: one, or several separated by commas.
 
     >>> column_names(["site", "year", "a,b"], "t.csv", "domain", "site, year")
     ['site', 'year']
@@ -50,7 +50,7 @@ def column_names(
 
 
 def header_of(path: Path) -> list[str] | None:
-    """Return the names of the columns of a CSV file that has rows; None of any other file."""
+    """Return the column names of a CSV file, or None for other files; no rows are an error."""
     if path.suffix.lower() in (*ARRAYS, JSON):
         return None
     try:
@@ -65,7 +65,7 @@ def header_of(path: Path) -> list[str] | None:
             _, records = csv_records(lines, path.name)
             header, first = next(records, None), next(records, None)
     except (OSError, EOFError):
-        return None  # whoever reads the table says what is wrong
+        return None  # reading the table will report the error
     if header is None:
         raise DataError(f"{path.name} is empty")
     if first is None:

@@ -1,8 +1,8 @@
-"""Columns of text as numbers or words, piece by piece: the whole text is never in memory at once.
+"""Convert text columns to numbers or words piece by piece, to keep memory small.
 
-A column in which every value is a number becomes numbers, unless they are zero-padded or too large
-for 64 bits, as identifiers are; any other column is words.  Either may have missing values.  Rules
-look at columns, not at cells: they are a few passes of pyarrow over a piece.
+A column whose values are all numbers becomes numeric, unless they are zero-padded or too large for
+64 bits, like identifiers; any other column becomes words.  Either may have missing values.  Rules
+apply to whole columns rather than cells, in a few pyarrow passes over each piece.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _FIRST = 100
 
 @dataclass(frozen=True)
 class Piece:
-    """Some rows of a column: which are missing, and the others as numbers or as words.
+    """Some rows of a column: which values are missing, and the others as numbers or as words.
 
-    Numbers are int64 or float64, with 0 where they are missing.  Words are a pyarrow dictionary
-    array.  Without any value, a piece is neither.
+    Numbers are int64 or float64, with 0 for missing values.  Words are a pyarrow dictionary array.
+    A piece without any value has neither.
     """
 
     missing: np.ndarray
@@ -35,7 +35,7 @@ class Piece:
 
 
 def piece_of(text: Any, delimiter: str) -> Piece:
-    """Return a piece of a column, given as a pyarrow array of text."""
+    """Convert a pyarrow array of text to a piece of a column."""
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
     spelled = text = pc.utf8_trim_whitespace(text)
@@ -56,9 +56,9 @@ def piece_of(text: Any, delimiter: str) -> Piece:
 
 
 def joined(pieces: Sequence[Piece]) -> pd.Series | None:
-    """Return a column of its pieces, with NaN or None where values are missing.
+    """Join the pieces of a column, with NaN or None for missing values.
 
-    None if some pieces are numbers and others are words: the words must be known of all.
+    Return None if some pieces are numbers and others are words: all must then be read as words.
     """
     import pandas as pd
 
@@ -83,7 +83,7 @@ def joined(pieces: Sequence[Piece]) -> pd.Series | None:
 
 
 def _cells(piece: Piece) -> np.ndarray:
-    """Return the words of a piece, equal ones as one object."""
+    """Return the words of a piece; equal words are one object."""
     if piece.words is None:
         return np.full(len(piece.missing), None, dtype=object)
     distinct = np.array(piece.words.dictionary.to_pylist(), dtype=object)
@@ -92,14 +92,14 @@ def _cells(piece: Piece) -> np.ndarray:
 
 
 def _numbers(text: Any, number: np.ndarray) -> np.ndarray | None:
-    """Return the numbers as int64 or float64; None if all are whole and some too large."""
+    """Return the numbers as int64 or float64, or None if all are whole and some are too large."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if not number.all():
         text = pc.if_else(pa.array(number), text, "0")
     text = pc.replace_substring_regex(text, r"^\+", "")  # pyarrow reads no plus signs
-    # The first rows tell of most columns that they are not whole.
+    # In most columns that are not whole, the first rows already show it.
     if not _whole(text[:_FIRST]).all() or not _whole(text).all():
         return np.asarray(text.cast(pa.float64()))
     try:

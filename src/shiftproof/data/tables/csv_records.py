@@ -1,4 +1,4 @@
-"""CSV as records of text: decoded, split and counted, without pandas."""
+"""Read CSV as records of text, without pandas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST_BYTES = {
 
 
 def csv_records(file: Iterable[bytes], name: str) -> tuple[str, Iterator[list[str]]]:
-    """Return the delimiter of a CSV file, and its header and rows, all with as many fields."""
+    """Return the delimiter of a CSV file, and its header and rows, all with equally many fields."""
     lines = _decoded(file, name)
     head = list(itertools.islice(lines, 100))
     delimiter = _delimiter(head)
@@ -43,7 +43,7 @@ def _decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def _delimiter(head: list[str]) -> str:
-    """Return the delimiter that splits the first two rows into equally many, and most, fields."""
+    """Return the delimiter that splits the first two rows into the most, equally many, fields."""
 
     def fields(delimiter: str) -> tuple[bool, int]:
         rows = csv.reader(head, delimiter=delimiter, skipinitialspace=True)
@@ -53,11 +53,11 @@ def _delimiter(head: list[str]) -> str:
             return False, 0
         return len(set(counts)) == 1 and counts[0] > 1, max(counts, default=0)
 
-    return max(",;\t", key=fields)  # the first of equals
+    return max(",;\t", key=fields)  # the first one wins a tie
 
 
 def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[str]]:
-    """Yield the header and the rows, all with as many fields; blank lines are skipped."""
+    """Yield the header and the rows, all with equally many fields; blank lines are skipped."""
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     width = 0
     while True:

@@ -1,6 +1,6 @@
-"""A table as a dataset: one row a sample, with a label and a domain column.
+"""Build a dataset from a table: one sample per row, with a label and a domain column.
 
-Nothing is guessed silently: every row or column left out is named in the dataset's notes.
+Nothing is left out silently: the dataset's notes report every row or column left out.
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ def table_dataset(
     missing_indicators: bool = False,
     task: str = AUTO,
 ) -> DomainDataset:
-    """Return a table as a dataset: each row a sample, in the order of the table.
+    """Return a table as a dataset: one sample per row, in table order.
 
-    `label` and `domain` are the columns that hold them, by default those of these names; several
-    labels, separated by commas, are numbers that are predicted together.  The columns in `drop` are
-    not used, and all others are features.  Numbers are numbers; text and pandas' categoricals are
-    categories; dates, row numbers, and texts that are mostly distinct (identifiers, remarks) are
-    left out with a note, as are rows without a label or domain.
-    `categorical` names columns whose numbers are codes.  With vectors (`tables.vectors`), the
-    regime is `features`, and `drop` may name one as a whole.
-    `weights_column` says how much each row counts in training; it is not a feature.
-    `by` and `pool_below` are explained at `domain_column`, `missing_indicators` at `Columns`.
-    `task` is `classification` or `regression`; `auto` decides by the label column (`label_kind`).
+    `label` and `domain` name columns, by default the columns `label` and `domain`; several labels,
+    separated by commas, are numbers to predict together.  The columns in `drop` are not used; all
+    others are features.  Text and pandas categoricals are categories; dates, row numbers, and text
+    with mostly distinct values (identifiers, remarks) are left out with a note, as are rows without
+    a label or domain.
+    `categorical` names columns whose numbers are category codes.  If the table has vectors
+    (`tables.vectors`), the regime is `features`, and `drop` may name a whole vector.
+    `weights_column` holds the training weights of the rows; it is not a feature.
+    `by` and `pool_below` are explained in `domain_column`, `missing_indicators` in `Columns`.
+    `task` is `classification` or `regression`; `auto` infers it from the label column
+    (`label_kind`).
     """
     frame = named(frame, name)
     labels = column_names(list(frame.columns), name, "label", label)
@@ -118,7 +119,7 @@ def frame_dataset(
     missing_indicators: bool = False,
     task: str = AUTO,
 ) -> DomainDataset:
-    """Return features, columns of labels, domains and weights, row by row, as a dataset."""
+    """Build a dataset from features, label columns, domains and weights, aligned by row."""
     features = named(features, name)
     groups = grouped(label, domain, name, task).with_weights(weight, f"a weight of {name}")
     columns, notes = feature_columns(features, name)
@@ -131,5 +132,5 @@ def frame_dataset(
 
 
 def column_of(frame: pd.DataFrame, table: str, parameter: str, given: str | None) -> str:
-    """Return the name of a column: the one given, or by default the one named as the parameter."""
+    """Return the name of the column `given`, by default the one named like `parameter`."""
     return column_name(list(frame.columns), table, parameter, given)

@@ -1,16 +1,16 @@
-"""Domains from what a table has: a column, several joined, dates by period, numbers by bins.
+"""Derive domains from columns of a table: values, joined columns, periods of dates, or bins.
 
-`by` says how the values of the domain column (of several, the last) become domains:
+`by` says how the values of the domain column (the last one of several) become domains:
 
     year, quarter, month    dates, by calendar: 2021, 2021-Q3, 2021-07
-    a whole number k        numbers, in k bins of about as many rows each
-    value                   as they are, even if they are many numbers
+    a whole number k        numbers, in k bins of about equally many rows
+    value                   unchanged, even if they are many numbers
 
-Without it, values are domains as they are.  Numbers that are many, and some of them rare, are more
-likely a measurement: that is an error, which asks.
+Without `by`, the values are the domains.  Many distinct numbers, some of them rare, are more likely
+a measurement: they raise an error that asks for `by`.
 
-With `pool_below`, domains of fewer rows than that are put together as one.  If these are too few
-even together, the smallest of the others joins them.
+With `pool_below`, domains with fewer rows than that are pooled into one.  If the pooled domain is
+still too small, the smallest other domains are added.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PERIODS = ("year", "quarter", "month")
 VALUE = "value"
 POOLED = "other"
 JOINT = " · "
-# More distinct numbers than this, of which a quarter have fewer rows than that, need a `by`.
+# More than MANY distinct numbers, a quarter of them in fewer than RARE rows, require `by`.
 MANY, RARE = 20, 10
 
 
@@ -43,7 +43,7 @@ def domain_series(
     by: str | None = None,
     pool_below: int = 0,
 ) -> tuple[pd.Series, list[str]]:
-    """Return the domain of each row, None if it has none, and notes on what was put together."""
+    """Return the domain of each row (None if missing), and notes on pooled domains."""
     import pandas as pd
 
     *others, last = columns
@@ -63,7 +63,7 @@ def is_plain(columns: Sequence[str], by: str | None, pool_below: int) -> bool:
 
 
 def require_domains(series: pd.Series, table: str) -> None:
-    """Ask about numbers that look like a measurement."""
+    """Raise if the domains are numbers that look like a measurement."""
     if kind_of(series) != "number":
         return
     counts = Counter(text for value in series if (text := text_of(value)) is not None)
@@ -78,7 +78,7 @@ def require_domains(series: pd.Series, table: str) -> None:
 
 
 def checked_by(by: str) -> str:
-    """Return how the domain column becomes domains, or raise."""
+    """Return `by`, or raise if it is unknown."""
     if by not in (*PERIODS, VALUE) and not by.isdigit():
         raise InvalidValue(
             f"`by` {by!r} is unknown; {nearest(by, (*PERIODS, VALUE))} or give a number of bins"
@@ -96,7 +96,7 @@ def _by(series: pd.Series, column: str, table: str, by: str | None) -> list[str 
 
 
 def _periods(series: pd.Series, where: str, by: str) -> list[str | None]:
-    """Return the period of each date; days come first in 13.1.2020, as in most of the world."""
+    """Return the period of each date; dates with dots, such as 13.1.2020, start with the day."""
     import pandas as pd
 
     day_first = series.dropna().astype(str).str.match(r"\d{1,2}\.\d{1,2}\.\d{4}").any()
@@ -124,7 +124,7 @@ def _spelled(period: str) -> str:
 
 
 def _bins(series: pd.Series, where: str, count: int) -> list[str | None]:
-    """Return the bin of each number: edges are quantiles, so bins have about as many rows."""
+    """Return the bin of each number; edges are quantiles, so bins have about equally many rows."""
     if count < 2:
         raise InvalidValue(f"`by` must be at least 2 bins, not {count}")
     if kind_of(series) != "number":

@@ -1,4 +1,4 @@
-"""Which columns of a table can be features; every column left out is named in a note."""
+"""Select the columns of a table that can be features; notes name every column left out."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def feature_columns(features: pd.DataFrame, table: str) -> tuple[tuple[Column, .
 def copies_of_label_or_domain(
     columns: tuple[Column, ...], x: np.ndarray, groups: Groups, unasked: Collection[str] = ()
 ) -> list[str]:
-    """Return notes on columns that determine the label or the domain, `unasked` ones left out.
+    """Return notes on columns, except `unasked` ones, that determine the label or the domain.
 
-    A column of numbers determines a label that is a number if one is a linear function of the
-    other: two columns of distinct numbers always determine each other in some way.
+    A numeric column determines a numeric label if one is a linear function of the other: any two
+    columns of distinct numbers are one-to-one.
     """
     kept = groups.domain >= 0
     labels = groups.label.reshape(len(kept), -1).T
@@ -93,7 +93,7 @@ def _proportional(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _stray_words(series: pd.Series, codes: np.ndarray, found: list[str], name: str) -> list[str]:
-    """Return a note on a column that would be numbers but for a few values."""
+    """Return a note on a column that would be numeric except for a few values."""
     words = [code for code, text in enumerate(found) if not is_number(text)]
     astray = np.isin(codes, words)
     there = int((codes >= 0).sum())
@@ -108,7 +108,7 @@ def _stray_words(series: pd.Series, codes: np.ndarray, found: list[str], name: s
 
 
 def _counts_rows(series: pd.Series) -> bool:
-    """Return whether a column holds n consecutive whole numbers once each, as an index does."""
+    """Whether a column holds n consecutive whole numbers once each, like an index."""
     if len(series) <= FEW or series.isna().any() or series.dtype.kind not in "iu":
         return False
     return bool(series.is_unique and int(series.max()) - int(series.min()) == len(series) - 1)

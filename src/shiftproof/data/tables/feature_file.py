@@ -1,9 +1,9 @@
-"""Features of networks in a file: Parquet with one vector a sample, its label and its domain.
+"""Feature files: Parquet with the label, the domain and the feature vectors of each sample.
 
-Any program can read the columns.  The header also says which networks computed the features, and
-the order of classes and domains: so a run on the file is the run on the features themselves, to the
-last bit.  The features of one network are trained on as they are, and those of several in standard
-units, as in `training.features`.
+Any program can read the columns.  The header also records which networks computed the features, and
+the order of classes and domains, so that a run on the file is identical to a run on the features
+themselves, to the last bit.  The features of one network are used unchanged, and those of several
+networks are standardised, as in `training.features`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from shiftproof.data.tables.preprocessing import Columns
 from shiftproof.data.tables.vectors import component_names, list_block
 
 LABEL, DOMAIN, EXTRA = "label", "domain", "extra"
-# The entry of the header, and the version of its content.
+# The metadata key of the header, and the version of its format.
 KEY, FORMAT = b"shiftproof.features", 1
 
 
 def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
-    """Return the file of the features of a dataset: those of each network, by its name."""
+    """Return a feature file as bytes; `networks` maps network names to a dataset's features."""
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -70,7 +70,7 @@ def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
 
 
 def feature_header(path: Path) -> dict[str, Any] | None:
-    """Return the header of a file of features; None of any other file."""
+    """Return the header of a feature file, or None for any other file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -81,7 +81,7 @@ def feature_header(path: Path) -> dict[str, Any] | None:
         stored = (pq.read_schema(path).metadata or {}).get(KEY)
         header = None if stored is None else json.loads(stored)
     except (pa.ArrowException, OSError, ValueError, RecursionError):
-        return None  # whoever reads the table says what is wrong
+        return None  # reading the table will report the error
     if header is not None and (not isinstance(header, dict) or header.get("format") != FORMAT):
         raise DataError(
             f"{path.name} has features in a format of another version; write them again, or upgrade"
@@ -91,7 +91,7 @@ def feature_header(path: Path) -> dict[str, Any] | None:
 
 
 def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) -> DomainDataset:
-    """Return a file of features as a dataset, without the networks in `drop`."""
+    """Return a feature file as a dataset, without the networks in `drop`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -179,9 +179,9 @@ def _block(column: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _codes(column: Any, known: Sequence[str], path: Path) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the position of each row's name among the known ones; a row without one is an error.
+    """Return the index of each row's name, and all names; a missing name is an error.
 
-    Names that the header does not know, of rows added later, come last.
+    Names that are not in the header, from rows added later, come last.
     """
     codes, found = texts(column)
     if (codes < 0).any():

@@ -1,8 +1,8 @@
-"""Labels and domains of a table's rows: which classes and domains there are, which row has which.
+"""The labels and domains of a table's rows, and the classes and domains that occur.
 
-A label is one of several classes, or a number, or several numbers (`tables.label_kind`).
+A label is a class, a number, or several numbers (`tables.label_kind`).
 
-Nothing is guessed silently: every row left out is named in the notes.
+Nothing is left out silently: the notes report every row left out.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _LONGEST_NAME = 200
 
 
 class Groups(NamedTuple):
-    """Which rows belong to which domain, and their labels.
+    """The domain and the label of each row.
 
-    `label` and `domain` [rows] are positions in `classes` and `names`; `domain` is −1 where the row
-    is left out.  Where numbers are predicted, `targets` name them, `label` holds them as float64
-    (of several targets [rows, targets]), and there are no classes.  `weight` [rows] says how much
-    rows count, if not alike.
+    `label` and `domain` [rows] are indices into `classes` and `names`; `domain` is −1 for rows that
+    are left out.  For regression, `targets` names the numbers to predict, `label` holds them as
+    float64 ([rows, targets] for several targets), and `classes` is empty.  `weight` [rows] holds
+    row weights; None means equal weights.
     """
 
     classes: tuple[str, ...]
@@ -55,13 +55,13 @@ class Groups(NamedTuple):
     weight: np.ndarray | None = None
 
     def with_weights(self, weight: np.ndarray | None, where: str) -> Groups:
-        """Return the same rows with their weights [rows], if any; `where` names them in errors."""
+        """Return the groups with weights [rows], if given; `where` names them in errors."""
         if weight is None:
             return self
         return self._replace(weight=checked_weights(weight, self.domain >= 0, where))
 
     def domains_of(self, x: np.ndarray) -> tuple[Domain, ...]:
-        """Split the inputs [rows, …] into domains; within a domain they keep their order."""
+        """Split the inputs [rows, …] into domains; rows keep their order within a domain."""
         domains = []
         for code, name in enumerate(self.names):
             rows = np.flatnonzero(self.domain == code)
@@ -72,7 +72,7 @@ class Groups(NamedTuple):
     def table(
         self, name: str, x: np.ndarray, preparation: Columns, notes: Sequence[str] = ()
     ) -> DomainDataset:
-        """Return the dataset of a table with the cells `x` [rows, columns]."""
+        """Return the dataset of a table with cells `x` [rows, columns]."""
         return DomainDataset(
             name,
             self.domains_of(x),
@@ -89,12 +89,12 @@ class Groups(NamedTuple):
 def grouped(
     label: pd.DataFrame, domain: pd.Series, table: str, task: str = AUTO, *, images: bool = False
 ) -> Groups:
-    """Read labels, columns [rows, targets], and domains, and find the rows of each domain.
+    """Read the label columns [rows, targets] and the domains, and find the rows of each domain.
 
     Classes and domains are sorted, as numbers if all are numbers.  Rows without a label or domain
-    are left out, with a note.  `task` says whether labels are classes or numbers; `auto` decides by
-    the column (`label_kind`), and more carefully where they are labels of `images`.  Several
-    columns of labels are numbers.
+    are left out, with a note.  `task` says whether labels are classes or numbers; `auto` infers it
+    from the column (`label_kind`), and prefers classes for labels of `images`.  Several label
+    columns are numbers.
     """
     kind, why = (image_labels_kind if images else labels_kind)(label, table, task)
     codes, names = _names(domain, "domain", table)
@@ -124,7 +124,7 @@ def grouped(
 def _with_numbers(
     label: pd.DataFrame, codes: np.ndarray, names: list[str], table: str, why: tuple[str, ...]
 ) -> Groups:
-    """Return the rows of each domain with numbers as labels."""
+    """Return the groups for labels that are numbers."""
     targets = tuple(" ".join(str(name).split()) for name in label.columns)
     columns = [f"the label column {quoted(target)} of {table}" for target in targets]
     numbers = np.stack(
@@ -175,7 +175,7 @@ def _require_two(what: str, found: list[str], kept: np.ndarray, table: str) -> N
 
 
 def _names(series: pd.Series, what: str, table: str) -> tuple[np.ndarray, list[str]]:
-    """Return which of the sorted names each row has, −1 for none."""
+    """Return the index of each row's name (−1 if missing), and the sorted names."""
     column = f"the {what} column {quoted(str(series.name))} of {table}"
     if kind_of(series) == "other":
         raise DataError(f"{column} holds neither numbers nor text")
@@ -200,7 +200,7 @@ def _names(series: pd.Series, what: str, table: str) -> tuple[np.ndarray, list[s
 
 
 def _renumbered(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:
-    """Leave out names that no row has, and sort the others."""
+    """Remove names that no row has, sort the others, and renumber the codes."""
     present = [names[code] for code in np.unique(codes[codes >= 0])]
     if all(map(is_number, present)):
         present.sort(key=lambda name: (float(name), name))

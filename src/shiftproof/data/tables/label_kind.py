@@ -1,8 +1,8 @@
-"""Whether a label column holds classes or numbers to predict.
+"""Decide whether a label column holds classes or numbers to predict.
 
-Text is always classes, and so are two numbers.  More are classes if they are few and whole, and
-amounts if they are many or mostly distinct.  Where both are plausible (24 ages, 65 codes of
-classes) nothing is guessed: the user is asked.
+Text is always classes, and so are two distinct numbers.  More numbers are classes if they are few
+and whole, and amounts if they are many or mostly distinct.  If both are plausible (24 ages, 65
+class codes), nothing is guessed: an error asks the user to choose.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from shiftproof.data.tables.cell_types import kind_of, values
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# What `task` may be.
+# The values of `task`.
 TaskName = Literal["auto", "classification", "regression"]
 AUTO = "auto"
 # Up to this many distinct values count as few, even in a small table.
 FEW = 20
 # More distinct labels than this are not classes.
 MOST_CLASSES = 1000
-# More distinct whole numbers than this are amounts, unless they count 0, 1, 2, … as codes do.
+# More distinct whole numbers than this are amounts, unless they are consecutive from 0 or 1.
 MANY = 100
 
 
 def checked_task(task: str) -> TaskName:
-    """Return what `task` names, or raise."""
+    """Return `task`, or raise if it is unknown."""
     known = typing.get_args(TaskName)
     if task not in known:
         raise UnknownName("task", str(task), known)
@@ -40,7 +40,7 @@ def checked_task(task: str) -> TaskName:
 
 
 def is_one_hot(labels: np.ndarray) -> bool:
-    """Whether labels are classes as rows of zeros with a single one.
+    """Whether labels are one-hot rows: zeros with a single one.
 
     >>> is_one_hot(np.eye(3)), is_one_hot(np.ones((3, 2))), is_one_hot(np.ones(3))
     (True, False, False)
@@ -51,9 +51,9 @@ def is_one_hot(labels: np.ndarray) -> bool:
 
 
 def labels_kind(labels: pd.DataFrame, table: str, task: str = AUTO) -> tuple[Kind, tuple[str, ...]]:
-    """Return the kind of task that columns of labels call for, and notes that say why.
+    """Return the kind of task for the label columns, and notes that give the reason.
 
-    Several columns are numbers, predicted together.
+    Several columns are numbers to predict together.
     """
     if labels.shape[1] == 1:
         return label_kind(labels.iloc[:, 0], table, task)
@@ -75,10 +75,10 @@ def labels_kind(labels: pd.DataFrame, table: str, task: str = AUTO) -> tuple[Kin
 def image_labels_kind(
     labels: pd.DataFrame, table: str, task: str = AUTO
 ) -> tuple[Kind, tuple[str, ...]]:
-    """Return the kind of task that the labels of images call for, and notes that say why.
+    """Return the kind of task for the labels of images, and notes that give the reason.
 
-    Numbers beside images are mostly codes of classes, so they are amounts only where they cannot
-    be classes: where `label_kind` need not ask.
+    Numeric labels of images are mostly class codes, so they are amounts only if they cannot be
+    classes.
     """
     if task != AUTO or labels.shape[1] > 1:
         return labels_kind(labels, table, task)
@@ -92,9 +92,9 @@ def image_labels_kind(
 
 
 def label_kind(label: pd.Series, table: str, task: str = AUTO) -> tuple[Kind, tuple[str, ...]]:
-    """Return the kind of task that a label column calls for, and a note that says why.
+    """Return the kind of task for a label column, and notes that give the reason.
 
-    `task` overrides; there is no note where text leaves no choice or the user has made it.
+    `task` overrides the decision.  Only an inferred regression has a note.
     """
     if (asked := checked_task(task)) != "auto":
         return asked, ()

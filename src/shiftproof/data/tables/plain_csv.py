@@ -1,10 +1,10 @@
-"""CSV that pyarrow splits as Python's reader does, many lines at once.
+"""Read CSV with pyarrow, many lines at once, where it finds the same fields as Python's reader.
 
-Lines are taken in pieces of whole lines.  A piece is *plain* if it is text without zero bytes and
+The file is read in pieces of whole lines.  A piece is *plain* if it has no zero bytes and no
 carriage returns other than line ends, and every quote belongs to a field that is quoted from end to
-end within its line.  pyarrow then finds the same fields.  Whatever else there is (a row of another
-width, a field beyond the limit of Python's reader, text that is not UTF-8), Python's reader must
-decide about, and name the line.
+end within its line.  pyarrow then finds the same fields.  Anything else (a row of another width, a
+field beyond the limit of Python's reader, text that is not UTF-8) is left to Python's reader, which
+names the line in errors.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class NotPlain(Exception):
-    """Python's reader has to decide."""
+    """The file must be read with Python's reader."""
 
 
 def plain_pieces(lines: Iterable[bytes], name: str) -> tuple[str, list[str], Iterator[list[Any]]]:
-    """Return the delimiter, the header, and pieces of the rows as a pyarrow array for each column.
+    """Return the delimiter, the header, and pieces of the rows, with a pyarrow array per column.
 
-    Raises `NotPlain`, also while pieces are read, and `DataError` for a damaged header.
+    Raise `NotPlain`, also while pieces are read, and `DataError` for a damaged header.
     """
     lines = iter(lines)
     first = list(itertools.islice(lines, LINES_AT_ONCE))
@@ -61,7 +61,7 @@ def _pieces(
 
 
 def _split(block: bytes, delimiter: str, width: int) -> list[Any]:
-    """Return the fields of whole lines as a pyarrow array for each column."""
+    """Return the fields of whole lines as one pyarrow array per column."""
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
     from pyarrow import csv as arrow_csv

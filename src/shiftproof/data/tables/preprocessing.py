@@ -1,8 +1,8 @@
-"""The columns of a table: encoding cells as numbers, then imputing, scaling, one-hot encoding.
+"""Preprocess the columns of a table: encode cells as numbers, then impute, scale, one-hot encode.
 
-Tables are stored raw, one number a cell: numbers as they are, categories as their position among
-the column's values, missing values as NaN.  What must be learnt from data (medians, means, scales,
-which categories occur) is learnt later, from the training samples only.
+Tables are stored raw, one number per cell: numbers unchanged, categories as indices into the
+column's values, missing values as NaN.  Statistics (medians, means, scales, which categories occur)
+are learnt later, from the training samples only.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ if TYPE_CHECKING:
 
 # The code of a category that is not among the column's values.
 _UNKNOWN = -1.0
-# The largest number of float32.
+# The largest float32 number.
 LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class Columns(Preparation):
-    """What the columns of a table hold, and how they become features.
+    """The columns of a table, and how they become features.
 
-    `missing_indicators` adds a feature for each column with missing values among the training
-    samples, which marks them.  It is off by default: a value that one hospital never measures
-    identifies the hospital, not the patient, which a model should not learn.
+    `missing_indicators` adds a missing-value indicator for each column with missing values among
+    the training samples.  It is off by default: a value that one hospital never measures identifies
+    the hospital, not the patient, which a model should not learn.
     """
 
     columns: tuple[Column, ...]
     missing_indicators: bool = False
 
     def encode(self, frame: pd.DataFrame, table: str = "the table") -> np.ndarray:
-        """Return a table's cells as numbers, [rows, columns] of float64.
+        """Encode the cells of a table as float64 [rows, columns].
 
-        The table may have more columns.  A category that is not among the column's values is
+        Other columns of the table are ignored.  A category that is not among the column's values is
         unknown, which differs from missing.  Float64 represents whole numbers up to 2⁵³ exactly,
-        and values that overflow float32.  `table` is its name in errors.
+        and values that overflow float32.  `table` names the table in errors.
         """
         frame = named(frame, table)
         absent = [column.name for column in self.columns if column.name not in frame]
@@ -77,13 +77,13 @@ class Columns(Preparation):
         return x
 
     def fit(self, x: np.ndarray) -> FittedColumns:
-        """Fit to the training samples `x` [n, columns], as `encode` returns them.
+        """Fit to the training samples `x` [n, columns], as returned by `encode`.
 
-        A column of numbers gets the median, mean and standard deviation of its values that are not
-        missing, so its scale does not depend on how many are missing.  A category keeps the values
-        that at least `FEWEST_ROWS` samples share; all others, and those of other samples, are
-        pooled with whatever is unknown later.  A column without two distinct values among these
-        samples is left out, and so is one with too few values.
+        A numeric column is described by the median, mean and standard deviation of its non-missing
+        values, so its scale does not depend on how many are missing.  A categorical column keeps
+        the values that at least `FEWEST_ROWS` samples share; all other values are pooled as
+        unknown.  A column with fewer than two distinct values, or too few values, among these
+        samples is left out.
         """
         cells = self._cells(x)
         if np.isinf(cells).any():
@@ -135,10 +135,10 @@ class Columns(Preparation):
         return FittedColumns(self._only_used(parts), tuple(parts), tuple(notes))
 
     def _only_used(self, parts: Sequence[Part]) -> Columns:
-        """Return the same, without the category values that no feature is made of.
+        """Return the columns without the category values that no feature uses.
 
-        They are those of few training samples or of held-out ones only, and encode like any other
-        unknown value.  Each leaves an empty text, which no cell has, so that codes stay.
+        These values occur in few training samples or only in held-out ones, and are encoded as
+        unknown.  Each is replaced by an empty string, which no cell contains, to keep the codes.
         """
         used = {part.column: set(part.codes) for part in parts if isinstance(part, OneHot)}
         columns = tuple(
@@ -172,7 +172,7 @@ class Columns(Preparation):
 
 @dataclass(frozen=True)
 class FittedColumns(FittedPreparation):
-    """Columns with all that was learnt from the training samples."""
+    """Columns fitted to the training samples."""
 
     columns: Columns
     parts: tuple[Part, ...]
@@ -193,7 +193,7 @@ class FittedColumns(FittedPreparation):
         return tuple(name for names in made for name in names)
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Return cells [n, columns] as features [n, features] of float32, all finite."""
+        """Transform cells [n, columns] to float32 features [n, features], all finite."""
         cells = self.columns._cells(x)
         ready = np.empty((len(cells), len(self.feature_names)), dtype=np.float32)
         start = 0
@@ -204,11 +204,11 @@ class FittedColumns(FittedPreparation):
         return ready
 
     def pooled(self, x: np.ndarray) -> np.ndarray:
-        """Return cells [n, columns] for a model that takes them raw, of the same type.
+        """Return cells [n, columns], of the same dtype, for a model that uses raw cells.
 
-        Category values that no feature is made of become the unknown one, and columns of numbers
-        that are left out become missing: what such a model learns, it learns from the others.
-        Numbers beyond float32, which such a model computes with, become the largest of it.
+        Category values that no feature uses become unknown, and numeric columns that are left out
+        become missing, so that the model does not learn from them.  Numbers are clipped to the
+        range of float32, in which such a model computes.
         """
         cells = self.columns._cells(x).copy()
         used = {part.column: part for part in self.parts if not isinstance(part, IsMissing)}
@@ -234,7 +234,7 @@ class FittedColumns(FittedPreparation):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FittedColumns:
-        """Rebuild fitted columns exactly; version 0.1 wrote no notes."""
+        """Rebuild fitted columns exactly; files of version 0.1 have no notes."""
         columns = tuple(
             Column(column["name"], column["kind"], tuple(column["values"]))
             for column in value["columns"]

@@ -1,7 +1,7 @@
 """Read the arrays of `.npy` and `.npz` files.
 
-Reading never runs code: arrays of Python objects are refused, and so is a header that promises more
-bytes than the file has, before anything is allocated.
+Reading never runs code: arrays of Python objects are rejected.  A header that promises more bytes
+than the file has is rejected before memory is allocated.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import quoted, reason_of
 
-# An archive may unpack to so many times its size, as soon as it is more than so many bytes.
+# An archive that unpacks to more than SMALL bytes may unpack to at most MOST_RATIO times its size.
 MOST_RATIO, SMALL = 200, 10**8
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of a file by name; that of a `.npy` file is called as the file."""
+    """Return the arrays of a file by name; the array of a `.npy` file has the file's name."""
     size = path.stat().st_size
     try:
         with open(path, "rb") as file:
@@ -32,7 +32,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
                 return _members(archive, path, size)
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # a crafted header can make many lines of the libraries fail
+    except Exception as error:  # a crafted header can make the libraries fail in many ways
         raise DataError(
             f"{path} is not a file of NumPy arrays ({reason_of(error, 120)})"
         ) from error
@@ -58,7 +58,7 @@ def _members(archive: zipfile.ZipFile, path: Path, size: int) -> dict[str, np.nd
 
 def _read(stream: IO[bytes], size: int, where: str) -> np.ndarray:
     """Read one array from a stream of `size` bytes."""
-    # The header is at most 64 KiB; in a stream of its own, because an archive's cannot go back.
+    # The header, at most 64 KiB, gets its own stream, because an archive's cannot go back.
     start = io.BytesIO(stream.read(min(size, 2**16 + 12)))
     major, _ = np.lib.format.read_magic(start)
     if major not in (1, 2):

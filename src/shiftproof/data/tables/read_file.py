@@ -1,4 +1,4 @@
-"""Table files, CSV or Parquet, read strictly: a row that does not fit its header is an error."""
+"""Read CSV and Parquet files strictly: a row that does not match the header is an error."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def read_frame(path: Path) -> pd.DataFrame:
-    """Read a table: CSV, perhaps gzipped, or Parquet; the content says which.
+    """Read a table from CSV, optionally gzipped, or Parquet; the content decides the format.
 
-    CSV is in UTF-8 and separated by commas, semicolons (then a comma in a number is its decimal
-    point) or tabs.  White space around values is ignored.  A column in which every value is a
-    number becomes numbers, unless they are zero-padded or too large for 64 bits, as identifiers
-    are; any other column is text.  A list column of Parquet, a vector of numbers in each row,
-    becomes a column for each component (`data.tables.vectors`).
+    CSV is in UTF-8 and separated by commas, semicolons (a comma in a number is then its decimal
+    point) or tabs.  White space around values is ignored.  A column whose values are all numbers
+    becomes numeric, unless they are zero-padded or too large for 64 bits, like identifiers; any
+    other column is text.  A Parquet list column, with a vector of numbers in each row, becomes one
+    column per component (`data.tables.vectors`).
     """
     try:
         with open(path, "rb") as file:
@@ -71,7 +71,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
     try:
         table = pq.read_table(path)
-        # The index that pandas stored is not a column, unless it was given a name.
+        # An index that pandas stored is not a column, unless it has a name.
         names = [name for name in table.column_names if not name.startswith("__index_level_")]
         twice = len(set(names)) < len(names)
         table = table if twice else table.select(names)
@@ -87,14 +87,14 @@ def _read_parquet(path: Path) -> pd.DataFrame:
             for place, block in blocks.items()
         ]
         frame = pd.concat([frame, *vectors], axis=1) if vectors else frame
-    except (pa.ArrowException, OSError, ValueError) as error:  # the last: metadata that is no text
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: metadata is not text
         reason = reason_of(error, 120)
         raise DataError(f"{path} is not readable Parquet ({reason})") from error
     return named(frame, path.name)
 
 
 def _read_csv(lines: Callable[[], Iterable[bytes]], name: str) -> pd.DataFrame:
-    """Read a CSV file whose lines a call gives, from its beginning."""
+    """Read a CSV file; each call of `lines` returns its lines from the beginning."""
     import pandas as pd
 
     try:
@@ -113,7 +113,7 @@ def _read_csv(lines: Callable[[], Iterable[bytes]], name: str) -> pd.DataFrame:
 
 
 def _read_records(lines: Iterable[bytes], name: str) -> tuple[list[str], list[pd.Series]]:
-    """Read a CSV file with Python's reader: slower, and exact about what is wrong where."""
+    """Read a CSV file with Python's reader, which is slower but reports the line of an error."""
     import pyarrow as pa
 
     delimiter, records = csv_records(lines, name)

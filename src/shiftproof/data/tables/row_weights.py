@@ -1,4 +1,4 @@
-"""How much rows count in training: weights as a user gives them, checked."""
+"""Check the training weights of rows that a user passes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from shiftproof.core.errors import DataError
 
 
 def checked_weights(given: np.ndarray, used: np.ndarray, where: str) -> np.ndarray:
-    """Return the weights [n] of rows, or raise if one of those `used` [n] is not a weight.
+    """Return the row weights [n], or raise if a weight in the mask `used` [n] is invalid.
 
-    A weight is a finite number of at least 0, and at least one is above 0.  `where` names them in
-    errors, which count rows from 1.
+    A weight is a finite number of at least 0, and at least one must be positive.  `where` names the
+    weights in errors, which count rows from 1.
 
     >>> checked_weights(np.array([1.0, 0.0, 2.5]), np.array([True, True, True]), "`weight`")
     array([1. , 0. , 2.5])

@@ -1,4 +1,4 @@
-"""Categories of new rows that a model has not learnt from: it treats them as unknown."""
+"""Find categories in new rows that a model did not learn from and treats as unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_VALUES = 5
 
 
 def unseen_notes(columns: Columns, frame: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence for each column with values that are new, or that few rows shared."""
+    """Yield a note for each column with values that are new or were rare in training."""
     for column in columns.columns:
         if column.kind != "category" or column.name not in frame:
             continue

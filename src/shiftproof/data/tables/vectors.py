@@ -1,7 +1,7 @@
-"""Vectors in tables, such as embeddings: one column for each component.
+"""Vectors in tables, such as embeddings: one column per component.
 
-The components of `embedding` are the columns `embedding[0]`, `embedding[1]`, …: a list column of
-Parquet and an array [rows, k] become these, and a file may have them as they are.
+The components of `embedding` are the columns `embedding[0]`, `embedding[1]`, ….  A Parquet list
+column or an array [rows, k] becomes such columns; a file may also contain them directly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shiftproof.core.text import quoted
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-# Longer vectors are images or texts, which a network should see first.
+# Longer vectors are images or texts, which a network should embed first.
 MOST_COMPONENTS = 65_536
 
 _COMPONENT = re.compile(r"(?P<vector>.+)\[(?P<place>0|[1-9][0-9]{0,5})\]")
@@ -34,7 +34,7 @@ def component_names(vector: str, width: int) -> list[str]:
 
 
 def vectors_in(columns: Sequence[str]) -> dict[str, list[str]]:
-    """Return the columns of each vector, in order; a vector with a gap is none.
+    """Return the columns of each vector, in order; components with a gap are not a vector.
 
     >>> vectors_in(["age", "clip[0]", "clip[1]", "lone[3]"])
     {'clip': ['clip[0]', 'clip[1]']}
@@ -51,13 +51,13 @@ def vectors_in(columns: Sequence[str]) -> dict[str, list[str]]:
 
 
 def of_vectors(columns: Sequence[str]) -> set[str]:
-    """Return which columns are components of a vector of two or more."""
+    """Return the columns that belong to a vector of two or more components."""
     found = (own for own in vectors_in(columns).values() if len(own) > 1)
     return {column for own in found for column in own}
 
 
 def vector_frame(vector: str, block: np.ndarray, table: str) -> pd.DataFrame:
-    """Return vectors [rows, k] as columns."""
+    """Return vectors [rows, k] as a data frame with one column per component."""
     import pandas as pd
 
     if not 0 < block.shape[1] <= MOST_COMPONENTS:
@@ -69,9 +69,9 @@ def vector_frame(vector: str, block: np.ndarray, table: str) -> pd.DataFrame:
 
 
 def list_block(column: Any, name: str, table: str) -> np.ndarray | None:
-    """Return a list column of pyarrow as vectors [rows, k]; None if it is no column of vectors.
+    """Return a pyarrow list column as vectors [rows, k], or None if it holds no vectors.
 
-    float32 stays as it is, because embeddings are large; other numbers become float64.
+    float32 is kept, because embeddings are large; most other numbers become float64.
     """
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -100,7 +100,7 @@ def list_block(column: Any, name: str, table: str) -> np.ndarray | None:
     single = pa.types.is_float32(value) or pa.types.is_float16(value)
     block = np.empty((len(lengths), int(lengths[0])), np.float32 if single else np.float64)
     start = 0
-    for chunk in column.chunks:  # one by one: together they may be too long for a list of pyarrow
+    for chunk in column.chunks:  # one by one: combined, they may be too long for a pyarrow list
         numbers = chunk.flatten().to_numpy(zero_copy_only=False)
         block[start : start + len(chunk)] = numbers.reshape(len(chunk), -1)
         start += len(chunk)
