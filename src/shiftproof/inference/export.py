@@ -2,7 +2,7 @@
 
 The graph includes scaling and normalising pixels, imputing and standardising columns, one-hot
 encoding and softmax.  Reading and resizing image files, and turning texts into codes, are not part
-of it; the JSON description in the file covers them.
+of it; the JSON description of the model covers them.
 """
 
 from __future__ import annotations
