@@ -271,7 +271,7 @@ class TrainedModel:
         return cls(**model_fields(data, device, where))
 
     def without_training_data(self) -> TrainedModel:
-        """Return a private model reduced to what prediction needs.
+        """Return the model reduced to what prediction needs; it must be private.
 
         The result lacks the typicality, the records of held-out domains on adaptation and
         intervals, the domain names, and the hash of the data.
