@@ -1,1 +1,1 @@
-"""What a trained model does: predict, evaluate, warn about unusual inputs, export."""
+"""Use of a trained model: prediction, evaluation, warnings about unusual inputs, export."""

@@ -1,4 +1,4 @@
-"""A new domain beside what was expected of it."""
+"""Comparison of the score of a new domain with its prediction interval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shiftproof.training.outputs import AnyOutputs
 
 @dataclass(frozen=True)
 class Comparison:
-    """A score of a new domain beside the range expected of it, its sampling error included."""
+    """A score of a new domain and its prediction interval, which includes its sampling error."""
 
     domain: str
     metric: str
@@ -27,12 +27,12 @@ class Comparison:
         if self.low <= self.value <= self.high:
             return "inside"
         if self.metric in TARGETS:
-            return "worse"  # further from its target than domains before
+            return "worse"  # further from its target than the domains before
         return "worse" if (self.value > self.high) == (self.metric in LOSSES) else "better"
 
     @property
     def sentence(self) -> str:
-        """The comparison in words, and what to do."""
+        """The comparison in words, with advice."""
         side = {True: "below", False: "above"}[self.value < self.low]
         where = "inside" if self.state == "inside" else side
         advice = {
@@ -53,7 +53,7 @@ class Comparison:
 
 
 def compare(expected: Expected, domain: str, outputs: AnyOutputs) -> Comparison | None:
-    """Return how a new domain compares with what was expected; None where it has no score."""
+    """Compare a new domain with the expected score; return None if its score is undefined."""
     score = expected.headline
     own = estimate_of(expected.metric, outputs, expected.level)
     if own is None:

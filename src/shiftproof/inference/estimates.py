@@ -1,16 +1,16 @@
-"""Scores of one domain as estimates: with an interval, on the scale where they are additive.
+"""Estimates of the scores of one domain: confidence intervals, computed on an unbounded scale.
 
-A score of a domain is an estimate from its samples.  Log odds of shares (accuracy, AUROC) and
+A score of a domain is an estimate from its samples.  Log odds of proportions (accuracy, AUROC) and
 logarithms of losses have nearly normal errors and no bounds, so intervals and means over domains
-are computed there and taken back.  The sampling variance is
+are computed on these scales and transformed back.  The sampling variance is
 
-- accuracy and balanced accuracy: that of binomial shares, each with half a success and half a
-  failure added, so that a share of 1 has an error too;
-- AUROC: DeLong's (DeLong et al., 1988), for several classes that of the mean over classes;
-- losses: that of a mean over rows;
-- calibration slope and intercept: that of the fit (see `calibration_scores`);
-- average precision, F1, calibration error: the jackknife over groups of rows.  That of the
-  calibration error, a sum of absolute values, is up to twice too large.
+- accuracy and balanced accuracy: the variance of binomial proportions, each with half a success
+  and half a failure added, so that a proportion of 1 has a positive variance;
+- AUROC: DeLong's variance (DeLong et al., 1988), for several classes that of the mean over classes;
+- losses: the variance of a mean over rows;
+- calibration slope and intercept: the variance of the fit (see `calibration_scores`);
+- average precision, F1, calibration error: the jackknife over groups of rows.  For the calibration
+  error, a sum of absolute values, it is too large by a factor of up to 2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGEST_LOGARITHM = 700.0
 
 
 class Scale(NamedTuple):
-    """Where a score is additive: there and back."""
+    """A scale on which a score is additive, with the transformation and its inverse."""
 
     name: str
     there: Callable[[float], float]
@@ -49,11 +49,11 @@ LOG_ODDS = Scale("log odds", lambda value: float(logit(value)), lambda value: fl
 LOGARITHM = Scale(
     "logarithm",
     lambda value: float(np.log(value)),
-    # Two domains that differ much have bounds beyond the largest number.
+    # The bounds for two very different domains can exceed the largest float.
     lambda value: float(np.exp(min(value, LARGEST_LOGARITHM))),
 )
 IDENTITY = Scale("plain", _same, _same)
-# Of R²: minus the logarithm of the share of the variance that is not explained.
+# The scale of R²: minus the logarithm of the unexplained share of the variance.
 UNEXPLAINED = Scale(
     "logarithm of the share unexplained",
     lambda value: float(-np.log1p(-value)),
@@ -62,7 +62,7 @@ UNEXPLAINED = Scale(
 
 
 def scale_of(name: str) -> Scale:
-    """Return the scale where a score is additive; more is more on all of them."""
+    """Return the scale on which a score is additive; every scale is increasing in the score."""
     if name in EXPLAINED:
         return UNEXPLAINED
     return LOGARITHM if name in LOGARITHMIC else IDENTITY if name in PLAIN else LOG_ODDS
@@ -70,7 +70,7 @@ def scale_of(name: str) -> Scale:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A score of one domain: its value, its interval, and both on the additive scale."""
+    """A score of one domain with its interval, and its value and variance on the additive scale."""
 
     value: float
     low: float
@@ -82,7 +82,7 @@ class Estimate:
 def estimate(
     name: str, probabilities: np.ndarray, labels: np.ndarray, level: float = LEVEL
 ) -> Estimate | None:
-    """Return a score with its interval; None where the labels leave it undefined.
+    """Return a score with its confidence interval; None if it is undefined for these labels.
 
     >>> found = estimate("accuracy", np.tile([0.4, 0.6], (10, 1)), np.array([0, 1] * 5))
     >>> round(found.low, 2), found.value, round(found.high, 2)
@@ -105,7 +105,7 @@ def estimate(
     else:
         additive, variance = _log_odds(name, value, probabilities, labels)
     reach = float(ndtri((1 + level) / 2)) * variance**0.5
-    # A value on the bound of the scale is outside the interval of its corrected log odds.
+    # A score at its bound (0 or 1) lies outside the interval of its corrected log odds.
     low, high = (scale.back(additive + sign * reach) for sign in (-1, 1))
     return Estimate(value, min(low, value), max(high, value), additive, variance)
 
@@ -113,12 +113,12 @@ def estimate(
 def estimates(
     probabilities: np.ndarray, labels: np.ndarray, level: float = LEVEL
 ) -> dict[str, Estimate | None]:
-    """Return all scores of a domain with their intervals, by name."""
+    """Return all scores of a domain with their confidence intervals, by name."""
     return {name: estimate(name, probabilities, labels, level) for name in EXPECTED}
 
 
 def share_interval(right: np.ndarray, level: float = LEVEL) -> tuple[float, float]:
-    """Return the interval of a share of successes, by its log odds; it holds the share itself.
+    """Return the log-odds confidence interval of a proportion; it always contains the proportion.
 
     >>> low, high = share_interval(np.array([True, False] * 5))
     >>> round(low, 2), round(high, 2)
@@ -129,7 +129,7 @@ def share_interval(right: np.ndarray, level: float = LEVEL) -> tuple[float, floa
 
 
 def share_estimate(right: np.ndarray, level: float = LEVEL) -> Estimate:
-    """Return a share of successes, such as a sensitivity, with its interval."""
+    """Return a proportion of successes, such as a sensitivity, with its confidence interval."""
     share, variance = _share(right)
     additive, variance = float(logit(share)), variance / (share * (1 - share)) ** 2
     reach = float(ndtri((1 + level) / 2)) * variance**0.5
@@ -141,11 +141,12 @@ def share_estimate(right: np.ndarray, level: float = LEVEL) -> Estimate:
 def auroc_variance(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """Return DeLong's variance of the macro AUROC.
 
-    The AUROC of class c is a mean over pairs of its rows and the others.  A row of class k enters
-    that of its own class by the share of other rows below it, and that of each other class c by the
-    share of rows of c above it.  Given how many rows each class has, the sum of the parts of
-    independent rows has the variance Σ_k n_k s²_k, where s²_k is the variance of the parts of
-    the rows of class k.  For two classes this is DeLong et al. (1988).
+    The AUROC of class c is a mean over pairs of a row of c and another row.  A row of class k
+    contributes to the AUROC of its own class the share of other rows below it, and to that of each
+    other class c the share of rows of c above it.  Given the number of rows of each class, the sum
+    of the contributions of independent rows has the variance Σ_k n_k s²_k, where s²_k is the
+    variance of the contributions of the rows of class k.  For two classes this is DeLong et al.
+    (1988).
     """
     from scipy.stats import rankdata  # type: ignore[import-untyped]
 
@@ -164,9 +165,9 @@ def auroc_variance(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 
 def jackknife_variance(name: str, probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Return the variance of a score by leaving out each of some groups of rows in turn.
+    """Return the grouped jackknife variance of a score.
 
-    Rows are dealt to groups class by class, so that each group has its share of every class.
+    The groups of rows are stratified by class.
     """
     shuffled = np.random.default_rng(0).permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
@@ -183,7 +184,7 @@ def jackknife_variance(name: str, probabilities: np.ndarray, labels: np.ndarray)
 
 
 def _log(value: float, variance: float, labels: np.ndarray) -> tuple[float, float]:
-    """Return the logarithm of a mean loss, and its variance; that of n equal losses is 1/n."""
+    """Return the logarithm of a mean loss, and its variance, set to 1/n for n equal losses."""
     n = len(labels)
     return float(np.log(value)), variance / n / value**2 if variance > 0 else 1 / n
 
@@ -191,7 +192,7 @@ def _log(value: float, variance: float, labels: np.ndarray) -> tuple[float, floa
 def _log_odds(
     name: str, value: float, probabilities: np.ndarray, labels: np.ndarray
 ) -> tuple[float, float]:
-    """Return the log odds of a share, and their variance."""
+    """Return the log odds of a proportion, and their variance."""
     n = len(labels)
     predicted = probabilities.argmax(axis=1)
     if name == "accuracy":
@@ -201,7 +202,7 @@ def _log_odds(
         share = float(np.mean([own for own, _ in recalls]))
         variance = sum(own for _, own in recalls) / len(recalls) ** 2
     else:
-        # A value near a bound counts as if half a row of the smallest class were otherwise.
+        # Keep the value away from 0 and 1, by about half a row of the smallest class.
         rows = (
             n
             if name == "calibration_error"
@@ -220,7 +221,7 @@ def _log_odds(
 
 
 def _share(right: np.ndarray) -> tuple[float, float]:
-    """Return a share with half a success and half a failure added, and its variance."""
+    """Return a proportion with half a success and half a failure added, and its variance."""
     n = len(right) + 1
     share = (float(right.sum()) + 0.5) / n
     return share, share * (1 - share) / n

@@ -1,9 +1,9 @@
-"""What to expect of a model at the next domain, from its scores on domains held out in turn.
+"""Expected performance of a model at the next domain, from scores on domains held out in turn.
 
 Each held-out domain gives an estimate of a score with its sampling error (`estimates`).  A
-meta-analysis of these (`meta_analysis`, `expected_score`) gives a typical domain and, more useful,
-the interval that holds the score of the *next* domain: domains differ, and a mean with its standard
-error does not say by how much.
+meta-analysis of these (`meta_analysis`, `expected_score`) gives the score of a typical domain and,
+more useful, a prediction interval for the *next* domain: domains differ, and a mean with its
+standard error does not show by how much.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 DEFAULT_METRIC, DEFAULT_NUMBER_METRIC = "accuracy", "mae"
-# Scores of numbers that can be expected of a domain.
+# Scores of regression models that can be predicted for a new domain.
 NUMBER_EXPECTED = (*NUMBER_CARD, COVERAGE)
 
 
 def metrics_of(outputs: Iterable[AnyOutputs]) -> tuple[str, ...]:
-    """Return the scores that can be expected of a domain: of classes, or of numbers.
+    """Return the names of the available scores, for classification or for regression.
 
-    Before there are any outputs, both.
+    Without any outputs, return both.
     """
     kinds = {isinstance(own, NumberOutputs) for own in outputs}
     if len(kinds) > 1:
@@ -56,12 +56,12 @@ def metrics_of(outputs: Iterable[AnyOutputs]) -> tuple[str, ...]:
 
 
 def default_metric(outputs: Iterable[AnyOutputs]) -> str:
-    """Return the score that is shown unless another is asked for."""
+    """Return the score shown by default."""
     return DEFAULT_METRIC if DEFAULT_METRIC in metrics_of(outputs) else DEFAULT_NUMBER_METRIC
 
 
 def estimate_of(metric: str, own: AnyOutputs, level: float = LEVEL) -> Estimate | None:
-    """Return a score of one domain with its interval; None where it is undefined."""
+    """Return a score of one domain with its confidence interval; None if undefined."""
     if isinstance(own, NumberOutputs):
         return number_estimate(metric, own.predicted, own.labels, level)
     return estimate(metric, own.probabilities, own.labels, level)
@@ -69,11 +69,11 @@ def estimate_of(metric: str, own: AnyOutputs, level: float = LEVEL) -> Estimate 
 
 @dataclass(frozen=True)
 class Expected:
-    """What to expect at the next domain; `outputs` are the answers on domains held out in turn.
+    """Expected scores at the next domain; `outputs` are predictions for domains held out in turn.
 
-    `metric` is the score that `to_frame` and a notebook show, `level` the probability of its
-    intervals, and `at_least` a threshold for it.  `classes` are the names of the classes, if known.
-    `adaptation` says how the models use the rows of the held-out domain; empty if they do not.
+    `metric` is the score shown by `to_frame` and in notebooks, `level` the level of its intervals,
+    and `at_least` a threshold for it.  `classes` are the class names, if known.  `adaptation`
+    describes how the models use the rows of the held-out domain; it is empty if they do not.
     """
 
     outputs: Mapping[str, AnyOutputs]
@@ -99,34 +99,34 @@ class Expected:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The scores that can be expected."""
+        """The names of the available scores."""
         return metrics_of(self.outputs.values())
 
     def checked(self, metric: str) -> str:
-        """Return the name of a score that can be expected, or raise."""
+        """Return the name of a score, or raise if it is not available."""
         if metric not in self.metrics:
             raise InvalidValue(f"`metric` {metric!r} is unknown; {nearest(metric, self.metrics)}")
         return metric
 
     @property
     def numbers(self) -> dict[str, NumberOutputs]:
-        """The outputs that are numbers; none where classes are predicted."""
+        """The outputs of regression models; empty for classifiers."""
         return {d: own for d, own in self.outputs.items() if isinstance(own, NumberOutputs)}
 
     @property
     def of_classes(self) -> dict[str, Outputs]:
-        """The outputs that are probabilities of classes; none where numbers are predicted."""
+        """The class probabilities; empty for regression models."""
         return {d: own for d, own in self.outputs.items() if isinstance(own, Outputs)}
 
     def score(self, metric: str) -> ExpectedScore | None:
-        """Return what to expect of a score; None if it is defined in fewer than two domains."""
+        """Return the expected score; None if it is defined in fewer than two domains."""
         if metric not in self._scores:
             found = self.estimates(self.checked(metric))
             self._scores[metric] = expected_score(metric, found, self.level)
         return self._scores[metric]
 
     def estimates(self, metric: str) -> dict[str, Estimate | None]:
-        """Return a score of each domain with its interval."""
+        """Return a score of each domain with its confidence interval."""
         if metric == COVERAGE:
             return coverage_estimates(self.numbers, self.level)
         return {d: estimate_of(metric, own, self.level) for d, own in self.outputs.items()}
@@ -137,7 +137,7 @@ class Expected:
 
     @property
     def headline(self) -> ExpectedScore:
-        """What to expect of `metric`."""
+        """The expected value of `metric`, with its intervals."""
         if (found := self.score(self.metric)) is None:
             raise DataError(
                 f"{self.metric} is defined in fewer than two of {len(self.outputs)} held-out"
@@ -147,16 +147,16 @@ class Expected:
 
     @property
     def probability_worse(self) -> float | None:
-        """Probability that the next domain is worse than `at_least`, if that was given."""
+        """Probability that the next domain scores worse than `at_least`; None if not set."""
         return None if self.at_least is None else self.headline.probability_worse(self.at_least)
 
     @property
     def threshold(self) -> dict[str, float | None]:
-        """The threshold, and the probability that the next domain is worse, as JSON values."""
+        """The threshold, and the probability that the next domain scores worse, as JSON values."""
         return {"value": self.at_least, "worse": self.probability_worse}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return as JSON values: `expected` by score, and the report card of each domain."""
+        """Return JSON values: `expected` by score, and the report card of each domain."""
         found: dict[str, Any] = {"metric": self.metric, "expected": self.expected}
         if self.at_least is not None:
             found["at_least"] = self.threshold
@@ -180,12 +180,12 @@ class Expected:
 
     @property
     def expected(self) -> dict[str, dict[str, Any]]:
-        """The expectation of every score that two domains define, as JSON values."""
+        """Every expected score that is defined in at least two domains, as JSON values."""
         found = {metric: self.score(metric) for metric in self.metrics}
         return {metric: own.to_dict() for metric, own in found.items() if own is not None}
 
     def to_frame(self) -> pd.DataFrame:
-        """Return `metric` by domain, its mean, and the next domain, with intervals."""
+        """Return `metric` for each domain and for the next domain, with intervals."""
         import pandas as pd
 
         score = self.headline
@@ -205,7 +205,7 @@ class Expected:
         return pd.DataFrame(rows).set_index("domain")
 
     def card(self) -> pd.DataFrame:
-        """Return all scores of each domain, and of all samples pooled: one row each."""
+        """Return all scores, one row for each domain and one for all samples pooled."""
         import pandas as pd
 
         parts = {**self.outputs, "pooled": pooled(list(self.outputs.values()))}
@@ -219,7 +219,7 @@ class Expected:
 
 
 def metric_name(metric: str) -> str:
-    """Return the name of a score in a sentence.
+    """Return the name of a score for use in a sentence.
 
     >>> metric_name("r2"), metric_name("auroc"), metric_name("log_loss")
     ('R²', 'auroc', 'log loss')
@@ -231,13 +231,13 @@ Own = TypeVar("Own", bound=AnyOutputs)
 
 
 def pooled(parts: Sequence[Own]) -> Own:
-    """Return the rows of several domains as one."""
+    """Return the outputs of several domains, concatenated."""
     predicted, labels = (np.concatenate([own[place] for own in parts]) for place in (0, 1))
     return type(parts[0])(predicted, labels, np.arange(len(labels)))
 
 
 def sentences(expected: Expected) -> list[str]:
-    """Return the expectation in words: the range, the probability of falling short, and notes."""
+    """Return sentences on the interval, the probability of falling short, and notes."""
     score = expected.headline
     low, high = score.interval
     name = metric_name(expected.metric)
@@ -259,7 +259,7 @@ def sentences(expected: Expected) -> list[str]:
 
 
 def confusion(outputs: Outputs) -> list[list[int]]:
-    """Return the counts [label][predicted]."""
+    """Return the confusion matrix, as counts [label][predicted]."""
     from sklearn.metrics import confusion_matrix  # type: ignore[import-untyped]
 
     classes = np.arange(outputs.probabilities.shape[1])

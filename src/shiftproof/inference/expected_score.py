@@ -1,4 +1,4 @@
-"""What to expect of one score at the next domain, from estimates of domains held out in turn."""
+"""Expected value of one score at the next domain, from estimates of domains held out in turn."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from shiftproof.inference.estimates import LEVEL, Estimate, scale_of
 from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values, predictive
 from shiftproof.learners.scores import LOSSES
 
-# A domain is an outlier if a figure like its own has at most this probability, after correction.
+# A domain is an outlier if its corrected p-value is below this level.
 OUTLIER = 0.05
 
 
 @dataclass(frozen=True)
 class ExpectedScore:
-    """What to expect of one score at the next domain.
+    """Expected value of one score at the next domain.
 
-    `mean` is that of domains on the additive scale: half of them are better.  The next domain is
-    between `low` and `high` with probability `level`.  `tau` is the standard deviation between
-    domains on that scale.  `estimates` are those of the held-out domains, and `outliers` the
-    domains that do not fit the others.
+    `mean` is the mean over domains on the additive scale: half of the domains are better.
+    `interval` contains the score of the next domain with probability `level`.  `predictive` is its
+    distribution on the additive scale.  `estimates` are the estimates of the held-out domains, and
+    `outliers` the domains that do not fit the others.
     """
 
     metric: str
@@ -36,34 +36,34 @@ class ExpectedScore:
 
     @property
     def mean(self) -> float:
-        """The score of a typical domain: the mean on the additive scale, half are better."""
+        """The score of a typical domain: the mean on the additive scale; half are better."""
         return scale_of(self.metric).back(self.predictive.mean)
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """The interval that holds the next domain with probability `level`."""
+        """The prediction interval of the next domain at `level`."""
         low, high = self.predictive.interval(self.level)
         return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
 
     @cached_property
     def mean_interval(self) -> tuple[float, float]:
-        """The interval that holds the typical domain with probability `level`."""
+        """The confidence interval of the mean over domains at `level`."""
         low, high = self.predictive.mean_interval(self.level)
         return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
 
     def probability_worse(self, threshold: float) -> float:
-        """Return the probability that the next domain is worse than a threshold."""
+        """Return the probability that the next domain scores worse than a threshold."""
         below = self.predictive.below(scale_of(self.metric).there(threshold))
         return 1 - below if self.metric in LOSSES else below
 
     def holds(self, own: Estimate) -> tuple[float, float]:
-        """Return the interval of an observed score with the sampling error of `own`."""
+        """Return the prediction interval of an observed score with the sampling error of `own`."""
         low, high = self.predictive.interval(self.level, own.variance)
         return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
 
     @property
     def note(self) -> str:
-        """One sentence where domains are too few, and one on outliers; empty if all is well."""
+        """A sentence if there are few domains, and one on outliers; empty if neither applies."""
         found = []
         if (k := len(self.estimates)) < FEW:
             found.append(
@@ -75,7 +75,7 @@ class ExpectedScore:
         return " ".join(found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the expectation as JSON values."""
+        """Return the expected score as JSON values."""
         low, high = self.interval
         return {
             "mean": self.mean,
@@ -91,7 +91,7 @@ class ExpectedScore:
 def expected_score(
     metric: str, estimates: Mapping[str, Estimate | None], level: float = LEVEL
 ) -> ExpectedScore | None:
-    """Return what to expect of a score, or None if it is defined in fewer than two domains."""
+    """Return the expected score, or None if it is defined in fewer than two domains."""
     known = {domain: own for domain, own in estimates.items() if own is not None}
     if len(known) < 2:
         return None

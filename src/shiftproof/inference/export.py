@@ -2,7 +2,7 @@
 
 The graph includes scaling and normalising pixels, imputing and standardising columns, one-hot
 encoding and softmax.  Reading and resizing image files, and turning texts into codes, are not part
-of it; JSON that goes with the file describes them.
+of it; the JSON description of the model covers them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import class_probabilities
 
 INPUT, OUTPUT = "inputs", "probabilities"
-# What the output of numbers is called.
+# The name of the output of regression models.
 NUMBERS = "predicted"
 # The name of the description in the file.
 DESCRIPTION = "shiftproof.json"
@@ -40,8 +40,8 @@ class ColumnsLayer(nn.Module):
     """`FittedColumns.apply` as a layer.
 
     Cells [n, columns] float64, categories by their codes, NaN for missing → [n, features] float32.
-    Each feature depends on one column and is scaled, one-hot, or marks what is missing.
-    It is computed in all three ways, and `kind` chooses.
+    Each feature depends on one column and is scaled, one-hot, or an indicator of missing values.
+    All three are computed, and `kind` selects one.
     """
 
     column: Tensor
@@ -68,9 +68,9 @@ class ColumnsLayer(nn.Module):
             self.register_buffer(name, values)
 
     def forward(self, cells: Tensor) -> Tensor:
-        """Return the features of cells."""
+        """Return the features of the cells."""
         x = cells[:, self.column]
-        # Halved as in `Scaled`, against overflow.
+        # Halved as in `Scaled`, to avoid overflow.
         scaled = torch.where(x.isnan(), self.median, x) / 2 - self.mean / 2
         scaled = (scaled / (self.std / 2)).clamp(-FARTHEST, FARTHEST)
         hot = torch.eq(x, self.code).double()
@@ -79,7 +79,7 @@ class ColumnsLayer(nn.Module):
 
 
 class ExportedModel(nn.Module):
-    """From stored inputs to the probability of each class, or to numbers."""
+    """Map from stored inputs to class probabilities, or to numbers."""
 
     def __init__(self, network: nn.Module, columns: FittedColumns | None, task: Task) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def exported(model: TrainedModel) -> ExportedModel:
             f"a model of rows {model.standardized} needs all rows of a site to predict one, which a"
             " graph does not have; export it to safetensors, or predict with shiftproof"
         )
-    model = TrainedModel.from_bytes(model.to_bytes(), "cpu")  # a copy: the caller's does not move
+    model = TrainedModel.from_bytes(model.to_bytes(), "cpu")  # a copy: leave the caller's in place
     form, network = model.form, model.network
     columns = form.columns if isinstance(form, TableForm) and not form.raw else None
     exact = isinstance(network.algorithm, Exact)
@@ -114,7 +114,7 @@ def exported(model: TrainedModel) -> ExportedModel:
 
 
 def example_inputs(model: TrainedModel) -> Tensor:
-    """Return a batch of two inputs, all 0: cells of a table, bytes of images, or numbers."""
+    """Return a batch of two zero inputs: cells of a table, bytes of images, or numbers."""
     if isinstance(model.form, TableForm):
         return torch.zeros(2, len(model.form.columns.columns.columns), dtype=torch.float64)
     dtype = torch.uint8 if isinstance(model.form, ImageForm) else torch.float32
@@ -122,7 +122,7 @@ def example_inputs(model: TrainedModel) -> Tensor:
 
 
 def description(model: TrainedModel) -> dict[str, Any]:
-    """Describe inputs and outputs of an exported model, as JSON values."""
+    """Return a description of the inputs and outputs of an exported model, as JSON values."""
     example = example_inputs(model)
     described: dict[str, Any] = {
         "input": {
@@ -165,7 +165,7 @@ def description(model: TrainedModel) -> dict[str, Any]:
 
 
 def to_onnx(model: TrainedModel) -> bytes:
-    """Return the model in ONNX, for any number of inputs; its description is in its metadata."""
+    """Return the model in ONNX format for any batch size, with its description in the metadata."""
     try:
         import onnx  # type: ignore[import-not-found, unused-ignore]
         import onnxscript  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
@@ -184,7 +184,7 @@ def to_onnx(model: TrainedModel) -> bytes:
 
 
 def _graph(model: TrainedModel) -> Any:
-    # With a largest number: without one, PyTorch 2.7 refuses to prove that it is not 2^63 − 1.
+    # Without a maximum, PyTorch 2.7 fails to prove that the size is not 2^63 − 1.
     count = torch.export.Dim("n", min=1, max=2**31)
     with _silence():
         program = torch.onnx.export(
@@ -198,12 +198,12 @@ def _graph(model: TrainedModel) -> Any:
         )
     made = program.model_proto  # type: ignore[union-attr]
     for node in made.graph.node:
-        del node.metadata_props[:]  # the lines of code it comes from, with paths of this machine
+        del node.metadata_props[:]  # source lines, with paths of this machine
     return made
 
 
 def to_torchscript(model: TrainedModel) -> bytes:
-    """Return the model in TorchScript; its description is an extra file, `shiftproof.json`."""
+    """Return the model in TorchScript, with its description in an extra file, `shiftproof.json`."""
     if own_estimator(model):
         raise InvalidValue(
             "a scikit-learn estimator cannot be exported to torchscript; export it to onnx"
@@ -217,7 +217,7 @@ def to_torchscript(model: TrainedModel) -> bytes:
     return buffer.getvalue()
 
 
-# For each format, the function that makes the file, and its suffix.
+# The function that creates the file of each format, and its suffix.
 FORMATS: dict[str, tuple[Callable[[TrainedModel], bytes], str]] = {
     "onnx": (to_onnx, ".onnx"),
     "torchscript": (to_torchscript, ".pt"),

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 class EncoderLayer(nn.Module):
     """`learners.encoding.encoder` as a layer: rows [n, d] → features [n, k].
 
-    A feature depends on one column.  It is the column with its gaps filled, whether the column
-    equals a code, or whether it is missing; numbers may be replaced by their ranks, and all are
-    shifted and scaled.
+    Each feature depends on one column.  It is the imputed column, an indicator of a code, or an
+    indicator of missing values; numbers may be replaced by their ranks.  All features are shifted
+    and scaled.
     """
 
     column: Tensor
@@ -51,7 +51,7 @@ class EncoderLayer(nn.Module):
             self.register_buffer(name, values)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the features of rows."""
+        """Return the features of the rows."""
         x = rows[:, self.column]
         missing = x.isnan()
         filled = torch.where(missing, self.fill, x)
@@ -59,7 +59,7 @@ class EncoderLayer(nn.Module):
         marks = torch.where(self.kind == 1, equal, missing.double())
         features = torch.where(self.kind == 0, filled, marks)
         if self.ranks is not None:
-            numbers = self.ranks.columns  # which come first
+            numbers = self.ranks.columns  # the numeric columns come first
             ranked = self.ranks(features[:, :numbers])
             features = torch.cat([ranked, features[:, numbers:]], dim=1)
         return (features - self.mean) / self.scale
@@ -68,9 +68,9 @@ class EncoderLayer(nn.Module):
 class RanksLayer(nn.Module):
     """scikit-learn's `QuantileTransformer`: numbers [n, k] → ranks [n, k] in [0, 1].
 
-    With quantiles q₁ ≤ … ≤ q_m of ranks r₁ < … < r_m, a number between two of them is interpolated.
-    Several equal ones stand for a range of ranks, and their middle is taken: the mean of the
-    interpolations from the last qⱼ ≤ x upward and from the first qⱼ ≥ x downward.
+    With quantiles q₁ ≤ … ≤ q_m at ranks r₁ < … < r_m, ranks between quantiles are interpolated.
+    Equal quantiles span a range of ranks, whose midpoint is used: the mean of the interpolations
+    from the last qⱼ ≤ x upward and from the first qⱼ ≥ x downward.
     """
 
     quantiles: Tensor
@@ -93,7 +93,7 @@ class RanksLayer(nn.Module):
     def _between(self, x: Tensor, left: Tensor) -> Tensor:
         """Interpolate between the quantiles `left` [n, k] and `left` + 1."""
         left = left.clamp(0, len(self.references) - 2)
-        # By position in the row of all columns' quantiles.
+        # Index into the flattened quantiles of all columns.
         offsets = torch.arange(self.columns) * len(self.references)
         flat = self.quantiles.flatten()
         low, high = flat[offsets + left], flat[offsets + left + 1]

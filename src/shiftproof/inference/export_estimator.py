@@ -1,7 +1,7 @@
-"""A scikit-learn estimator of the user's own in ONNX, by skl2onnx.
+"""Export of a user's own scikit-learn estimator to ONNX, by skl2onnx.
 
-skl2onnx does not know every estimator, computes a few of them wrongly, and in float32, which loses
-the digits of large numbers; so its graph is compared with the estimator before it is given out.
+skl2onnx does not support every estimator, converts a few incorrectly, and computes in float32,
+which loses digits of large numbers; so its graph is compared with the estimator before export.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from shiftproof.learners.calibration import SMALLEST
 from shiftproof.learners.estimator import EstimatorModel, title
 from shiftproof.learners.exact import Exact
 
-# Rows for the comparison, and how far probabilities may be apart: float32 in a graph, float64 here.
+# Rows for the comparison, and the largest difference of probabilities (float32 against float64).
 ROWS, FARTHEST = 512, 1e-4
 
 
 def own_estimator(model: TrainedModel) -> EstimatorModel | None:
-    """Return the estimator of the user's own that a model is, unless a layer computes the same."""
+    """Return the user's estimator in a model, or None if there is none or it has its own layer."""
     algorithm = model.network.algorithm
     if isinstance(algorithm, Exact):
         first = algorithm.head.ensemble.members[0].model
@@ -37,7 +37,7 @@ def own_estimator(model: TrainedModel) -> EstimatorModel | None:
 
 
 def estimator_graph(model: TrainedModel, made: EstimatorModel, given: str, found: str) -> Any:
-    """Return an ONNX graph from inputs called `given` to probabilities called `found`."""
+    """Return an ONNX graph with an input named `given` and an output named `found`."""
     import onnx  # type: ignore[import-not-found, unused-ignore]
     from onnx import TensorProto, helper, numpy_helper
     from onnx.reference import ReferenceEvaluator  # type: ignore[import-not-found, unused-ignore]
@@ -61,10 +61,10 @@ def estimator_graph(model: TrainedModel, made: EstimatorModel, given: str, found
         _converted(made.model, int(np.prod(shape)), name), "estimator/"
     )
     (rows,), (_, chances) = converted.graph.input, converted.graph.output
-    # Probabilities of the estimator's classes, in the places that they have among all.
+    # Place the probabilities of the estimator's classes among those of all classes.
     places = np.zeros((len(made.classes_), len(model.classes)), dtype=np.float32)
     places[np.arange(len(made.classes_)), made.classes_] = 1
-    # By products alone: the other operators that add up differ between versions of ONNX.
+    # Sum by matrix products: the other summing operators differ between versions of ONNX.
     add_up = np.ones((len(model.classes), len(model.classes)), dtype=np.float32)
     constants = {"places": places, "smallest": np.float32(SMALLEST), "add_up": add_up}
     cells = isinstance(model.form, TableForm)
@@ -125,7 +125,7 @@ def _converted(estimator: Any, columns: int, name: str) -> Any:
 
 
 def _by_position(estimator: Any) -> Any:
-    """Make the first column transformers find their columns by position: a graph has no names."""
+    """Let leading column transformers select columns by position, because a graph has no names."""
     from sklearn.compose import ColumnTransformer  # type: ignore[import-untyped]
 
     if isinstance(estimator, ColumnTransformer):
@@ -139,7 +139,7 @@ def _by_position(estimator: Any) -> Any:
 
 
 def _example_rows(model: TrainedModel, made: EstimatorModel) -> np.ndarray:
-    """Return rows like those of training, with gaps if the estimator takes them: float64 [n, d]."""
+    """Return rows [n, d] like those of training, with missing values if the estimator allows it."""
     from sklearn.utils import get_tags  # type: ignore[import-untyped]
 
     rng = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """Models that were fitted at once, as torch modules that can be exported like any network.
 
-Each kind of member becomes a module that computes the same in float64: the encoder, logistic
-regression, networks, forests and boosted trees, and the ensemble's weights and temperatures.
+Each part becomes an equivalent module in float64: the encoder, logistic regression, networks,
+forests and boosted trees, and the ensemble's weights and temperatures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EnsembleLayer(nn.Module):
         self.members = nn.ModuleList(as_module(member.name, member.model) for member in used)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return log-probabilities, which are logits."""
+        """Return log-probabilities, for use as logits."""
         rows = x.flatten(1).double()
         columns: list[Tensor | float] = [0.0] * self.classes
         parts = zip(self.members, self.weights, self.temperatures, self.known, strict=True)
@@ -70,7 +70,7 @@ class NumberEnsembleLayer(nn.Module):
 
 
 class ExactNetwork(nn.Module):
-    """A predictor whose algorithm was fitted at once, as layers: inputs → its outputs."""
+    """A predictor whose algorithm was fitted at once, as layers: inputs → outputs."""
 
     def __init__(self, network: Predictor | RowPredictor) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class ExactNetwork(nn.Module):
         self.ensemble = kind(head.ensemble)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return log-probabilities or numbers of inputs, uint8 or floating point."""
+        """Return log-probabilities or numbers for inputs, uint8 or floating point."""
         predicted: Tensor = self.ensemble(self.stem(as_numbers(x)))
         return predicted
 
@@ -133,7 +133,7 @@ class NetworksLayer(nn.Module):
             self.register_buffer(f"biases{place}", torch.tensor(biases[:, None]))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the mean of the networks' probabilities, or numbers."""
+        """Return the mean of the networks' probabilities or numbers."""
         hidden = features[None]
         for place in range(self.layers):
             hidden = hidden if place == 0 else hidden.relu()
@@ -142,7 +142,7 @@ class NetworksLayer(nn.Module):
 
 
 class TargetsLayer(nn.Module):
-    """Models of one target each, side by side: features [n, k] → numbers [n, targets]."""
+    """One model per target, side by side: features [n, k] → numbers [n, targets]."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class TargetsLayer(nn.Module):
         return torch.cat([layer(features) for layer in self.targets], dim=1)
 
 
-# For each type of model, the layer that computes the same.
+# The equivalent layer of each type of model.
 LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "LogisticRegression": LogisticLayer,
     "RandomForestClassifier": ForestLayer,
@@ -169,12 +169,12 @@ LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "VotingRegressor": NetworksLayer,
     "MultiOutputRegressor": TargetsLayer,
 }
-# Of a user's own estimators, those that a layer computes whatever their parameters.
+# User estimators with an equivalent layer for all parameter values.
 ALONE = frozenset(["HistGradientBoostingClassifier"])
 
 
 def as_module(name: str, model: Any) -> nn.Module:
-    """Return a member as a module: rows [n, d] float64 → probabilities of its classes."""
+    """Return a member as a module: rows [n, d] float64 → its probabilities or numbers."""
     if isinstance(model, EstimatorModel) and type(model.model).__name__ in ALONE:
         model = model.model
     steps = [step for _, step in getattr(model, "steps", [("", model)])]
@@ -189,5 +189,5 @@ def as_module(name: str, model: Any) -> nn.Module:
 
 
 def _tempered(predicted: Tensor, temperature: float) -> Tensor:
-    """Return `learners.calibration.tempered` of probabilities."""
+    """Return tempered probabilities, as `learners.calibration.tempered` does."""
     return (predicted.clamp(min=SMALLEST).log() / temperature).softmax(dim=1)

@@ -1,6 +1,6 @@
 """Forests and boosted trees as torch modules.
 
-They compare exactly the numbers that scikit-learn compares, so they take the same branches.
+They compare exactly the same numbers as scikit-learn, so rows take the same branches.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from shiftproof.models.risk import class_probabilities
 class TreesLayer(nn.Module):
     """Trees side by side: rows [n, d] → the values of the leaves they reach, [n, trees, v].
 
-    Nodes of all trees are numbered in one row.  A node sends a row left if its number is at most
-    the threshold or, at a split by category, if the set `sets[split]` holds its code; one that is
-    missing goes where `missing_left` says.  A leaf sends every row to itself, so that after as
-    many steps as the deepest tree has levels, every row is in its leaf.
+    The nodes of all trees are numbered consecutively.  A node sends a row left if its number is at
+    most the threshold or, at a split by category, if the set `sets[split]` contains its code;
+    `missing_left` decides for missing values.  A leaf sends every row to itself, so that after as
+    many steps as the depth of the deepest tree every row is in its leaf.
     """
 
     feature: Tensor
@@ -41,10 +41,10 @@ class TreesLayer(nn.Module):
         *,
         takes_missing: bool = True,
     ) -> None:
-        """Join trees: the buffers up to `values` [nodes, v], of each tree.
+        """Join trees, each given as its buffers up to `values` [nodes, v].
 
-        In a leaf `left` is -1; `split` is -1 where a node does not split by category.  `sets`
-        [splits, codes + 2] are by code + 1; the last entry is for codes beyond.
+        `left` is -1 in a leaf; `split` is -1 if a node does not split by category.  `sets`
+        [splits, codes + 2] are indexed by code + 1; the last entry is for larger codes.
         """
         super().__init__()
         sizes = [len(tree["left"]) for tree in trees]
@@ -120,7 +120,7 @@ class BoostingLayer(nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.numbers = not hasattr(model, "classes_")
-        # By position among the columns as the trees have them: the categories come first.
+        # Trees index columns in their own order: the categorical columns come first.
         columns, codes = np.arange(model.n_features_in_), {}
         if model.is_categorical_ is not None:
             mask = model.is_categorical_
@@ -140,7 +140,7 @@ class BoostingLayer(nn.Module):
             for place in np.flatnonzero(nodes["is_categorical"]):
                 node = nodes[place]
                 split[place] = len(sets)
-                # Codes that were not trained on go where missing values go.
+                # Codes not seen in training go where missing values go.
                 inside = np.full(widest + 3, bool(node["missing_go_to_left"]))
                 words = predictor.raw_left_cat_bitsets[node["bitset_idx"]]
                 own = codes[int(node["feature_idx"])]
@@ -164,19 +164,19 @@ class BoostingLayer(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return probabilities, or numbers."""
-        per_class = self.baseline.shape[1]  # trees of one stage: one a class, one for two classes
+        per_class = self.baseline.shape[1]  # trees per stage: one per class, or one for two classes
         logits = self.trees(rows)[:, :, 0].unflatten(1, (-1, per_class)).sum(dim=1)
         logits = logits + self.baseline
         return logits if self.numbers else class_probabilities(logits)
 
 
 def _chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """Return `torch.where` of three masks, which onnxruntime lacks."""
+    """Return `torch.where` of three masks, which onnxruntime does not support."""
     return (condition & yes) | (~condition & no)
 
 
 def _depth(left: np.ndarray, right: np.ndarray) -> int:
-    """Return how many splits the longest path of a tree has."""
+    """Return the depth of a tree, in splits."""
     level, at = 0, np.zeros(1, dtype=int)
     while len(at := at[left[at] >= 0]):
         at = np.concatenate([left[at], right[at]])

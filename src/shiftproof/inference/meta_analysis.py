@@ -1,13 +1,13 @@
-"""Random-effects meta-analysis over domains: what to expect of the next one.
+"""Random-effects meta-analysis over domains, and prediction for the next domain.
 
-Domain i of k has a true figure θᵢ, of which yᵢ is an estimate with known sampling variance vᵢ:
+Domain i of k has a true value θᵢ, and yᵢ is an estimate of it with known sampling variance vᵢ:
 
     yᵢ = θᵢ + eᵢ,   θᵢ ~ N(μ, τ²),   eᵢ ~ N(0, vᵢ).
 
 For a given τ, with weights wᵢ = 1 / (τ² + vᵢ), the mean is μ̂ = Σ wᵢ yᵢ / Σ wᵢ with variance
-1 / Σ wᵢ, and the true figure of a new domain is N(μ̂, τ² + 1 / Σ wᵢ).  With few domains τ is hardly
-known, and an interval that takes one estimate of τ for the truth is too short.  `predictive`
-therefore averages these normals over the confidence distribution of τ.
+1 / Σ wᵢ, and the true value of a new domain is N(μ̂, τ² + 1 / Σ wᵢ).  With few domains τ is poorly
+known, and an interval that plugs in one estimate of τ is too short.  `predictive` therefore
+averages these normals over the confidence distribution of τ.
 
 At the true τ, the generalised Q statistic
 
@@ -20,11 +20,11 @@ need a τ² below 0, is the probability of τ = 0.
 
 - Where sampling errors are negligible, the interval is that of Student's t with k − 1 degrees of
   freedom, which is exact.
-- No constant is chosen.  For equal vᵢ = s², H is the posterior of the weakly informative prior that
-  is flat in log(τ² + s²), with what falls on τ² < 0 moved to 0.
+- There is no tuning constant.  For equal vᵢ = s², H is the posterior of the weakly informative
+  prior that is flat in log(τ² + s²), with the mass on τ² < 0 moved to 0.
 - Few domains cannot show that τ is much less than the sampling error s.  An interval that is wide
-  enough for τ ≈ s then holds more than 95% of new domains where τ is nearly 0: there the next one
-  is μ itself (`results/expect.md` has the coverage for each τ).
+  enough for τ ≈ s then covers more than 95% of new domains if τ is nearly 0, where the next domain
+  is μ itself (`results/expect.md` reports the coverage for each τ).
 
 References: Viechtbauer (2007), *Confidence intervals for the amount of heterogeneity in
 meta-analysis* (Q-profile); Iyer, Wang and Mathew (2004), *Models and confidence intervals for true
@@ -49,9 +49,9 @@ from shiftproof.core.errors import InvalidValue
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
-# Number of steps of τ that the mixture averages over, and the probability beyond the last.
+# Number of values of τ in the mixture, and the probability beyond the last.
 GRID, BEYOND = 400, 1e-6
-# With fewer domains, the interval is mostly that of not knowing τ.
+# With fewer domains, uncertainty about τ dominates the width of the interval.
 FEW = 5
 
 
@@ -66,9 +66,9 @@ class RandomEffects:
 
 @dataclass(frozen=True)
 class Predictive:
-    """Distribution of the true figure of a new domain: a mixture of normals over values of τ.
+    """Predictive distribution of a new domain's true value: a mixture of normals over τ.
 
-    The arrays are [..., values of τ]: one mixture, or many for simulations.
+    The arrays have the shape [..., values of τ]: one mixture, or many for simulations.
     """
 
     weights: Numbers
@@ -83,38 +83,38 @@ class Predictive:
 
     @property
     def mean(self) -> float:
-        """Mean of μ, which is that of a new domain too."""
+        """Mean of μ, which is also the mean of a new domain."""
         return float(self.weights @ self.means)
 
     def below(self, value: float, variance: float = 0.0) -> float:
-        """Return P(figure < value), of an estimate of it if that has a sampling variance."""
+        """Return P(true value < value), or P(estimate < value) given a sampling variance."""
         return float(self.shares_below(np.array([value]), np.array([variance])))
 
     def shares_below(self, values: Numbers, variances: Numbers) -> Numbers:
-        """Return P(figure < value) for a value [..., 1] and a sampling variance [..., 1] each."""
+        """Return `below` for each value [..., 1] and its sampling variance [..., 1]."""
         scale = np.sqrt(self.variances + variances)
         found: Numbers = (self.weights * ndtr((values - self.means) / scale)).sum(axis=-1)
         return found
 
     def quantile(self, share: float, variance: float = 0.0) -> float:
-        """Return the value that a share of new domains is below."""
+        """Return the quantile of a new domain: a given share of new domains lies below it."""
         reach = np.sqrt((self.variances + variance).max()) * 40
         low, high = self.means.min() - reach, self.means.max() + reach
         return float(brentq(lambda value: self.below(value, variance) - share, low, high))
 
     def mean_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the interval that holds the mean over domains with probability `level`."""
+        """Return the confidence interval of the mean over domains."""
         mean = Predictive(self.weights, self.means, self.variances - self.taus**2, self.taus)
         return mean.interval(level)
 
     def interval(self, level: float = 0.95, variance: float = 0.0) -> tuple[float, float]:
-        """Return the interval with equal tails that holds a new domain with probability `level`."""
+        """Return the equal-tailed prediction interval of a new domain."""
         tail = (1 - level) / 2
         return self.quantile(tail, variance), self.quantile(1 - tail, variance)
 
 
 def random_effects(estimates: Numbers, variances: Numbers) -> RandomEffects:
-    """Return the random-effects model with τ² by restricted maximum likelihood.
+    """Fit the random-effects model, with τ² estimated by restricted maximum likelihood.
 
     >>> found = random_effects(np.array([0.0, 1.0, 2.0]), np.full(3, 0.1))
     >>> round(found.mean, 3), round(found.tau**2, 3)  # the variance, less that of sampling
@@ -127,7 +127,7 @@ def random_effects(estimates: Numbers, variances: Numbers) -> RandomEffects:
 
 
 def reml(estimates: Numbers, variances: Numbers) -> float:
-    """Return the τ² of the largest restricted likelihood."""
+    """Return the restricted maximum likelihood (REML) estimate of τ²."""
     estimates, variances = _checked(estimates, variances)
 
     def loss(tau2: float) -> float:
@@ -144,7 +144,7 @@ def reml(estimates: Numbers, variances: Numbers) -> float:
 
 
 def paule_mandel(estimates: Numbers, variances: Numbers) -> float:
-    """Return the τ² at which Q is its expectation k − 1; a check of `reml`."""
+    """Return the τ² at which Q equals its expectation k − 1; used to check `reml`."""
     estimates, variances = _checked(estimates, variances)
 
     def excess(tau2: float) -> float:
@@ -153,15 +153,15 @@ def paule_mandel(estimates: Numbers, variances: Numbers) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    # Beyond the sum of squares, each weight is less than its inverse.
+    # If τ² exceeds the sum of squares, every weight is less than the inverse of that sum.
     return float(brentq(excess, 0.0, float(np.sum((estimates - estimates.mean()) ** 2))))
 
 
 def t_interval(estimates: Numbers, variances: Numbers, level: float = 0.95) -> tuple[float, float]:
-    """Return the prediction interval μ̂ ± t √(τ² + s.e.²) that takes the REML τ² for the truth.
+    """Return the prediction interval μ̂ ± t √(τ² + s.e.²), with the REML estimate plugged in for τ².
 
     Student's t has k − 1 degrees of freedom: where sampling errors are negligible this is the exact
-    interval for the next of k normal figures.  (Higgins et al. take k − 2, and have none for two.)
+    interval for the next normal value after k.  (Higgins et al. use k − 2, undefined for k = 2.)
     """
     from scipy.stats import t as student  # type: ignore[import-untyped]
 
@@ -172,15 +172,15 @@ def t_interval(estimates: Numbers, variances: Numbers, level: float = 0.95) -> t
 
 
 def predictive(estimates: Numbers, variances: Numbers) -> Predictive:
-    """Return the distribution of a new domain's true figure, averaged over τ."""
+    """Return the predictive distribution of a new domain's true value, averaged over τ."""
     return confidence_mixture(*_checked(estimates, variances))
 
 
 def confidence_mixture(estimates: Numbers, variances: Numbers, grid: int = GRID) -> Predictive:
-    """Return the mixtures of estimates [..., k]: the first τ is 0, and the others are of steps.
+    """Return the mixtures for estimates [..., k]; the first τ is 0, the others lie on a grid.
 
-    The steps are equal in asinh(τ / s), s² the harmonic mean of the vᵢ: fine steps below the
-    sampling error and equal ratios above.  Q(τ) < Σ (yᵢ − ȳ)² / τ², which bounds the last τ.
+    The grid is uniform in asinh(τ / s), with s² the harmonic mean of the vᵢ: fine steps below the
+    sampling error and equal ratios above.  Q(τ) < Σ (yᵢ − ȳ)² / τ² bounds the last τ.
     """
     freedom = estimates.shape[-1] - 1
     scale = (1 / variances).mean(axis=-1, keepdims=True) ** -0.5
@@ -198,10 +198,10 @@ def confidence_mixture(estimates: Numbers, variances: Numbers, grid: int = GRID)
 
 
 def outlier_p_values(estimates: Numbers, variances: Numbers) -> Numbers:
-    """Return for each domain how surprising it is after all others: two-sided, times k.
+    """Return the two-sided p-value of each domain given all others, multiplied by k.
 
-    The figure is compared with the predictive distribution of the others, with its own sampling
-    variance added.  The factor k corrects for looking at every domain (Bonferroni).
+    Each estimate is compared with the predictive distribution of the other domains, with its own
+    sampling variance added.  The factor k is the Bonferroni correction for testing every domain.
     """
     estimates, variances = _checked(estimates, variances)
     k = len(estimates)
@@ -226,7 +226,7 @@ class Profile(NamedTuple):
 def profile(tau2: Numbers, estimates: Numbers, variances: Numbers) -> Profile:
     """Return the profile at values of τ² [..., g] for estimates [..., k].
 
-    With y measured from its plain mean, Q = Σ w y² − (Σ w y)² / Σ w loses no digits.
+    With y centred at its unweighted mean, Q = Σ w y² − (Σ w y)² / Σ w is numerically stable.
     """
     middle = estimates.mean(axis=-1, keepdims=True)
     y = estimates - middle

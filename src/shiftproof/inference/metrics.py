@@ -22,12 +22,11 @@ from shiftproof.training.outputs import Outputs
 class DomainMetrics:
     """The metrics on one domain.
 
-    `accuracy` has the standard error √(a(1−a)/n).  `risk` is the mean of −log p(label) over the
-    samples of known classes, `far` the share of samples unlike the training domains (None for a
-    private model), `unknown` the number of samples whose class the model does not know, which count
-    as wrong, and `confusion` [label][predicted] the counts of the others.  `scores` are those of
-    the samples of known classes (see `shiftproof.learners.scores`), and `outputs` what they are
-    computed from.
+    The standard error of `accuracy` is √(a(1−a)/n).  `risk` is the mean of −log p(label) over the
+    samples of known classes, and `far` the share of samples unlike the training domains (None for
+    a private model).  `unknown` is the number of samples whose class the model does not know;
+    they count as wrong.  `confusion` [label][predicted] counts the other samples, `scores` are
+    their scores (see `shiftproof.learners.scores`), and `outputs` the predictions behind them.
     """
 
     domain: str
@@ -43,12 +42,12 @@ class DomainMetrics:
     outputs: Outputs = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values by name."""
+        """Return the metrics by name, as JSON values."""
         return {own.name: getattr(self, own.name) for own in fields(self) if own.name != "outputs"}
 
 
 def labelled_domains(parts: Sequence[Samples]) -> tuple[list[tuple[str, Samples]], list[str]]:
-    """Return the samples with labels of each domain, and notes on what was left out."""
+    """Return the labelled samples of each domain, and notes on samples left out."""
     notes = [note for part in parts for note in part.notes]
     found = []
     for part in parts:
@@ -74,7 +73,7 @@ def domain_metrics(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> tuple[list[DomainMetrics], list[str]]:
-    """Return the metrics on each domain, and notes on what was left out."""
+    """Return the metrics on each domain, and notes on samples left out."""
     labelled, notes = labelled_domains(parts)
     found = [_metrics(model, *own, workers, progress) for own in labelled]
     total, unknown = (sum(getattr(each, name) for each in found) for name in ("samples", "unknown"))

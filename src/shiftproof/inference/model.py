@@ -1,4 +1,4 @@
-"""A trained model: one file with all that a prediction needs, and nothing that only training needs.
+"""Trained models: one file with everything needed to predict, and nothing used only in training.
 
 The file is safetensors: the weights that the run scores, a description of the training domains
 (`inference.typicality`), and a JSON header with the classes, the domains and the input form.
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A trained model, with all that is needed to use it.
+    """A trained model, with everything needed to predict.
 
-    `task` is that of the algorithm, `domains` are the training domains, and `columns` names
-    the columns of a table that held the label, the domain and the images.  It predicts in fp32,
-    whatever the precision in training.  `targets` name the numbers that it predicts; there are
-    none, but `classes`, where it predicts classes.  `half_widths` are those of intervals around
-    each number, where training domains were held out.  A model without a `typicality` cannot
-    say which inputs are unlike the training data: their typicality is NaN.
+    `task` is the task of the algorithm, `domains` are the training domains, and `columns` names
+    the table columns with the label, the domain and the images.  The model predicts in fp32,
+    whatever the precision in training.  A regression model has `targets`, the names of the
+    predicted numbers; a classifier has `classes` instead.  `half_widths` are the half-widths of
+    prediction intervals, available if training domains were held out.  A model without a
+    `typicality` cannot detect inputs unlike the training data: their typicality is NaN.
     """
 
     config: RunConfig
@@ -74,12 +74,12 @@ class TrainedModel:
 
     @property
     def target(self) -> str:
-        """The numbers that it predicts, in words; empty where it predicts classes."""
+        """The names of the predicted numbers, joined by "and"; empty for a classifier."""
         return " and ".join(self.targets)
 
     @property
     def temperature(self) -> float:
-        """What the logits are divided by: from held-out samples of the training domains."""
+        """The temperature of the logits, fitted to held-out samples of the training domains."""
         return self.network.temperature
 
     def predict(
@@ -94,15 +94,16 @@ class TrainedModel:
         """Return predictions for new inputs.
 
         Args:
-            inputs: a data frame with the columns of the training table, an array, or paths of image
-                files; or a tensor as the form reads them, [n, *input_shape].
+            inputs: a data frame with the columns of the training table, an array, paths of image
+                files, or a tensor of preprocessed inputs, [n, *input_shape].
             adapt: `auto` corrects the probabilities for the class shares of the new site, estimated
-                from all its rows, if held-out training domains say that this helps; `labels`
-                corrects in any case, taking for granted that only the shares differ.
-            sites: the site of each input, if they are of several: each is adapted to by itself, and
-                a model trained with `standardize` takes its mean and spread from its own inputs.
-            workers: threads that read images ahead.
-            progress: told how many inputs are done.
+                from all its rows, if this helped on held-out training domains; `labels` always
+                corrects, assuming that only the shares differ.
+            sites: the site of each input, if there are several sites.  Each site is adapted
+                separately, and a model trained with `standardize` uses the mean and standard
+                deviation of each site's own inputs.
+            workers: number of threads that load images.
+            progress: called with the number of inputs predicted so far.
         """
         how = checked_adapt(adapt)
         if self.target:
@@ -137,19 +138,19 @@ class TrainedModel:
         workers: int | None = None,
         progress: Progress = silent,
     ) -> NumberPredictions:
-        """Return predicted numbers for new inputs, of any kind that `predict` takes."""
+        """Return predicted numbers for new inputs, in any form that `predict` accepts."""
         if not self.target:
             raise InvalidValue("the model predicts classes, not a number: use predict")
         inputs, sites = self._given(inputs, sites)
         return NumberPredictions(*self._answers(inputs, sites, workers, progress))
 
     def half_width(self, level: float) -> tuple[Width, ...]:
-        """Return q of each target, for intervals ŷ ± q at a new domain.
+        """Return the half-width q of the prediction intervals ŷ ± q of each target.
 
-        They hold the number with this probability.
+        At a new domain, an interval contains the true number with probability `level`.
 
-        It comes from training domains that were held out in training, which only models that are
-        fitted at once do.
+        The half-widths come from training domains held out in training; only models that are
+        fitted at once have them.
         """
         if not self.half_widths:
             raise InvalidValue(
@@ -161,7 +162,7 @@ class TrainedModel:
     def _given(
         self, inputs: Inputs | Any, sites: Sequence[str] | None
     ) -> tuple[Inputs, Sequence[str] | None]:
-        """Return inputs as the form reads them, and the site of each, if they are known."""
+        """Return the preprocessed inputs, and the site of each input if known."""
         if len(inputs) == 0:
             raise DataError("there is nothing to predict: the inputs are empty")
         if isinstance(inputs, TensorLike):
@@ -181,7 +182,7 @@ class TrainedModel:
         workers: int | None,
         progress: Progress,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return probabilities or numbers, typicality, and which inputs are far."""
+        """Return the probabilities or numbers, the typicality, and which inputs are far."""
         network, ready = self.ready(inputs, sites, workers)
         answers, p_values, done = [], [], 0
         for seen, answer in network.answers(ready, self.form, self.device, workers):
@@ -199,7 +200,7 @@ class TrainedModel:
         return self.predict(inputs).probability_array
 
     def _sites(self, frame: Any) -> list[str] | None:
-        """Return the site of each row of a data frame, if it has the column of the domain."""
+        """Return the site of each row of a data frame, or None without a domain column."""
         column = self.columns.get("domain")
         if column is None or column not in getattr(frame, "columns", ()):
             return None
@@ -207,13 +208,13 @@ class TrainedModel:
 
     @property
     def standardized(self) -> str:
-        """How rows are standardised by their own site, in words; empty if they are not."""
+        """A description of how rows are standardised within their site; empty if they are not."""
         return ADAPTATION[self.config.standardize]
 
     def ready(
         self, inputs: Inputs, sites: Sequence[str] | None = None, workers: int | None = None
     ) -> tuple[Predictor | RowPredictor, Inputs]:
-        """Return the network, and inputs as it takes them: standardised by site, if trained so."""
+        """Return the network and its inputs, standardised by site if the model was trained so."""
         how = self.config.standardize
         if how == NONE:
             return self.network, inputs
@@ -233,11 +234,11 @@ class TrainedModel:
     def recalibrated(
         self, inputs: Inputs, labels: np.ndarray
     ) -> tuple[TrainedModel, Recalibration]:
-        """Return the model updated with labelled rows of a new site, and what that changes.
+        """Return the model updated with labelled rows of a new site, and the effect of the update.
 
         Args:
-            inputs: the rows, as the form reads them.
-            labels: the position of the class of each row in `classes`.
+            inputs: the preprocessed rows.
+            labels: the index of each row's class in `classes`.
         """
         if self.target:
             raise InvalidValue(
@@ -251,7 +252,7 @@ class TrainedModel:
             _, ready = self.ready(inputs)
             features = self.form.features(np.asarray(ready)).astype(np.float64)
         done = recalibrated(found, features, np.asarray(labels))
-        # What held-out domains say of the trained model does not hold for the updated one.
+        # The results on held-out domains do not apply to the updated model.
         return replace(self, update=done.update, adaptation=None), done
 
     def probabilities(self, inputs: Inputs) -> Tensor:
@@ -270,10 +271,10 @@ class TrainedModel:
         return cls(**model_fields(data, device, where))
 
     def without_training_data(self) -> TrainedModel:
-        """Return the model with only what a prediction needs, if it holds no single rows.
+        """Return the model reduced to what prediction needs; it must be private.
 
-        Left out are the typicality, what held-out domains said about adaptation and intervals, the
-        names of the domains, and the hash of the data.
+        The result lacks the typicality, the records of held-out domains on adaptation and
+        intervals, the domain names, and the hash of the data.
         """
         if not self.config.private:
             raise InvalidValue(
@@ -285,14 +286,14 @@ class TrainedModel:
         return replace(found, half_widths=())
 
     def save(self, folder: Path) -> Path:
-        """Write the model into a folder; return the file."""
+        """Write the model to a folder and return the path of its file."""
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / MODEL, self.to_bytes())
         return folder / MODEL
 
     @classmethod
     def load(cls, path: Path, device: str = "auto") -> TrainedModel:
-        """Read a model from its file, or from the folder of its run."""
+        """Load a model from its file or from the folder of its run."""
         file = path / MODEL if path.is_dir() else path
         if not file.is_file():
             raise DataError(why_missing(path))

@@ -1,7 +1,7 @@
-"""The content of a model's file, and a model's fields from it.
+"""Conversion of a model to the content of its file, and back.
 
-The file is safetensors, with a JSON header (`model_header`).  Reading it runs no code: whatever
-does not fit is refused.
+The file is safetensors, with a JSON header (`model_header`).  Reading it runs no code, and invalid
+content is rejected.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FORMAT = 1
 
 
 def model_bytes(model: TrainedModel) -> bytes:
-    """Return the content of the file of a model."""
+    """Return the content of a model file."""
     parts: dict[str, Mapping[str, Any]] = {
         "network": model.network.weights(),
         "typicality": model.typicality.arrays() if model.typicality else {},
@@ -57,7 +57,7 @@ def model_bytes(model: TrainedModel) -> bytes:
 
 
 def model_fields(data: bytes, device: str, where: str) -> dict[str, Any]:
-    """Return the fields of the model in the content of a file, or refuse it in one line."""
+    """Return the model's fields from the content of a file, or raise if it is not valid."""
     try:
         tensors = safetensors.numpy.load(data)
         described = header_of(data)
@@ -79,7 +79,7 @@ def model_fields(data: bytes, device: str, where: str) -> dict[str, Any]:
 
 
 def model_description(model: TrainedModel) -> dict[str, Any]:
-    """Return all but the weights, as JSON values."""
+    """Return everything but the weights, as JSON values."""
     found: dict[str, Any] = {
         "format": FORMAT,
         "version": shiftproof.__version__,
@@ -98,7 +98,7 @@ def model_description(model: TrainedModel) -> dict[str, Any]:
         found["targets"] = list(model.targets)
     if model.half_widths:
         found["half_widths"] = [own.to_json() for own in model.half_widths]
-    # Absent in models that need none, and in those of versions that had none.
+    # Absent in models without a temperature, including those of earlier versions.
     if model.temperature != 1:
         found["temperature"] = model.temperature
     return found
@@ -107,7 +107,7 @@ def model_description(model: TrainedModel) -> dict[str, Any]:
 def _fields(
     described: Mapping[str, Any], tensors: Mapping[str, np.ndarray], device: str
 ) -> dict[str, Any]:
-    """Return the fields of a model from its header, which has been checked, and its arrays."""
+    """Return the fields of a model from its checked header and its arrays."""
     config = RunConfig.from_json(described["config"])
     rows = ALGORITHMS.get(config.algorithm).exact and not config.frozen
     built = without_starting_weights(config, "cpu" if rows else device)
@@ -150,7 +150,7 @@ def _fields(
 
 
 def _update(described: Mapping[str, Any], form: InputForm) -> Update | None:
-    """Return the update of a model to a new site; only columns of tables are in one."""
+    """Return the update of a model to a new site; only tables have columns in an update."""
     if "update" not in described:
         return None
     found = Update.from_json(described["update"])

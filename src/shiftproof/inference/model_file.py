@@ -1,4 +1,4 @@
-"""The file of a trained model: its name, its header, and what is wrong if it cannot be read."""
+"""The file of a trained model: its name, its header, and messages if it cannot be read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shiftproof.core.text import counted
 from shiftproof.inference.model_header import check_header
 
 MODEL = "model.safetensors"
-# In the folder of a study, the run on all domains.
+# The run on all domains, in the folder of a study.
 STUDY_RUN = "model"
 # The name of the model's description in the file's header.
 HEADER = "shiftproof"
@@ -28,7 +28,7 @@ def stored_classes(folder: Path) -> tuple[str, ...]:
 
 
 def stored_header(folder: Path) -> dict[str, Any]:
-    """Return the header of the model in the folder of a run; the weights are not read."""
+    """Return the header of the model in the folder of a run, without reading the weights."""
     file = folder / MODEL
     if not file.is_file():
         raise DataError(why_missing(folder))
@@ -57,13 +57,13 @@ def require_finite(arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def run_in(folder: Path) -> Path:
-    """Return the run whose model is meant: that of a study, if the folder is one."""
+    """Return the run that a folder refers to: for a study, its run on all domains."""
     study = folder / STUDY_RUN / MODEL
     return study.parent if list(folder.glob(f"*/{MODEL}")) == [study] else folder
 
 
 def why_missing(path: Path) -> str:
-    """Say why there is no model in a folder, and what to do."""
+    """Return a message on why a folder has no model, and what to do."""
     if not path.exists():
         return f"no such run or model: {path}"
     within = sorted(file.parent.name for file in path.glob(f"*/{MODEL}"))

@@ -1,4 +1,4 @@
-"""The header of a model file: what it may hold, checked before a model is built from it."""
+"""The header of a model file: its schema, checked before a model is built from it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TASK = {
     "center": tuple[float, ...],
     "scale": tuple[float, ...],
 }
-# Of numbers alone (see `Task.to_json`).
+# Fields of regression tasks only (see `Task.to_json`).
 _OF_NUMBERS = ("loss", "center", "scale")
-# Not written, and not read from a stranger's file: they name files of this machine.
+# Not written, and not read from other people's files: they name files of this machine.
 _OF_THIS_MACHINE = ("weights_file", "estimator")
 _CONFIG = {
     name: kind
@@ -89,7 +89,7 @@ _UPDATE = {
 
 
 def check_header(described: Mapping[str, Any]) -> None:
-    """Require that a header of this version's format is well formed, or raise `ValueError`."""
+    """Raise `ValueError` unless a header in this version's format is well formed."""
     conform_fields(
         described,
         {
@@ -143,7 +143,7 @@ def _check_form(form: Mapping[str, Any]) -> None:
     kind = form.get("kind")
     conform(kind, str, "form.kind")
     if kind not in _FORM:
-        return  # of a newer version: `form_from_json` says so
+        return  # from a newer version: `form_from_json` raises
     conform_fields(form, _FORM[kind], "form", optional=("notes", "raw", "standardize"))
     if kind == "images":
         _require(form["image_size"] > 0, "form.image_size must be positive")

@@ -1,4 +1,4 @@
-"""The model of a finished run: its scored weights, and a description of its training domains."""
+"""The model of a finished run: its evaluated weights, and a description of its training domains."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def trained_model(
     held_out = HeldOut.from_state(modules) if classes else None
     splits = config.training_splits(dataset)
     parts = ("out",) if config.private else Split._fields
-    # Learners that are fitted at once are calibrated on whole domains that were held out.
+    # Learners that are fitted at once are calibrated on whole held-out domains.
     tempered = classes and not exact
     domains = _Domains(network, dataset, splits, parts, form, config.device, progress, tempered)
     typicality = None if config.private else domains.typicality()
@@ -95,7 +95,7 @@ def trained_model(
 
 
 def _network(config: RunConfig, task: Task, folder: Path, state: State) -> Predictor | RowPredictor:
-    """Return what a run has trained, with the weights that it scores."""
+    """Return the trained predictor of a run, with the weights that the run evaluates."""
     if not ALGORITHMS.get(config.algorithm).exact:
         from shiftproof.inference.network_of_run import network_of_run
 
@@ -104,7 +104,7 @@ def _network(config: RunConfig, task: Task, folder: Path, state: State) -> Predi
 
 
 class _Seen(NamedTuple):
-    """What a network says of samples: representations, probabilities if needed, and labels."""
+    """Representations, probabilities if needed, and labels of samples."""
 
     representation: np.ndarray
     probabilities: np.ndarray
@@ -112,7 +112,7 @@ class _Seen(NamedTuple):
 
 
 class _Domains:
-    """Some samples of each training domain, read once, as the network sees them."""
+    """Representations and probabilities of some samples of each training domain, read once."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class _Domains:
         self._network, self._form, self._device = network, form, device
         self._progress, self._done = progress, 0
         self._domains = [domain for domain in dataset.domains if domain.name in splits]
-        # They are in random order, so the first are a random sample.
+        # The splits are in random order, so the first rows are a random sample.
         self._rows = {
             part: {d.name: getattr(splits[d.name], part)[:MOST_SAMPLES] for d in self._domains}
             for part in parts
@@ -143,9 +143,9 @@ class _Domains:
         return Typicality.fit(trained_on, held_out or trained_on)
 
     def typical_rows(self, typicality: Typicality | None) -> dict[int, TypicalRows]:
-        """Return how typical the samples of each domain are for the other domains, by its place.
+        """Return the typicality of each domain's samples given the other domains, by domain index.
 
-        None of them where small domains share a mean, which cannot be left out for one of them.
+        The result is empty if small domains share a mean, because none can be left out alone.
         """
         if typicality is None or len(typicality.means) != len(self._domains):
             return {}
@@ -160,7 +160,7 @@ class _Domains:
         return found
 
     def temperature(self) -> float:
-        """Return the temperature with the least log loss on the held-out samples."""
+        """Return the temperature that minimises the log loss on the held-out samples."""
         return held_out_temperature(
             {name: (own.probabilities, own.labels) for name, own in self._held_out.items()}
         )

@@ -1,4 +1,4 @@
-"""The network of a finished run, with the weights that the run scores."""
+"""The network of a finished run, with the weights that the run evaluates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shiftproof.training.trainer import build_algorithm
 
 
 def network_of_run(config: RunConfig, task: Task, folder: Path) -> Predictor:
-    """Return the network of a run, with the weights that it scores."""
+    """Return the network of a run, with the weights that the run evaluates."""
     unweighted = without_starting_weights(config, config.device)
     trained = build_algorithm(unweighted, task)
     with weights_in_place(folder, config, trained, read_checkpoint(folder)):
@@ -30,7 +30,7 @@ def network_of_run(config: RunConfig, task: Task, folder: Path) -> Predictor:
 
 
 def with_temperature(network: Predictor | RowPredictor, temperature: float) -> Predictor:
-    """Return the network whose logits are divided by a temperature."""
+    """Return the network with its logits divided by a temperature."""
     return Predictor(network.algorithm, temperature=temperature)
 
 
@@ -40,7 +40,7 @@ def with_stem(
     fitted: FittedPreparation | None,
     device: str,
 ) -> Predictor:
-    """Return the predictor that computes the features itself, by the frozen network."""
+    """Return a predictor that also computes the features with the frozen network."""
     stem = features.network()
     if isinstance(network.algorithm, Exact):
         return StemPredictor(network.algorithm, stem.to(device))

@@ -1,4 +1,4 @@
-"""The predictor of a run with a network: one that is trained, or a frozen one before a learner."""
+"""The predictor of a run with a network, either trained or frozen in front of a learner."""
 
 from __future__ import annotations
 

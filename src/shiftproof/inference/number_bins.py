@@ -1,4 +1,4 @@
-"""What labels are where numbers were predicted, in bins: no single row is shown."""
+"""Binned labels and errors of regression predictions; no single row is shown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from shiftproof.training.outputs import NumberOutputs
 
 BINS, FEWEST = 10, 10
-# The range of most labels of a bin, and of most errors of a domain.
+# Quantiles that bound the range of the labels of a bin, and of the errors of a domain.
 RANGE = (0.1, 0.9)
 
 
 class NumberBin(NamedTuple):
-    """Rows with similar predictions: their means, and the range of most of the labels."""
+    """Rows with similar predictions: mean prediction and label, and `RANGE` of the labels."""
 
     predicted: float
     label: float
@@ -24,7 +24,7 @@ class NumberBin(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """Label less prediction in one domain: mean, median, quartiles and the range of most."""
+    """Label minus prediction in one domain: mean, median, quartiles, and `RANGE`."""
 
     mean: float
     median: float
@@ -34,7 +34,7 @@ class Errors(NamedTuple):
 
 
 def number_bins(own: NumberOutputs) -> list[NumberBin]:
-    """Return up to `BINS` bins of equally many rows, in the order of their predictions.
+    """Return up to `BINS` equally filled bins, in the order of their predictions.
 
     >>> own = NumberOutputs(np.arange(40.0), np.arange(40.0) + 1, np.arange(40))
     >>> [(each.predicted, each.label, each.samples) for each in number_bins(own)]
@@ -51,7 +51,7 @@ def number_bins(own: NumberOutputs) -> list[NumberBin]:
 
 
 def errors_of(own: NumberOutputs) -> Errors:
-    """Return how labels differ from predictions."""
+    """Return a summary of the errors, label minus prediction."""
     errors = own.labels - own.predicted
     points = (RANGE[0], 0.25, 0.5, 0.75, RANGE[1])
     low, first, median, third, high = (float(q) for q in np.quantile(errors, points))

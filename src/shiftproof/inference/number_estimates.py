@@ -1,16 +1,16 @@
-"""Scores of predicted numbers on one domain as estimates, as `estimates` has those of classes.
+"""Estimates of regression scores on one domain, the counterpart of `estimates` for numbers.
 
-| score | additive scale | sampling variance there |
+| score | additive scale | sampling variance on that scale |
 |---|---|---|
 | MAE | logarithm | var(abs(e)) / (n MAE²) |
 | RMSE | logarithm | var(e²) / (4 n MSE²) |
 | R² | −log(1 − R²) | var(e²/MSE − (y − ȳ)²/V) / n, with V the variance of the labels |
 | calibration slope | plain | the sandwich (`learners.number_calibration`) |
 | calibration intercept | plain | var(e) / n |
-| interval coverage | log odds | that of a share |
+| interval coverage | log odds | the variance of a proportion |
 
 R² has no lower bound, and 1 − R² = MSE/V is a ratio: its logarithm has nearly normal errors.  The
-variances are those of the delta method.  A score of perfect predictions has no logarithm: None.
+variances come from the delta method.  Scores of perfect predictions have no logarithm and are None.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Additive = Callable[[np.ndarray, np.ndarray], tuple[float, float] | None]
 def number_estimate(
     name: str, predicted: np.ndarray, labels: np.ndarray, level: float = LEVEL
 ) -> Estimate | None:
-    """Return a score with its interval; None where it is undefined, or has no sampling error.
+    """Return a score with its confidence interval; None if undefined or without sampling error.
 
     >>> found = number_estimate("mae", np.zeros(4), np.array([1.0, -1.0, 3.0, -3.0]))
     >>> round(found.low, 2), found.value, round(found.high, 2)
@@ -68,7 +68,7 @@ def _r2(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None
 
 
 def _logarithm(losses: np.ndarray) -> tuple[float, float] | None:
-    """Return the logarithm of a mean loss, and its variance; that of n equal losses is 1/n."""
+    """Return the logarithm of a mean loss, and its variance, set to 1/n for n equal losses."""
     n, mean = len(losses), float(losses.mean())
     if not mean > 0:
         return None

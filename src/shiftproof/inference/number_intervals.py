@@ -1,14 +1,14 @@
-"""Intervals that hold a number at a domain never seen, as `conformal` has sets of classes.
+"""Conformal prediction intervals for a domain not seen in training; see `conformal` for classes.
 
-Row i of held-out domain d has the score |yᵢ − ŷᵢ|, by a model that was not trained on d.  With q
-their quantile over domains and rows (`conformal.domain_quantile`), ŷ ± q holds the label of a row
-of a new domain with probability 1 − α, over domains and rows, if the domains are at least
-1 / α − 1; with fewer no finite interval can promise that.
+Row i of held-out domain d has the score |yᵢ − ŷᵢ|, from a model not trained on d.  With q the
+quantile of the scores over domains and rows (`conformal.domain_quantile`), ŷ ± q covers the label
+of a row of a new domain with probability 1 − α, over domains and rows, if there are at least
+1 / α − 1 domains; with fewer, no finite interval can guarantee coverage.
 
-A model file keeps `HalfWidths` in place of the errors.  Each is the mean of `FEWEST_IN_A_MEAN`
-errors from the quantile upwards, to three digits: a little wider than q, and no single row's error.
-Where q is among the very largest errors the file does not keep it: there the width is that of the
-domains alone, and promises nothing.
+A model file stores `HalfWidths` instead of the errors.  Each is the mean of `FEWEST_IN_A_MEAN`
+errors from the quantile upwards, to three digits: slightly wider than q, and no single row's error.
+If q is among the very largest errors, it is not stored; the quantile of the held-out domains alone
+is used instead, without a guarantee.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from shiftproof.inference.typicality import FEWEST_IN_A_MEAN
 from shiftproof.learners.scores import TARGETS
 from shiftproof.training.outputs import NumberOutputs
 
-# The score of a report card, and the level of its intervals.
+# The name of the coverage score in a report card, and the level of its intervals.
 COVERAGE = "interval_coverage"
 COVERAGE_LEVEL = TARGETS[COVERAGE]
-# Levels that a model file has a width of.
+# Levels for which a model file stores half-widths.
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
 class Width(NamedTuple):
-    """Half the width of intervals, and whether the domains suffice for the guarantee."""
+    """The half-width of intervals, and whether their coverage is guaranteed."""
 
     half: float
     promised: bool
 
 
 def half_width(held_out: Sequence[NumberOutputs], level: float) -> Width:
-    """Return q for intervals ŷ ± q, and whether the domains suffice for the guarantee."""
+    """Return the half-width q of intervals ŷ ± q, and whether their coverage is guaranteed."""
     checked_interval(level)
     if not held_out:
         raise DataError("intervals need runs with held-out domains; there are none")
@@ -51,7 +51,7 @@ def half_width(held_out: Sequence[NumberOutputs], level: float) -> Width:
 
 
 def checked_interval(level: float) -> float:
-    """Return the level of intervals, or raise."""
+    """Return the level of intervals if it is valid, or raise."""
     if not 0 < level < 1:
         raise InvalidValue(f"`interval` must be between 0 and 1, not {level:g}")
     return level
@@ -60,9 +60,9 @@ def checked_interval(level: float) -> float:
 def coverage_estimates(
     outputs: Mapping[str, NumberOutputs], level: float = LEVEL
 ) -> dict[str, Estimate | None]:
-    """Return the share of each domain inside intervals of `COVERAGE_LEVEL` from all others.
+    """Return the coverage on each domain of `COVERAGE_LEVEL` intervals from all other domains.
 
-    `level` is that of the interval of the share.  One domain has no others: None.
+    `level` is the level of the confidence interval of the coverage.  A single domain gets None.
     """
     found: dict[str, Estimate | None] = {}
     for domain, own in outputs.items():
@@ -77,13 +77,13 @@ def coverage_estimates(
 
 @dataclass(frozen=True)
 class HalfWidths:
-    """Half the width of intervals at each of `LEVELS`."""
+    """The half-width of intervals at each of `LEVELS`."""
 
     widths: tuple[Width, ...]
 
     @classmethod
     def of(cls, errors: Sequence[np.ndarray]) -> HalfWidths | None:
-        """Return the widths from absolute errors of each domain; None if rows are too few."""
+        """Return the half-widths from absolute errors of each domain; None with too few rows."""
         values = np.sort(np.concatenate(errors))
         if len(values) < FEWEST_IN_A_MEAN:
             return None
@@ -102,10 +102,10 @@ class HalfWidths:
     def from_state(
         cls, modules: Mapping[str, Any], scale: Sequence[float]
     ) -> tuple[HalfWidths, ...]:
-        """Return those of each target from predictions of held-out training domains; () if none.
+        """Return the half-widths of each target from held-out training domains; () if none.
 
-        They are in standard units (`learners.exact.held_out_arrays`); `scale` is that of each
-        target.  A domain whose rows were not held out together shows nothing of a new one.
+        The stored predictions are in standard units (`learners.exact.held_out_arrays`); `scale` is
+        the scale of each target.  Return () unless each domain was held out as a whole.
         """
         if "held_out.predicted" not in modules:
             return ()
@@ -120,19 +120,19 @@ class HalfWidths:
         return tuple(own for own in found if own is not None)
 
     def half_width(self, level: float) -> Width:
-        """Return the width at the lowest of `LEVELS` that is not below `level`."""
+        """Return the half-width at the lowest of `LEVELS` that is not below `level`."""
         checked_interval(level)
         if level > LEVELS[-1]:
             raise InvalidValue(f"`interval` must be at most {LEVELS[-1]:g}, not {level:g}")
         return self.widths[int(np.searchsorted(LEVELS, level - 1e-9))]
 
     def to_json(self) -> list[list[float | bool]]:
-        """Return JSON values: half a width and its promise at each level."""
+        """Return JSON values: the half-width at each level, and whether it is guaranteed."""
         return [[own.half, own.promised] for own in self.widths]
 
     @classmethod
     def from_json(cls, value: Sequence[Sequence[Any]]) -> HalfWidths:
-        """Rebuild what `to_json` returned; other values are a `ValueError`."""
+        """Rebuild from the result of `to_json`; raise `ValueError` for other values."""
         widths = tuple(Width(float(half), bool(promised)) for half, promised in value)
         if len(widths) != len(LEVELS) or not all(0 <= own.half < math.inf for own in widths):
             raise ValueError("the widths of the intervals are damaged")
@@ -140,7 +140,7 @@ class HalfWidths:
 
 
 def _rounded_up(value: float) -> float:
-    """Return a number of three digits that is no less.
+    """Return a positive number rounded up to three significant digits.
 
     >>> _rounded_up(1.2341), _rounded_up(0.5)
     (1.24, 0.5)

@@ -1,4 +1,4 @@
-"""Metrics of a trained model of numbers on labelled samples, by domain."""
+"""Metrics of a trained regression model on labelled samples, by domain."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from shiftproof.training.outputs import NumberOutputs
 class NumberMetrics:
     """The metrics of one target on one domain.
 
-    `standard_error` is that of the `mae` in `scores`, `far` the share of samples unlike the
-    training domains (None for a private model), and `outputs` what the scores are computed from.
+    `standard_error` is the standard error of `mae` in `scores`, `far` the share of samples unlike
+    the training domains (None for a private model), and `outputs` the predictions behind `scores`.
     """
 
     domain: str
@@ -35,7 +35,7 @@ class NumberMetrics:
     outputs: NumberOutputs = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values by name."""
+        """Return the metrics by name, as JSON values."""
         return {own.name: getattr(self, own.name) for own in fields(self) if own.name != "outputs"}
 
 
@@ -46,7 +46,7 @@ def number_metrics(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> tuple[list[NumberMetrics], list[str]]:
-    """Return the metrics on each domain, of each target, and notes on what was left out."""
+    """Return the metrics on each domain for each target, and notes on samples left out."""
     labelled, notes = labelled_domains(parts)
     found = [each for own in labelled for each in _metrics(model, *own, workers, progress)]
     if seen := list(dict.fromkeys(each.domain for each in found if each.trained_on)):

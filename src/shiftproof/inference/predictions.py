@@ -1,7 +1,7 @@
-"""What a model says of inputs.
+"""Predictions of a model.
 
-Arrays are there at once; the tensors of the same numbers are made when they are first used, since
-torch takes seconds to import.  Unpacked, predictions are their tensors.
+Predictions are stored as arrays.  Tensors of the same values are created on first use, because
+torch takes seconds to import.  Unpacking predictions yields tensors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _tensor(array: np.ndarray) -> Tensor:
 
 
 class AnyPredictions:
-    """Typicality of each input [n], and whether it is far; `…_array` are the same as arrays."""
+    """Typicality of each input [n], and whether it is far; `…_array` attributes are arrays."""
 
     def __init__(self, typicality: np.ndarray, far: np.ndarray) -> None:
         self.typicality_array, self.far_array = typicality, far
@@ -38,7 +38,7 @@ class AnyPredictions:
 
     @cached_property
     def far(self) -> Tensor:
-        """Which inputs are unlike the training domains, [n]."""
+        """Whether each input is unlike the training domains, [n]."""
         return _tensor(self.far_array)
 
     @property
@@ -48,9 +48,9 @@ class AnyPredictions:
 
 
 class Predictions(AnyPredictions):
-    """Probabilities of the classes [n, c], typicality of each input [n], and whether it is far.
+    """Class probabilities [n, c], typicality of each input [n], and whether it is far.
 
-    `adapted` says for each site how the probabilities were adapted to it; empty if not asked for.
+    `adapted` describes the adaptation to each site; it is empty if adaptation was not requested.
     """
 
     def __init__(
@@ -76,20 +76,20 @@ class Predictions(AnyPredictions):
 
     @property
     def predicted(self) -> Tensor:
-        """The position of the most probable class, [n]."""
+        """The index of the most probable class, [n]."""
         return _tensor(self.predicted_array)
 
     @property
     def predicted_array(self) -> np.ndarray:
-        """The same as an array."""
+        """The index of the most probable class, as an array [n]."""
         found: np.ndarray = self.probability_array.argmax(axis=1)
         return found
 
 
 class NumberPredictions(AnyPredictions):
-    """Predicted numbers in the units of the labels, typicality [n], and who is far [n].
+    """Predicted numbers in the units of the labels, typicality [n], and which inputs are far [n].
 
-    `values` are [n], or [n, targets] of several targets.
+    `values` has the shape [n], or [n, targets] for several targets.
     """
 
     def __init__(self, values: np.ndarray, typicality: np.ndarray, far: np.ndarray) -> None:

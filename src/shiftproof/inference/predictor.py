@@ -1,4 +1,4 @@
-"""The network that predicts: an algorithm, and the frozen network that computes its features."""
+"""Networks for prediction: an algorithm, and the frozen network that computes its features."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shiftproof.training.evaluation_sets import EvaluationSet, reading_threads
 
 
 class Predictor(nn.Module):
-    """From inputs [n, …] to logits [n, c], in eval mode.
+    """Map from inputs [n, …] to logits [n, c], in eval mode.
 
     `stem` is the frozen network that computed the features for training, if there is one.  The
     logits are divided by the `temperature`.
@@ -55,7 +55,7 @@ class Predictor(nn.Module):
         return given[0].flatten(1), logits
 
     def weights(self) -> dict[str, Tensor]:
-        """Return all that a prediction depends on, by name; copies on the CPU."""
+        """Return everything that predictions depend on, by name, as copies on the CPU."""
         return {
             f"{part}.{name}": tensor.detach().cpu().clone().contiguous()
             for part, module in self._parts().items()
@@ -84,7 +84,7 @@ class Predictor(nn.Module):
     def answers(
         self, inputs: Inputs, form: InputForm, device: str, workers: int | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield representations, and probabilities or numbers in their units, batch by batch."""
+        """Yield representations, and probabilities or numbers in label units, batch by batch."""
         domain = Domain("inputs", inputs, np.zeros(len(inputs), dtype=np.int64))
         subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
         for x, _ in read_in_order(subset, reading_threads(workers)):
@@ -101,7 +101,7 @@ class Predictor(nn.Module):
 
 
 class StemPredictor(Predictor):
-    """A learner that was fitted at once to the features of a frozen network, with that network."""
+    """A frozen network, and a learner that was fitted at once to its features."""
 
     algorithm: Exact
 
@@ -117,7 +117,7 @@ class StemPredictor(Predictor):
         return features.flatten(1), torch.from_numpy(outputs).to(x.device)
 
     def weights(self) -> dict[str, Tensor]:
-        """Return all that a prediction depends on, by name."""
+        """Return everything that predictions depend on, by name."""
         own = {name: as_tensor(value) for name, value in self.algorithm.weights().items()}
         return own | super().weights()
 
@@ -131,5 +131,5 @@ class StemPredictor(Predictor):
 
 
 def as_tensor(value: Tensor | np.ndarray) -> Tensor:
-    """Return a tensor, of an array a copy."""
+    """Return a tensor; arrays are copied."""
     return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value

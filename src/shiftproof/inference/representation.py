@@ -1,4 +1,4 @@
-"""What a network sees of inputs: the representation that typicality is computed from."""
+"""The representation of inputs that typicality is computed from."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def seen_by(network: Predictor, x: Tensor, form: InputForm) -> tuple[Tensor, Tensor]:
     """Return the representation for typicality, [n, k], and the logits, both on the CPU.
 
-    It is the input of the head; for a table it is the features themselves, because a network may
-    have learnt to ignore some.
+    The representation is the input of the head; for a table it is the features themselves, because
+    a network may have learnt to ignore some.
     """
     representation, logits = network.represented(x)
     if isinstance(form, TableForm):

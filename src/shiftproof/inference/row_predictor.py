@@ -1,4 +1,4 @@
-"""The predictor of a learner that was fitted at once to rows: no network, no torch."""
+"""The predictor of a learner that is fitted at once to rows, without a network or torch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from shiftproof.training.evaluation_sets import EvaluationSet, batches_of
 
 
 class RowPredictor:
-    """From rows [n, …] to what typicality is computed from, and probabilities or numbers."""
+    """Map from rows [n, …] to representations for typicality, and probabilities or numbers."""
 
-    # No network computes features, and the learner is calibrated by itself.
+    # No network computes features, and the learner calibrates itself.
     stem = None
     temperature = 1.0
 
@@ -29,7 +29,7 @@ class RowPredictor:
     def answers(
         self, inputs: Inputs, form: InputForm, device: str, workers: int | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield representations, and probabilities or numbers in their units, batch by batch."""
+        """Yield representations, and probabilities or numbers in label units, batch by batch."""
         domain = Domain("inputs", inputs, np.zeros(len(inputs), dtype=np.int64))
         for rows in batches_of(EvaluationSet(domain.name, domain, np.arange(len(domain)))):
             x = np.asarray(domain.rows(rows))
@@ -38,12 +38,12 @@ class RowPredictor:
     def described(
         self, subset: EvaluationSet, form: InputForm, device: str, *, answered: bool
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the representations of training samples, and no probabilities: none are needed."""
+        """Yield the representations of training samples; probabilities are not needed."""
         for rows in batches_of(subset):
             yield represented_rows(subset.domain.rows(rows), form), np.empty((len(rows), 0))
 
     def answer(self, x: np.ndarray) -> np.ndarray:
-        """Return probabilities [n, c] of float32, or numbers in their units."""
+        """Return probabilities [n, c] as float32, or numbers in label units."""
         outputs, task = self.algorithm.predict(x).astype(np.float32), self.algorithm.task
         if task.kind == CLASSIFICATION:
             chances: np.ndarray = np.exp(log_softmax(outputs)).astype(np.float32)
@@ -51,7 +51,7 @@ class RowPredictor:
         return task.in_units(outputs.astype(np.float64))
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Return all that a prediction depends on, by name."""
+        """Return everything that predictions depend on, by name."""
         return self.algorithm.weights()
 
     def load(self, weights: Mapping[str, Any]) -> None:
@@ -60,6 +60,6 @@ class RowPredictor:
 
 
 def represented_rows(x: np.ndarray, form: InputForm) -> np.ndarray:
-    """Return what the typicality of stored inputs is computed from, [n, k] of float32."""
+    """Return the representations for typicality of stored inputs, [n, k] as float32."""
     seen = form.features(x) if isinstance(form, TableForm) else x.reshape(len(x), -1)
     return as_float_rows(seen)

@@ -1,4 +1,4 @@
-"""Features of a new site, standardised by its own rows where the model was trained so."""
+"""Features of a new site, standardised by its own rows if the model was trained so."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def standardized_features(
     device: str,
     workers: int | None = None,
 ) -> tuple[Predictor | RowPredictor, ReadyInputs]:
-    """Return the network to call, and what it takes, from inputs as the form reads them.
+    """Return the network after the features, and its standardised inputs.
 
-    The mean and spread of a site are those of all its rows here, whatever the size of batches.
-    The features that a frozen network computes of images are standardised, not the images; so they
-    are computed first, and the network is the rest of it.
+    The mean and standard deviation of a site are computed from all its given rows, independently of
+    the batch size.  For images, the features of the frozen network are standardised, not the
+    images; so these features are computed first, and the returned network excludes the frozen one.
     """
     x = _features(network, inputs, device, workers)
     categorical = np.zeros(x.shape[1], dtype=bool)
@@ -43,7 +43,7 @@ def standardized_features(
 
 
 def _rest(network: Predictor | RowPredictor) -> Predictor | RowPredictor:
-    """Return what comes after the features."""
+    """Return the part of the network after the features."""
     if isinstance(network.algorithm, Exact):
         return RowPredictor(network.algorithm)
     return Predictor(network.algorithm, temperature=network.temperature)
@@ -53,7 +53,7 @@ def _rest(network: Predictor | RowPredictor) -> Predictor | RowPredictor:
 def _features(
     network: Predictor | RowPredictor, inputs: Inputs, device: str, workers: int | None
 ) -> np.ndarray:
-    """Return the features of all inputs, [n, k]; arrays are their own."""
+    """Return the features of all inputs, [n, k]; without a frozen network, the inputs."""
     domain = Domain("inputs", inputs, np.zeros(len(inputs), dtype=np.int64))
     subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
     parts = []

@@ -1,4 +1,4 @@
-"""The stem of a model of frozen features: from an image to what its algorithm was trained on."""
+"""The stem of a model trained on frozen features: the network from an image to these features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shiftproof.training.features import untrained_stem
 
 
 def in_standard_units(networks: nn.Module, fitted: FittedColumns) -> nn.Module:
-    """Return networks side by side whose features are standardised as a run fitted it."""
+    """Return networks side by side, with features standardised as fitted in a run."""
     scaled = [part for part in fitted.parts if isinstance(part, Scaled)]
     units = StandardUnits(len(scaled), FARTHEST)
     units.columns = torch.tensor([part.column for part in scaled])

@@ -1,17 +1,17 @@
-"""The temperature of a trained network: how sure its probabilities are, after training.
+"""Temperature scaling of a trained network.
 
-A network predicts softmax(logits / T).  Networks are too sure on samples that they were not trained
-on; T is the one number with the least log loss on the held-out parts of the training domains, each
-domain with the same weight (Guo et al., 2017, *On calibration of modern neural networks*).  These
-are samples of known domains: at a new one, probabilities are still too sure if the domains differ.
-Learners that are fitted at once (`learners.exact`) are calibrated on whole domains held out.
+A network predicts softmax(logits / T).  Networks are overconfident on samples not seen in training;
+T minimises the log loss on the held-out parts of the training domains, each domain with the same
+weight (Guo et al., 2017, *On calibration of modern neural networks*).  These are samples of known
+domains: at a new domain, probabilities are still overconfident if the domains differ.  Learners
+that are fitted at once (`learners.exact`) are calibrated on whole domains held out.
 
-Each held-out part has one more row whose classes are as probable as the mean row of the network
-says.  T = 1 is best for it.  It counts little beside many rows, but without it a few rows that are
-all right would make the network certain (T → 0).
+Each held-out part gets one additional pseudo-row, whose labels follow the network's own
+probabilities, so that T = 1 is optimal for it.  It has little weight among many rows, but without
+it a few rows that are all correct would make the network certain (T → 0).
 
-T is no part of training: records and checkpoints do not depend on it.  The answers on test domains
-that a run stores are the network's own; `calibrated_outputs` returns those of its model.
+T is not part of training: records and checkpoints do not depend on it.  A run stores uncalibrated
+outputs on test domains; `calibrated_outputs` returns the outputs of its model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from shiftproof.training.outputs import AnyOutputs, load_outputs, of_classes
 def held_out_temperature(held_out: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> float:
     """Return T from probabilities [n, c] and labels [n] of the held-out part of each domain.
 
-    Without any held-out rows it is 1.
+    Without held-out rows, T is 1.
     """
     known = [own for own in held_out.values() if len(own[1])]
     if not known:
@@ -37,7 +37,7 @@ def held_out_temperature(held_out: Mapping[str, tuple[np.ndarray, np.ndarray]]) 
     predicted, classes, weights = [], [], []
     for probabilities, labels in known:
         n, c = probabilities.shape
-        # The rows, and each of them once more with every class: together, one more row.
+        # The rows, and a copy of each row for every class; the copies weigh as much as one row.
         predicted += [probabilities, np.repeat(probabilities, c, axis=0)]
         classes += [labels, np.tile(np.arange(c), n)]
         share = 1 / len(known) / (n + 1)
@@ -46,7 +46,7 @@ def held_out_temperature(held_out: Mapping[str, tuple[np.ndarray, np.ndarray]]) 
 
 
 def calibrated_outputs(folder: Path) -> dict[str, AnyOutputs]:
-    """Return what the model of a run answers on its test domains; none if the run kept none."""
+    """Return the model's outputs on the test domains of a run; empty if the run stored none."""
     outputs = load_outputs(folder)
     if not outputs or not (folder / MODEL).is_file():
         return outputs

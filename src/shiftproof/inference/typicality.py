@@ -1,14 +1,14 @@
 """Typicality: whether an input resembles the training data, as a warning for its prediction.
 
-Each training domain is described by the mean μᵢ of its samples' representations, and all of them by
-their covariance Σ within domains.  The distance of an input r is that to the nearest domain,
+Each training domain is described by the mean μᵢ of its samples' representations; all domains share
+the covariance Σ within domains.  The distance of an input r is the distance to the nearest domain,
 
     d(r) = minᵢ √((r − μᵢ)ᵀ Σ⁻¹ (r − μᵢ)),
 
 and its typicality is the share of held-out samples of the training domains that are at least as
 far: a conformal p-value, (1 + #{j : d(rⱼ) ≥ d(r)}) / (n + 1).  For a new sample of the training
 domains it is at most α with probability at most α, for any distribution.  A low value means that
-the model has seen nothing similar; a high value does not mean that the prediction is right.
+the model has seen nothing similar; a high value does not mean that the prediction is correct.
 
 Representations, means and covariance: Lee et al. (2018), *A Simple Unified Framework for Detecting
 Out-of-Distribution Samples*, with domains for classes.  P-values: Bates et al. (2023), *Testing for
@@ -24,13 +24,13 @@ import numpy as np
 
 from shiftproof.core.errors import CheckpointError
 
-# A sample is far if at most this share of held-out samples is as far.
+# A sample is far if at most this share of held-out samples is at least as far.
 FAR = 0.01
-# At most this many training samples and held-out samples of each domain are used.
+# Largest number of training samples, and of held-out samples, used from each domain.
 MOST_SAMPLES = 1000
-# A mean of fewer would tell a reader of the model file too much of each sample: of one, all.
+# A mean of fewer samples would reveal too much about each sample in the model file.
 FEWEST_IN_A_MEAN = 10
-# Distances that differ by less, relatively, are equal.
+# Distances with a smaller relative difference are equal.
 ROUNDING = 1e-12
 
 
@@ -63,7 +63,7 @@ class Typicality:
         covariance, _ = ledoit_wolf(np.concatenate(within), assume_centered=True)
         values, vectors = np.linalg.eigh(np.atleast_2d(covariance))
         # In a direction without variance, any difference counts as a large distance.  Without any
-        # variance, single precision is the measure: the weights must be finite in it.
+        # variance, the bound keeps the weights finite in single precision.
         least = max((1e-7 * float(np.abs(means).max())) ** 2, 1e-40)
         values = np.maximum(values, max(float(values.max()), least) * 1e-12)
         white = (vectors / np.sqrt(values)).astype(np.float32)  # as it will be written
@@ -74,7 +74,7 @@ class Typicality:
     def distance(self, r: np.ndarray, without: int | None = None) -> np.ndarray:
         """Return the distance of representations [n, k] to the nearest training domain, [n].
 
-        ``without`` leaves out a domain, by its place.
+        ``without`` is the index of a domain to leave out.
         """
         if r.shape[1] != self.means.shape[1]:
             raise CheckpointError(
@@ -88,28 +88,28 @@ class Typicality:
         return nearest
 
     def p_value(self, r: np.ndarray, without: int | None = None) -> np.ndarray:
-        """Return the share of held-out samples at least as far as each of r [n, k]: [n].
+        """Return the share [n] of held-out samples at least as far as each row of r [n, k].
 
-        ``without`` leaves out a domain: it is as if the samples were of a new one.
+        ``without`` is the index of a domain to leave out, as if the samples came from a new domain.
         """
         n = len(self.distances)
-        # Products of other shapes round otherwise, which must not decide between equal distances.
+        # Matrix products of other shapes round differently, which must not break ties.
         nearer = np.searchsorted(self.distances, self.distance(r, without) * (1 - ROUNDING))
         found: np.ndarray = (1 + n - nearer) / (n + 1)
         return found
 
     def is_far(self, p_value: np.ndarray) -> np.ndarray:
-        """Return which p-values are low: at most `FAR`, or the lowest if samples are few."""
+        """Return which p-values are at most `FAR`, or the lowest possible if samples are few."""
         low: np.ndarray = p_value <= max(FAR, 1 / (len(self.distances) + 1)) + 1e-12
         return low
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays by name; whitening, the largest, as float32, without loss."""
+        """Return the arrays by name; `whitening`, the largest, as float32, without loss."""
         return {**vars(self), "whitening": self.whitening.astype(np.float32)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Typicality:
-        """Rebuild what `arrays` returned; other shapes or an other order are a `ValueError`."""
+        """Rebuild from the result of `arrays`; raise `ValueError` for wrong shapes or order."""
         found = cls(**{name: array.astype(np.float64) for name, array in arrays.items()})
         if found.means.ndim != 2 or found.distances.ndim != 1 or not len(found.means):
             raise ValueError("the typicality has means or distances of a wrong shape")
@@ -119,7 +119,7 @@ class Typicality:
         return found
 
     def require_width(self, width: int) -> None:
-        """Require that it describes representations [n, width], or raise `ValueError`."""
+        """Raise `ValueError` unless the typicality is for representations [n, width]."""
         if self.means.shape[1] != width or self.whitening.shape != (width, width):
             raise ValueError(
                 f"the typicality describes {self.means.shape[1]} features with a matrix of shape"
@@ -128,9 +128,9 @@ class Typicality:
 
 
 def _large_enough(domains: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return the samples of each domain, small domains together with each other.
+    """Return the samples of each domain, with small domains merged.
 
-    If these are too few even together, they join the smallest of the others.
+    If the merged domains are still too small, they are added to the smallest other domain.
     """
     large = sorted((r for r in domains if len(r) >= FEWEST_IN_A_MEAN), key=len)
     small = [r for r in domains if len(r) < FEWEST_IN_A_MEAN]

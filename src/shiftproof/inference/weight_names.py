@@ -1,4 +1,4 @@
-"""The names of weights in a model's file."""
+"""Names of weights in a model file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def under(prefix: str, tensors: Mapping[str, T]) -> dict[str, T]:
-    """Return the tensors whose names begin with `prefix`, by the rest of their names."""
+    """Return the tensors whose names begin with `prefix`, with the prefix removed."""
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in tensors.items()

@@ -48,7 +48,7 @@ def estimator_for(
     level: float = 0.95,
     permutations: int = 0,
 ) -> Estimator:
-    """Return the estimator for x: counts if it has few distinct rows, else classifiers."""
+    """Return the estimator for x: `Counts` if it has few distinct rows, else `CrossFitted`."""
     settings = {"seed": seed, "balanced": balanced, "level": level, "permutations": permutations}
     return estimator_of(checked(x, None, d, balanced), **settings)
 

@@ -1,7 +1,7 @@
-"""The contract of an estimator of shift.
+"""The interface of an estimator of shift.
 
-An estimator takes features x, labels y and domains d of the same samples.  It measures five amounts
-of mutual information (all in nats):
+From features x, labels y and domains d of the same samples, an estimator measures five amounts of
+mutual information (all in nats):
 
 | name | amount | question |
 |---|---|---|
@@ -14,16 +14,16 @@ of mutual information (all in nats):
 With the representation r of a model in place of x they are I(R;D), I(Y;D|R), I(R,Y;D) and I(R;D|Y);
 with the column of its losses, I(L;D).
 
-All are means of a log ratio over samples, e.g. I(X;D) = E log p(d|x)/p(d), and each estimator has
-its own estimate of that ratio.  The log ratio minus its mean is also the influence function of the
-mutual information, so its variance over the samples of each domain gives the interval:
+All are means of a log ratio over samples, e.g. I(X;D) = E log p(d|x)/p(d); estimators differ in how
+they estimate that ratio.  The log ratio minus its mean is also the influence function of the mutual
+information, so its variance over the samples of each domain gives the confidence interval:
 
     se² = Σ_d π_d² · var_d(log ratio) / n_d + correction²,
 
-with π_d the weight of domain d.  The domains and their sizes are fixed; the samples of each are
-independent draws.  `correction` is the term that an estimator adds to the mean to correct its own
-bias.  It is uncertain, so the interval includes all of it.  An interval that reaches zero is wider
-upwards: see `_largest_unseen`.
+with π_d the weight of domain d.  The domains and their sizes are fixed; the samples of each domain
+are independent draws.  `correction` is the term that an estimator adds to the mean to correct its
+own bias.  It is uncertain, so the standard error includes all of it.  An interval that reaches zero
+extends further upwards: see `_largest_unseen`.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ SYMBOLS = {
     "joint": "I(X,Y;D)",
     "within_label": "I(X;D|Y)",
 }
-# Classifiers that see nothing answer with the shares, up to rounding.
+# Classifiers that find no signal predict the shares of the domains, up to rounding.
 ROUNDING = 1e-9
 INDEPENDENT = "the samples of each domain are independent draws from it"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """An amount of mutual information in nats, with its interval.
+    """An amount of mutual information in nats, with its confidence interval.
 
     `p_value` tests the hypothesis that the amount is zero; None if it was not tested.
     """
@@ -73,7 +73,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Shift:
-    """The five amounts for the same samples, by the same method."""
+    """The five amounts of mutual information for the same samples, by the same method."""
 
     covariate: Estimate
     label: Estimate
@@ -89,7 +89,7 @@ class Shift:
 class Parts:
     """The log ratios of a `Shift` that depend on x, with the requested p-values.
 
-    That of `within_label` is the joint one minus that of the label.
+    The log ratio of `within_label` is the joint one minus that of the label.
     """
 
     covariate: LogRatio
@@ -110,7 +110,7 @@ class Estimator(ABC):
     balanced: bool = False
     level: float = 0.95
     permutations: int = 0
-    # What the standard error is multiplied by.
+    # Factor on the standard error.
     widened: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -149,17 +149,17 @@ class Estimator(ABC):
         return functions(x)
 
     def covariate(self, x: ArrayLike, d: ArrayLike) -> Estimate:
-        """Return I(X;D) of features x [n, k] (or [n]) and domains d [n]."""
+        """Estimate I(X;D) from features x [n, k] (or [n]) and domains d [n]."""
         sample = checked(x, None, d, self.balanced)
         part, p_value = self.covariate_part(sample), self.covariate_p(sample)
         return self._estimate("covariate", sample, part, p_value)
 
     def measure(self, x: ArrayLike, y: ArrayLike, d: ArrayLike) -> Shift:
-        """Return all five amounts of features x [n, k] (or [n]), labels y [n] and domains d [n]."""
+        """Estimate all five amounts from features x [n, k] or [n], labels y [n], domains d [n]."""
         return self.amounts_of(checked(x, y, d, self.balanced))
 
     def amounts_of(self, sample: Sample) -> Shift:
-        """Return all five amounts of checked samples."""
+        """Estimate all five amounts from checked samples."""
         parts = self.parts(sample)
         label = information(sample.y, sample)
         ratios = {

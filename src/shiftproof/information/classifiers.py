@@ -1,22 +1,22 @@
 """Cross-fitted classifiers of the domain, and of the label with and without the domain.
 
 For any classifier q, E log q(d|x)/p(d) = I(X;D) − E KL(p(d|x) ‖ q(d|x)) (Barber and Agakov, 2003),
-so the best classifier gives I(X;D) and any other one less.
+so the best classifier gives I(X;D) and any other gives less.
 
 The concept shift comes from classifiers of the label,
 
     I(Y;D|X) = E log q(y|x,d) / q(y|x),   with   q(y|x) = Σ_d q(d|x) q(y|x,d).
 
 The mixture, instead of a second independent classifier q(y|x), fixes the sign of the error.  Since
-KL is convex, E KL(p(y|x) ‖ q(y|x)) ≤ E KL(p(y|x,d) ‖ q(y|x,d)) if q(d|x) is right: then the
+KL is convex, E KL(p(y|x) ‖ q(y|x)) ≤ E KL(p(y|x,d) ‖ q(y|x,d)) if q(d|x) is correct: then the
 estimate never exceeds the true value, however poor the classifiers of the label are.  With an
 independent q(y|x), two domains that cover different parts of a curved p(y|x) would each be fitted
 better alone, which would look like concept shift where there is none.  (The same number is E log
 q(d|x,y)/q(d|x) with Bayes' q(d|x,y) ∝ q(d|x) q(y|x,d), so the chain rule holds exactly, and the
 joint estimate is also that of Barber and Agakov.)  At the true distributions, all first
-derivatives by q(d|x) and q(y|x,d) are zero, so errors enter only squared.
+derivatives by q(d|x) and q(y|x,d) are zero, so errors enter only to second order.
 
-`stacking.Posterior.cost` estimates the loss by finite samples, which is added back.
+`stacking.Posterior.cost` estimates the loss due to finite samples, which is added back.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from shiftproof.information.stacking import Posterior, cross_fit, jackknife_cost
 
 @dataclass(frozen=True, kw_only=True)
 class CrossFitted(Estimator):
-    """Classifiers of the domain and the label, evaluated on samples that they were not trained on.
+    """Cross-fitted classifiers of the domain and the label.
 
     With `linear` they are logistic regressions on the features, and the tests sum the features
-    themselves.  That is for the outputs of a model: they are made for a linear rule, softmax, so
+    themselves.  Use it for the outputs of a model: they are made for a linear rule, softmax, so
     little is lost, and it takes milliseconds instead of minutes.
     """
 

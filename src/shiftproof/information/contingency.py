@@ -1,10 +1,10 @@
-"""Mutual information from counts, for a variable with few values.
+"""Mutual information from counts, for a variable with few distinct values.
 
 With p_d(a) the share of value a in domain d, π_d the weights and p̄ = Σ_d π_d p_d,
 
     I(A;D) = Σ_d π_d Σ_a p_d(a) log p_d(a) / p̄(a).
 
-The plug-in estimate from counts is too large.  To second order, for fixed domain sizes n_d,
+The plug-in estimate from counts is biased upwards.  To second order, for fixed domain sizes n_d,
 
     bias = ½ Σ_d π_d (K_d − 1) / n_d − ½ Σ_a Σ_d π_d² p_d(a) (1 − p_d(a)) / (n_d p̄(a)),
 
@@ -25,7 +25,7 @@ from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
 def mutual_information(
     joint: ArrayLike, one: Sequence[int], other: Sequence[int], given: Sequence[int] = ()
 ) -> float:
-    """Return I(A;B|C) in nats of a table of probabilities; A, B and C are some of its axes each.
+    """Return I(A;B|C) in nats from a table of probabilities; A, B and C are sets of its axes.
 
     >>> bool(mutual_information([[0.5, 0.0], [0.0, 0.5]], [0], [1]) == np.log(2))
     True
@@ -42,16 +42,16 @@ def mutual_information(
 
 
 def information(codes: Ints, sample: Sample) -> LogRatio:
-    """Return log p_d(a)/p̄(a) of each sample's value and domain, corrected for its bias.
+    """Return log p_d(a)/p̄(a) for each sample's value and domain, with a bias correction.
 
-    codes [n] count the values of A from 0.
+    codes [n] number the values of A from 0.
     """
     counts = contingency(codes, sample.d).astype(float)
     sizes = counts.sum(axis=0)
     within = counts / sizes
     mixed = within @ sample.shares
     used = mixed > 0
-    # Gaps in the codes are values without samples: they contribute nothing.
+    # Gaps in the codes are values without samples, which contribute nothing.
     mixed = np.where(used, mixed, 1)
     spread = (sample.shares**2 / sizes * within * (1 - within)).sum(axis=1) / mixed
     seen = (counts > 0).sum(axis=0)
@@ -107,7 +107,7 @@ def contingency(codes: Ints, d: Ints) -> Ints:
 
 
 def pair_codes(first: Ints, second: Ints) -> Ints:
-    """Return a code [n] for each pair of codes, counting from 0 over the pairs that occur."""
+    """Return a code [n] for each pair of codes, numbering the pairs that occur from 0."""
     both = first * (int(second.max()) + 1) + second
     codes: Ints = np.unique(both, return_inverse=True)[1].astype(np.intp)
     return codes

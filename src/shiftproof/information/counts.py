@@ -16,13 +16,13 @@ from shiftproof.information.contingency import (
 )
 from shiftproof.information.sample import Ints, LogRatio, Sample
 
-# Samples needed, on average, in each cell of (distinct row, domain).
+# Fewest samples, on average, in each cell of (distinct row, domain).
 ENOUGH = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts(Estimator):
-    """Plug-in estimates from a table of counts, with bias correction; all its tests are exact."""
+    """Plug-in estimates from a table of counts, with bias correction; all tests are exact."""
 
     method = "counts"
 
@@ -39,7 +39,7 @@ class Counts(Estimator):
         return independence(_rows(sample), sample, self.permutations, self.seed)
 
     def parts(self, sample: Sample) -> Parts:
-        """Return all log ratios; the concept shift is the joint minus the covariate one."""
+        """Return all log ratios; the concept shift is the joint shift minus the covariate shift."""
         x, y = _rows(sample), sample.y
         both = pair_codes(x, y)
         covariate, joint = information(x, sample), information(both, sample)
@@ -56,7 +56,7 @@ class Counts(Estimator):
 def few_rows(sample: Sample) -> bool:
     """Return whether the features have few enough distinct rows for counts."""
     most = len(sample.d) / (ENOUGH * sample.domains)
-    # One column with many values is enough to answer no, without sorting whole rows.
+    # If one column has too many values, there is no need to sort whole rows.
     columns = (len(np.unique(column)) <= most for column in sample.x.T)
     return all(columns) and int(_distinct(sample).max()) < most
 

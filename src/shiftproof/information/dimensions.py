@@ -1,4 +1,4 @@
-"""Which features differ between which domains: matching distances, one dimension at a time.
+"""Distances between pairs of domains, one feature at a time.
 
 For two domains a, b with quantile functions Q_a, Q_b of one feature,
 
@@ -7,12 +7,12 @@ For two domains a, b with quantile functions Q_a, Q_b of one feature,
 the Wasserstein distance and the order-2 matching penalty (`pdm`), both in units of the feature's
 standard deviation.
 
-The test permutes the domains within the pair, which changes nothing in distribution if a and b do
-not differ.  The test statistic uses binned values (`BINS` equal parts of the pair's values in
-order), for the observed and the permuted domains alike, so the p-values are exact.  `p_values` hold
-for each feature alone, `adjusted` for all features of a pair together (the probability that any
-feature of a pair without shift has a p-value this low; Westfall and Young, 1993, with the largest
-standardised distance).
+The test permutes the domains within the pair, which leaves the distribution unchanged if a and b do
+not differ.  The test statistic uses binned values (`BINS` equally filled bins of the pair's sorted
+values), for the observed and the permuted domains alike, so the p-values are exact.  `p_values` are
+for each feature alone; `adjusted` are corrected for all features of a pair (the probability that
+any feature of a pair without shift has a p-value this low; Westfall and Young, 1993, with the
+largest standardised distance).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.information.sample import Floats, as_table, checked, varying
 
 BINS = 64
-# Permutations computed at once; limits the memory to columns × BINS × this many numbers.
+# Permutations computed at a time; limits the memory to columns × BINS × this many numbers.
 AT_ONCE = 50
 
 
 @dataclass(frozen=True)
 class Matching:
-    """Distances of every pair of domains in every feature.
+    """Distances between every pair of domains in every feature.
 
-    `pairs` holds the domains' original numbers.  The arrays are [pairs, features]; a constant
+    `pairs` contains the domains' original numbers.  The arrays are [pairs, features]; a constant
     feature has distance 0 and p-value 1.
     """
 
@@ -77,9 +77,9 @@ def match_dimensions(x: ArrayLike, d: ArrayLike, *, seed: int, permutations: int
 
 
 def distances(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Return W1 and PDM of each column of a [n, k] and b [l, k], sorted: [k], [k]."""
+    """Return W1 and PDM between the sorted columns of a [n, k] and b [l, k]: [k], [k]."""
     edges = np.unique(np.concatenate([np.arange(1, len(v) + 1) / len(v) for v in (a, b)]))
-    # Steps that differ only by rounding leave a piece of width 0, which has no effect.
+    # Edges that differ only by rounding leave a piece of width about 0, which has no effect.
     widths = np.diff(edges, prepend=0)
     middles = edges - widths / 2
     gap = np.abs(a[(middles * len(a)).astype(int)] - b[(middles * len(b)).astype(int)])
@@ -89,7 +89,7 @@ def distances(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 def _permutation_p(
     a: Floats, b: Floats, permutations: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Return the p-values of the columns, each alone and adjusted for all: [k], [k]."""
+    """Return the p-values of the columns, unadjusted and adjusted: [k], [k]."""
     values = np.concatenate([a, b])
     bins, steps = _bins(values)
     first = np.zeros((len(values), permutations + 1), dtype=np.float32)
@@ -103,7 +103,7 @@ def _permutation_p(
         ],
         axis=1,
     )
-    # Standardised over all draws including the observed one, so that they stay exchangeable.
+    # Standardise over all draws including the observed one, so that they stay exchangeable.
     spread = np.maximum(statistic.std(axis=1, keepdims=True), 1e-12)
     standard = (statistic - statistic.mean(axis=1, keepdims=True)) / spread
     largest = standard.max(axis=0, initial=-np.inf)
@@ -114,10 +114,10 @@ def _permutation_p(
 
 
 def _bins(values: Floats) -> tuple[csr_array, Floats]:
-    """Return the membership in bins [columns × BINS, n], and the steps between bins' means.
+    """Return the membership in bins [columns × BINS, n], and the steps between the bins' means.
 
-    Each bin holds an equal part of the sorted pooled values; equal values are in the bin of the
-    first of them.
+    The bins of the sorted pooled values are equally filled; tied values are in the bin of the first
+    of them.
     """
     n, columns = values.shape
     order = np.argsort(values, axis=0, kind="stable")

@@ -29,7 +29,7 @@ GROWN, GROWN_FROM = 32, 5_000
 class Expert:
     """A kind of classifier and its features, [n, columns].
 
-    `splits`: it can distinguish groups by itself if their numbers are extra columns.
+    `splits` is whether the classifier can separate groups given indicator columns for them.
     """
 
     features: Floats
@@ -37,12 +37,12 @@ class Expert:
     splits: bool = False
 
     def log_odds(self, question: Question, train: Ints, where: Ints) -> Floats:
-        """Fit on the rows `train`; return log q/prior at the rows `where`: [·, classes]."""
+        """Fit on the rows `train` and return log q/prior at the rows `where`: [·, classes]."""
         model = _Fit(self.build, self.features[train], question, train)
         return model.log_odds(self.features[where])
 
     def log_odds_by_group(self, question: Question, train: Ints, where: Ints) -> Floats:
-        """Fit within each group; return log q/prior: [·, groups, classes]."""
+        """Fit within each group and return log q/prior: [·, groups, classes]."""
         groups = range(question.groups)
         if not self.splits:
             parts = [train[question.group[train] == g] for g in groups]
@@ -62,7 +62,7 @@ class Expert:
 
 @dataclass(frozen=True)
 class Question:
-    """What to predict: the target [n], the samples' weights [n] and groups [n], the prior."""
+    """A prediction task: the target [n], the samples' weights [n] and groups [n], and the prior."""
 
     target: Ints
     weight: Floats
@@ -86,7 +86,7 @@ class _Fit:
         train: Ints,
     ) -> None:
         self.prior = question.prior
-        # The weight of the prior in the mixture: that of one more sample.
+        # Weight of the prior in the mixture, equal to that of one sample.
         self.doubt = 1 / (len(train) + 1)
         self.known, codes = np.unique(question.target[train], return_inverse=True)
         self.model = None
@@ -107,7 +107,7 @@ class _Fit:
 
 
 def few_columns(x: Floats) -> bool:
-    """Return whether classifiers of x [n, k] have few enough parameters to need no shrinkage."""
+    """Return whether x [n, k] has few enough columns for classifiers without shrinkage."""
     return bool(x.shape[1] <= SQUARED)
 
 
@@ -131,19 +131,19 @@ def experts(x: Floats) -> list[Expert]:
 def linear_features(x: Floats) -> Floats:
     """Return the features for a linear rule: x [n, k] if k is small, else leading components.
 
-    There are at most `SQUARED` of them, so that classifiers need no shrinkage.
+    There are at most `SQUARED` features, so that classifiers need no shrinkage.
     """
     return x if few_columns(x) else principal_components(x, SQUARED).astype(np.float64)
 
 
 def linear_experts(x: Floats) -> list[Expert]:
     """Return logistic regression with a very small penalty, on `linear_features`."""
-    # Not Newton's method, whose equations grow with the square of the number of classes.
+    # Not Newton's method: its Hessian grows with the square of the number of classes.
     return [Expert(linear_features(x), _shrunk(1e2))] if x.shape[1] else []
 
 
 def principal_components(x: Floats, count: int, *, whiten: bool = True) -> Floats:
-    """Return the leading components of x [n, k], each of variance 1 if whitened: [n, ≤ count]."""
+    """Return the leading components of x [n, k], with variance 1 if whitened: [n, ≤ count]."""
     x = x.astype(np.float32)
     values, vectors = np.linalg.eigh((x.T @ x).astype(np.float64) / len(x))
     kept = np.flatnonzero(values > 1e-6 * values[-1])[::-1][:count]
@@ -154,7 +154,7 @@ def principal_components(x: Floats, count: int, *, whiten: bool = True) -> Float
 
 
 def with_squares(x: Floats) -> Floats:
-    """Return x [n, k] with all its products of two columns, standardised: [n, k(k + 3)/2]."""
+    """Return x [n, k] with the standardised products of all pairs of columns: [n, k(k + 3)/2]."""
     first, second = np.triu_indices(x.shape[1])
     products = x[:, first] * x[:, second]
     spread = products.std(axis=0)
@@ -174,9 +174,9 @@ def _shrunk(strength: float) -> Callable[[], LogisticRegression]:
 
 
 def small_trees(bins: int = 255) -> HistGradientBoostingClassifier:
-    """Return few small boosted trees, which find steps and interactions in a second.
+    """Return a few small boosted trees, which find steps and interactions within a second.
 
-    `bins` can be fewer for columns of few distinct values: the trees are the same, and faster.
+    For columns with few distinct values, fewer `bins` give the same trees faster.
     """
     return HistGradientBoostingClassifier(
         max_bins=bins,

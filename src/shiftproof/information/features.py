@@ -1,8 +1,8 @@
-"""Functions of the features that show more than differences of means.
+"""Functions of the features that detect more than differences of means.
 
-Domains can differ in spread, in correlation or in tails while all means agree.  Squares show
-spreads, products and squares of random projections show correlations, the norm shows a gain that
-all columns share, and normal scores keep heavy tails from hiding the rest.
+Domains can differ in spread, in correlation or in tails while all means agree.  Squares detect
+differences in spread, products and squares of random projections detect correlations, the norm
+detects a scale factor common to all columns, and normal scores limit the effect of heavy tails.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from shiftproof.information.sample import Floats
 
 # Up to this many columns, all their products are used (324 functions of 24 columns) …
 PRODUCTS = 24
-# … and of more, the squares of so many random projections.
+# … and with more columns, the squares of this many random projections.
 PROJECTIONS = 32
 
 
 def normal_scores(x: Floats) -> Floats:
-    """Return each column's ranks as quantiles of the normal distribution; ties share theirs.
+    """Return each column's ranks as quantiles of the normal distribution; ties share a quantile.
 
-    An increasing function of each column, so nothing is lost, and no value is an outlier.
+    The map is increasing in each column, so no information is lost, and no value is an outlier.
     """
     ranks = rankdata(x, axis=0)
     scores = ndtri((ranks - 0.5) / len(x))
@@ -34,11 +34,11 @@ def normal_scores(x: Floats) -> Floats:
 def second_order(z: Floats) -> Floats:
     """Return z [n, k] with functions of second order, standardised.
 
-    Up to `PRODUCTS` columns these are all squares and products.  Of more, they are the squares and
-    the squares of `PROJECTIONS` random projections.  Then come three norms (the sum of absolute
-    values, that of squares, the largest value), and the absolute values: with the squares, they
-    show tails that differ at equal variance (the log ratio of a normal density to Laplace's is
-    linear in both).
+    Up to `PRODUCTS` columns these are all squares and products.  With more columns, they are the
+    squares and the squares of `PROJECTIONS` random projections.  Then come three norms (the sum of
+    absolute values, the sum of squares, the largest absolute value), and the absolute values:
+    together with the squares, they detect tails that differ at equal variance (the log ratio of a
+    normal density to Laplace's is linear in both).
     """
     size = np.abs(z)
     norms = np.stack([size.sum(axis=1), (z**2).sum(axis=1), size.max(axis=1)], axis=1)

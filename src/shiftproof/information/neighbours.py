@@ -1,4 +1,4 @@
-"""Nearest neighbours: how common is the sample's own domain near it?
+"""Nearest-neighbour estimator: the frequency of a sample's own domain among its neighbours.
 
 For discrete D (Ross, 2014), with ρ the distance from x to its k-th neighbour of the same domain and
 m the number of samples of any domain within ρ,
@@ -12,9 +12,9 @@ neighbour of the same domain and label,
     log p(y|x,d)/p(y|x) ≈ ψ(k) − ψ(m_d) − ψ(m_y) + ψ(m),
 
 where m_d is the count of the domain, m_y that of the label and m that of all samples; with one ball
-for all four counts, their errors cancel.  With ties (features of few values), k becomes the number
-of all samples at that distance, as in Gao et al. (2017).  If the weights of domains differ from
-their sizes, counts are weighted sums.
+for all four counts, their errors cancel.  With ties (features with few values), k becomes the
+number of such neighbours within that distance, as in Gao et al. (2017).  If the weights of domains
+differ from their sizes, counts are weighted sums.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from shiftproof.information.experts import principal_components
 from shiftproof.information.no_shift import exact_p_values
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
 
-# In more dimensions, all samples are about equally far.
+# In more dimensions, all samples are at similar distances.
 COLUMNS = 6
 
 
@@ -72,7 +72,7 @@ class Neighbours(Estimator):
         )
 
     def _p_values(self, sample: Sample) -> dict[str, float]:
-        """Return all but that of the concept shift, which needs classifiers: see CrossFitted."""
+        """Return all p-values but the concept shift's, which needs classifiers: see CrossFitted."""
         if not self.permutations:
             return {}
         return exact_p_values(self.functions(sample.x), sample, self.permutations, self.seed)
@@ -81,13 +81,13 @@ class Neighbours(Estimator):
         """Return the log ratio, corrected for smoothing by a second estimate with 3k neighbours.
 
         A ball of k neighbours has a radius of order k^(1/dims), and smoothing over it lowers the
-        estimate by about the square of that, c·k^(2/dims); with 3k neighbours, by 3^(2/dims) times
-        as much.
+        estimate by about the square of the radius, c·k^(2/dims); with 3k neighbours, by 3^(2/dims)
+        times as much.
         """
         near, far = log_ratio(self.neighbours), log_ratio(3 * self.neighbours)
         lost = (near - far) / (3 ** (2 / max(1, sample.x.shape[1])) - 1)
         correction = float(lost @ sample.weights)
-        # The correction varies between samples; its variance counts too.
+        # The correction varies between samples, so its variance is included.
         return LogRatio(near + lost - correction, correction)
 
 
@@ -116,9 +116,9 @@ def _joint(sample: Sample, x: Floats, neighbours: int) -> tuple[Floats, Floats]:
 
 
 def radii(x: Floats, cell: Ints, neighbours: int) -> Floats:
-    """Return the distance [n] to the k-th neighbour in the own cell (maximum norm).
+    """Return the distance [n] to the k-th neighbour in the sample's own cell (maximum norm).
 
-    In a cell of fewer than k + 1 samples, k is the number of the others.
+    In a cell of fewer than k + 1 samples, k is the number of other samples.
     """
     found = np.zeros(len(x))
     for value in np.unique(cell):
@@ -126,7 +126,7 @@ def radii(x: Floats, cell: Ints, neighbours: int) -> Floats:
         count = min(neighbours, len(members) - 1)
         distances, _ = KDTree(x[members], metric="chebyshev").query(x[members], count + 1)
         found[members] = distances[:, -1]
-    # So that rounding does not exclude the k-th neighbour itself.
+    # Rounding must not exclude the k-th neighbour itself.
     return found * (1 + 1e-10)
 
 
@@ -159,8 +159,8 @@ def _metric(sample: Sample) -> Floats:
 def _log_count(count: Ints, sample: Sample) -> Floats:
     """Return ψ of the weighted sum over domains of the counts [n, domains]: [n].
 
-    ψ(m) is log m minus the mean effect of its fluctuation; a weighted sum fluctuates like a count
-    of its effective size.
+    ψ(m) is log m minus the mean effect of sampling noise; a weighted sum varies like a count of its
+    effective size.
     """
     weight = sample.shares / np.bincount(sample.d) * len(sample.d)
     total = np.maximum(count @ weight, 1e-300)

@@ -1,10 +1,10 @@
 """Tests of "no shift" for features of any kind.
 
-All compare sums of fixed functions φ(x) of the features: for few columns the features, their
-squares and products and some random cosines; of many, the leading principal components, with
-squares, the norm and squared random projections of their normal scores.  The functions
-do not depend on domains or labels, so domains can be permuted without refitting, and the p-values
-of covariate, joint and within-label shift are exact.  (Fixed cross-fitted scores would be wrong:
+All tests compare sums of fixed functions φ(x) of the features: for few columns the features, their
+squares and products and some random cosines; for many columns, the leading principal components,
+with squares, norms and squared random projections of their normal scores.  The functions do not
+depend on domains or labels, so domains can be permuted without refitting, and the p-values of
+covariate, joint and within-label shift are exact.  (Fixed cross-fitted scores would not be valid:
 the scores of each fold are learned from the other folds, so under the null the sums of the folds
 are dependent, with twice the variance that permutations of fixed scores have.)
 
@@ -14,8 +14,8 @@ out-of-fold q(d|x) and q(y|x), the products of residuals
     φ(x) · (1[D=d] − q(d|x)) · (1[Y=y] − q(y|x))
 
 have mean zero without concept shift, up to the *product* of the errors of the two classifiers
-(Shah and Peters, 2020; with weight functions φ, Scheidegger et al., 2022), however much X depends
-on D.  Their sums are compared with those under random signs.
+(Shah and Peters, 2020; with weight functions φ, Scheidegger et al., 2022), however strongly X
+depends on D.  Their sums are compared with those under random signs.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ PRODUCTS = 2_000
 
 
 def functions(x: Floats) -> Floats:
-    """Return functions φ(x) [n, p] of standardised features, each of mean 0."""
+    """Return functions φ(x) [n, p] of standardised features, each with mean 0."""
     columns = x.shape[1]
     if columns > SQUARED:
         leading = principal_components(x, COMPONENTS, whiten=False)
         scores = normal_scores(leading)
         second = second_order(scores)[:, scores.shape[1] :]
-        # Squares are noisier than means: together they weigh as much as the components.
+        # Squares are noisier than means; scale them to the mean size of the components.
         return np.concatenate([leading, second * np.sqrt((leading**2).mean())], axis=1)
     if columns == 0:
         return x
@@ -67,19 +67,19 @@ def exact_p_values(phi: Floats, sample: Sample, permutations: int, seed: int) ->
 
 
 def covariate_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
-    """Test I(X;D) = 0: domains permuted, Σ_d ‖Σ φ‖²/n_d."""
+    """Test I(X;D) = 0 by permuting domains, with the statistic Σ_d ‖Σ φ‖²/n_d."""
     same = np.zeros_like(sample.d)
     return _permuted(_with_decorrelated(phi), same, same, sample, permutations, seed)
 
 
 def joint_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
-    """Test I(X,Y;D) = 0: domains permuted, sums and counts for each class."""
+    """Test I(X,Y;D) = 0 by permuting domains, with sums and counts for each class."""
     none = np.zeros_like(sample.d)
     return _permuted(_with_decorrelated(phi), sample.y, none, sample, permutations, seed)
 
 
 def within_label_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
-    """Test I(X;D|Y) = 0: domains permuted within each class."""
+    """Test I(X;D|Y) = 0 by permuting domains within each class."""
     return _permuted(_with_decorrelated(phi), sample.y, sample.y, sample, permutations, seed)
 
 
@@ -115,18 +115,18 @@ def _permuted(
     permutations: int,
     seed: int,
 ) -> float:
-    """Return the p-value of Σ_{block, d} ‖Σ φ‖² / (expected count), domains permuted in strata.
+    """Return the p-value of Σ_{block, d} ‖Σ φ‖² / (expected count), permuting domains in strata.
 
-    It is computed three times: for the counts of the blocks alone; for φ, where smooth changes,
-    which affect many functions, have most weight; and for decorrelated φ, where all changes have
-    the same weight.  The test statistic is the largest of the three, each standardised over all
-    draws.
+    The sum is computed three times: for the counts of the blocks alone; for φ, where smooth
+    changes, which affect many functions, have most weight; and for decorrelated φ, where all
+    changes have the same weight.  The test statistic is the largest of the three, each standardised
+    over all draws.
     """
     rng = np.random.default_rng([seed, 3])
     domains = np.tile(sample.d, (permutations + 1, 1))
     for value in np.unique(stratum):
         members = np.flatnonzero(stratum == value)
-        # The first row stays as observed.
+        # The first row keeps the observed domains.
         domains[1:, members] = rng.permuted(domains[1:, members], axis=1)
     phi, decorrelated = functions
     statistics = np.stack(

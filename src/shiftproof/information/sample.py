@@ -1,4 +1,4 @@
-"""The samples of several domains, checked, and a log ratio for each of them."""
+"""Checked samples of several domains, and log ratios of samples."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from shiftproof.core.errors import DataError
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
-# So many columns are looked at together.
+# Number of columns processed at a time.
 AT_ONCE = 64
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Checked arrays in a canonical order, so that results do not depend on the given one.
+    """Checked arrays in a canonical order, so that results do not depend on the input order.
 
-    x [n, k] is standardised, without constant columns; y [n] and d [n] count from 0; `names` are
-    the original numbers of the domains; `shares` [domains] are the weights π_d of the domains, and
-    `weights` [n] those of the samples, which sum to 1.
+    x [n, k] is standardised, without constant columns; y [n] and d [n] are codes from 0; `names`
+    are the original numbers of the domains; `shares` [domains] are the weights π_d of the domains,
+    and `weights` [n] the weights of the samples, which sum to 1.
     """
 
     x: Floats
@@ -120,7 +120,7 @@ def checked(x: ArrayLike, y: ArrayLike | None, d: ArrayLike, balanced: bool) -> 
 
 
 def as_table(x: ArrayLike) -> Floats:
-    """Return features as numbers [n, k]; a single column can be [n]."""
+    """Return features as numbers [n, k]; a single column may have the shape [n]."""
     try:
         features = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError):
@@ -144,8 +144,8 @@ def _codes(values: ArrayLike, name: str) -> Ints:
 
 
 def varying(x: Floats) -> Ints:
-    """Return which columns of x [n, k] vary, by more than rounding errors."""
-    # Some columns at a time: copies of all of them would take longer to find room for than to use.
+    """Return the indices of the columns of x [n, k] that vary by more than rounding errors."""
+    # A few columns at a time: allocating copies of all columns would take longer than using them.
     parts = [x[:, start : start + AT_ONCE] for start in range(0, x.shape[1], AT_ONCE)]
     varies = [
         (part - part.mean(axis=0)).std(axis=0)
@@ -167,8 +167,8 @@ def _standardised(x: Floats) -> Floats:
 def _canonical_order(x: Floats, y: Ints) -> Ints:
     """Return an order that depends only on the content of the samples.
 
-    They are sorted by label and then along a fixed random direction, in which different rows almost
-    surely differ.
+    Samples are sorted by label and then along a fixed random direction, in which different rows
+    almost surely differ.
     """
     direction = np.random.default_rng(0).standard_normal(x.shape[1])
     return np.lexsort((np.round(x @ direction, 9), y))

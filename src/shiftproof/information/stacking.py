@@ -1,7 +1,7 @@
-"""Cross-fitted predictions: several classifiers, weighted by how well they predict unseen folds.
+"""Cross-fitted predictions of several classifiers, weighted by their loss on held-out folds.
 
-For each fold k, the classifiers are fitted on the other folds and predict k.  They are mixed in log
-space,
+For each fold k, the classifiers are fitted on the other folds and predict k.  Their predictions are
+mixed in log space,
 
     log q(t|x) = log prior(t) + Σ_c a_c · log q_c(t|x)/prior(t) − log normaliser,   a_c ≥ 0,
 
@@ -27,20 +27,20 @@ from shiftproof.information.sample import Floats, Ints
 class Posterior:
     """Log probabilities of a target with C values, by models fitted without the sample.
 
-    `fitted` [n, G, C] holds those of the model fitted without the sample's fold; `refitted`
-    [folds − 1, n, G, C] those of the models fitted without one more fold.  Each of the G groups has
-    its own model, which predicts every sample.
+    `fitted` [n, G, C] comes from the model fitted without the sample's fold; `refitted`
+    [folds − 1, n, G, C] from the models fitted without one more fold.  Each of the G groups has its
+    own model, which predicts every sample.
     """
 
     fitted: Floats
     refitted: Floats
 
     def cost(self, weights: Floats, group: Ints) -> float:
-        """Return an estimate of E KL(p ‖ q) in nats, the loss by finite samples.
+        """Return an estimate of E KL(p ‖ q) in nats, the loss due to finite samples.
 
-        A delete-a-fold jackknife.  To first order, a model fitted on K − 1 folds differs from the
-        true p by the mean of K − 1 independent terms, and from the refit without one of them by
-        1/√(K − 2) of that.  It measures the variance of a classifier, not its bias.
+        This is a delete-a-fold jackknife.  To first order, a model fitted on K − 1 folds differs
+        from the true p by the mean of K − 1 independent terms, and from the refit without one of
+        them by 1/√(K − 2) of that.  It measures the variance of a classifier, not its bias.
         """
         own = np.arange(len(group))
         return jackknife_cost(self.fitted[own, group], self.refitted[:, own, group], weights)
@@ -63,12 +63,12 @@ def cross_fit(
 ) -> Posterior:
     """Predict the target [n] out of fold.
 
-    With `group` [n], every expert is fitted on each group's samples alone, which gives q(t|x, g)
-    for all g; the shares of the target in the groups are one more prediction.
+    With `group` [n], every expert is fitted on each group's samples separately, which gives
+    q(t|x, g) for all g; the target's shares in the groups are an additional prediction.
 
-    `shrunk` allows weights of 0 and adds experts fitted on all groups together: better
-    predictions with many parameters, but small differences are smoothed away.  Otherwise the
-    weights sum to at least 1, and predictions differ from the true ones only by variance.
+    `shrunk` allows weights that sum to less than 1 and adds experts fitted on all groups together:
+    predictions with many parameters improve, but small differences are smoothed away.  Otherwise
+    the weights sum to at least 1, and predictions differ from the true ones only by variance.
     """
     folds, classes = int(fold.max()) + 1, int(target.max()) + 1
     own_group = np.zeros_like(target) if group is None else group
@@ -101,7 +101,7 @@ def cross_fit(
 
 @dataclass(frozen=True)
 class _Panel:
-    """The experts, and their task."""
+    """The experts and their prediction task."""
 
     experts: Sequence[Expert]
     question: Question
@@ -123,11 +123,11 @@ class _Panel:
         return np.stack(found) if found else np.zeros((0, *shape))
 
     def _shares(self, train: Ints) -> Floats:
-        """Return log of the target's shares in each group over the prior: [G, C]."""
+        """Return the log ratio of the target's shares in each group to the prior: [G, C]."""
         question = self.question
         counts = np.zeros((question.groups, len(question.prior)))
         np.add.at(counts, (question.group[train], question.target[train]), 1)
-        # The prior counts as one more sample of each group.
+        # The prior counts as one additional sample of each group.
         shares = (counts + question.prior) / (counts.sum(axis=1, keepdims=True) + 1)
         return np.asarray(np.log(shares / question.prior))
 
@@ -141,9 +141,9 @@ def _mix(predictions: Floats, mixing: Floats, prior: Floats) -> Floats:
 def _weigh(
     predictions: Floats, log_prior: Floats, target: Ints, weights: Floats, least: float
 ) -> Floats:
-    """Return the weights a ≥ 0 of the predictions [c, n, C] with the lowest log loss (convex).
+    """Return the weights a ≥ 0 of the predictions [c, n, C] that minimise the (convex) log loss.
 
-    Their sum is at least `least`.
+    The weights sum to at least `least`.
     """
     count = len(predictions)
     if not count:

@@ -1,9 +1,9 @@
-"""The bounds of the paper: every one a pure function of its quantities, in nats.
+"""The bounds of the paper, each a pure function of its quantities, in nats.
 
 Each function returns a `Bound` (one number) or a `TailBound` (a probability for every gap, and a
 gap for every probability), with the assumptions of its statement.  Where the paper is wrong, the
-function states and uses the corrected form.  `docs/theorems.md` lists which function belongs to
-which statement of the paper.
+function states and uses the corrected form.  `docs/theorems.md` lists the function for each
+statement of the paper.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Training and test domains together: the two terms that IDM minimises."""
+"""Bound on the gap between training and test domains: the two terms that IDM minimises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shiftproof.theory.target import OF_THE_ENCODER, expected_target_gap
 def split_chance(source: TailBound, target: TailBound, gap: float, split: float) -> float:
     """Bound Pr{|L_s(W) − L_t(W)| ≥ ε} by two terms (Proposition A.12).
 
-    It is at most Pr{|L_s − L| ≥ λε} + Pr{|L_t − L| ≥ (1 − λ)ε}, for any λ = `split` in (0, 1).
+    The bound is Pr{|L_s − L| ≥ λε} + Pr{|L_t − L| ≥ (1 − λ)ε}, for any λ = `split` in (0, 1).
     """
     check_level(split)
     return min(1.0, source.chance(split * gap) + target.chance((1 - split) * gap))
@@ -33,14 +33,14 @@ def combined_gap(
     label_noise: float,
     split: float | None = None,
 ) -> TailBound:
-    """Bound the chance of a large |L_t(W) − L_s(W)| (Equation (3), Section IV).
+    """Bound the probability of a large |L_t(W) − L_s(W)| (Equation (3), Section IV).
 
-    With A = (M/√2) (1/m) Σᵢ √I(W;D_i), the term of gradient matching, and
-    B = (M/√2) √I(R;D) + 2L*, that of representation matching,
+    With A = (M/√2) (1/m) Σᵢ √I(W;D_i), the term that gradient matching reduces, and
+    B = (M/√2) √I(R;D) + 2L*, the term that representation matching reduces,
 
         Pr{|L_t(W) − L_s(W)| ≥ ε} ≤ (1/ε) [A/λ + B/(λ(1 − λ))].
 
-    The best λ is √(A+B) / (√(A+B) + √B), and gives (√(A+B) + √B)² / ε.
+    The optimal λ is √(A+B) / (√(A+B) + √B), which gives (√(A+B) + √B)² / ε.
 
     The text derives the second term from Theorem III.5; it follows from Theorem III.6, two-sided.
     I(R;D) and L* are means over the learned encoder (`expected_target_gap`).
@@ -50,7 +50,7 @@ def combined_gap(
         covariate_shift: I(R;D).
         loss_bound: M.
         label_noise: L*.
-        split: λ; the best one by default.
+        split: λ; the optimal one by default.
 
     >>> round(combined_gap([0.02], 0.02, 1.0, 0.0).scale, 6)
     0.582843

@@ -1,4 +1,4 @@
-"""From the risk on training samples to the true risk.
+"""Bounds on the gap between the risk on training samples and the true risk.
 
 L′(W) is the mean loss over the n samples of each of the m training domains, S all the samples.
 """
@@ -36,10 +36,10 @@ def expected_empirical_gap(
 ) -> Bound:
     """Bound |E[L′(W)] − E[L(W)]| by domains and samples (Theorem A.18, first part).
 
-    It is at most (1/m) Σᵢ √(M² I(W;D_i)/2) + (1/mn) Σᵢⱼ √(M² I(W;Z_j^i|D_i)/2).
+    The bound is (1/m) Σᵢ √(M² I(W;D_i)/2) + (1/mn) Σᵢⱼ √(M² I(W;Z_j^i|D_i)/2).
 
     Args:
-        information_per_domain: I(W;D_i), m of them.
+        information_per_domain: I(W;D_i) of each of the m domains.
         information_per_sample: I(W;Z_j^i|D_i), m lists of n (or of nᵢ, if domain i has nᵢ samples
             and all domains have the same weight).
         loss_bound: M.
@@ -57,15 +57,15 @@ def empirical_gap(
 
     The text states this for the gap to L(W), the average over all domains (and prints expectations
     inside the probability).  But samples of one domain are independent only given that domain, so
-    mn samples average out the noise of samples and not that of domains.  The right-hand side holds
-    for L_s(W), the risk on the training domains themselves; `empirical_gap_to_average` holds for
-    L(W).  Since I(W;S|D_s) ≤ I(W;S), the text's I(W;S) is also valid here.
+    mn samples average out the variation of samples and not that of domains.  The right-hand side
+    holds for L_s(W), the risk on the training domains themselves; `empirical_gap_to_average` holds
+    for L(W).  Since I(W;S|D_s) ≤ I(W;S), the text's I(W;S) is also valid here.
 
     Args:
         sample_information: I(W;S|D_s), or I(W;S).
         loss_bound: M.
         domains: m.
-        samples: n of each domain.
+        samples: n, for each domain.
     """
     size = count("training domains", domains) * count("samples", samples)
     needs = (BOUNDED, CONDITIONALLY_INDEPENDENT)
@@ -91,7 +91,7 @@ def expected_empirical_gap_wasserstein(
 ) -> Bound:
     """Bound |E[L′(W)] − E[L(W)]| by distances (Theorem A.19).
 
-    It is at most (β′/m) Σᵢ E W(P_{W|D_i}, P_W) + (β′/mn) Σᵢⱼ E W(P_{W|D_i,Z_j^i}, P_{W|D_i}).
+    The bound is (β′/m) Σᵢ E W(P_{W|D_i}, P_W) + (β′/mn) Σᵢⱼ E W(P_{W|D_i,Z_j^i}, P_{W|D_i}).
     """
     learned = expected_source_gap_wasserstein(distance_per_domain, lipschitz).value
     memorised = [
@@ -104,7 +104,7 @@ def expected_empirical_gap_wasserstein(
 def _concentrated(
     gap_of: str, sample_information: float, loss_bound: float, size: int, needs: tuple[str, ...]
 ) -> TailBound:
-    """Return Lemma A.6's tail for a mean of `size` independent values in [0, M]."""
+    """Return the tail bound of Lemma A.6 for a mean of `size` independent values in [0, M]."""
     sigma = positive("the bound of the loss", loss_bound) / (2 * math.sqrt(size))
     square = second_moment(sample_information, sigma).value
     return TailBound(printed("Theorem A.18"), gap_of, math.sqrt(square), 2, needs)
@@ -113,7 +113,7 @@ def _concentrated(
 def _expected(
     number: str, learned: float, memorised: Sequence[float], domains: int, loss: str
 ) -> Bound:
-    """Bound the expected gap by a term of the domains and the mean of those of their samples."""
+    """Bound the expected gap by the domain term plus the mean of the sample terms."""
     if domains != len(memorised):
         raise InvalidValue(f"{domains} domains are given, but samples of {len(memorised)}")
     value = learned + math.fsum(memorised) / len(memorised)

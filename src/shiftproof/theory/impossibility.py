@@ -1,7 +1,7 @@
 """Environments that a small batch in many dimensions cannot distinguish.
 
-Constructions for Theorem IV.1.  All environments are Gaussian with mean 0, so the likelihood of a
-batch depends only on X Σ⁻¹ Xᵀ, and directions orthogonal to the batch are free.
+These are constructions for Theorem IV.1.  All environments are Gaussian with mean 0, so the
+likelihood of a batch depends only on X Σ⁻¹ Xᵀ, and directions orthogonal to the batch are free.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Environments:
     covariances: Array
 
     def log_likelihoods(self, points: npt.ArrayLike) -> Array:
-        """Return log p(S = points | D = d) of a batch [points, dimensions], for each d."""
+        """Return log p(S = points | D = d) of a batch [points, dimensions] for each d."""
         x = np.asarray(points, dtype=float)
         _, logarithms = np.linalg.slogdet(2 * np.pi * self.covariances)
         squares = np.einsum("bi,dij,bj->d", x, np.linalg.inv(self.covariances), x)
@@ -56,7 +56,7 @@ def indistinguishable_environments(
 
     Args:
         points: a batch [b, n] with n > b + 1.
-        environments: how many to build.
+        environments: number of environments to build.
         stretch: v > 1.
     """
     x = _batch(points)
@@ -65,7 +65,7 @@ def indistinguishable_environments(
         raise InvalidValue(f"{size} points need more than {size + 1} dimensions, not {dimensions}")
     if not stretch > 1:
         raise InvalidValue(f"the stretch must be above 1, not {stretch}")
-    # NumPy's, since SciPy's takes longer to import than most reports to make.
+    # NumPy's SVD, because SciPy takes longer to import than most reports to create.
     _, sizes, directions = np.linalg.svd(x)
     rank = int(np.sum(sizes > _NEGLIGIBLE * sizes.max(initial=0.0)))
     plane = directions[rank : rank + 2].T  # orthogonal to the batch
@@ -85,18 +85,18 @@ def environments_blind_between(
 
     Let a be the sum of the positive and −c that of the negative eigenvalues of Δ = X₁ᵀX₁ − X₂ᵀX₂.
     A precision of c·t along the former and a·t along the latter makes tr(Σ⁻¹Δ) = 0, which is
-    p(s₁|d) = p(s₂|d).  Each t gives another environment.
+    equivalent to p(s₁|d) = p(s₂|d).  Each t gives another environment.
 
     Correction to the paper's proof, which solves linear equations for the eigenvalues and overlooks
-    that they must be positive: with mean 0 that is possible if and only if Δ is zero or has
+    that they must be positive: with mean 0, a solution exists if and only if Δ is zero or has
     eigenvalues of both signs.  n > 2b + 1 is neither sufficient (for s₂ = s₁/2 there is no such
     Gaussian) nor necessary.  The theorem itself is true: where Δ has only one sign, uniform
     distributions on balls around all points are an example.
 
     Args:
         first: a batch [b, n].
-        second: another of that shape.
-        environments: how many to build.
+        second: another batch of the same shape.
+        environments: number of environments to build.
     """
     x, y = _batch(first), _batch(second)
     if x.shape != y.shape:

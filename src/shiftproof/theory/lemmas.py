@@ -1,4 +1,4 @@
-"""The lemmas: from information to expectations, moments and total variation."""
+"""The lemmas: bounds on expectations, moments and total variation by information."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def second_moment(shared: float, subgaussian: float) -> Bound:
 def deviation(shared: float, subgaussian: float) -> TailBound:
     """Bound the probability of a large |f(X,Y) − E f(X,Ȳ)| by `second_moment` (Lemma A.6).
 
-    With KL(Q ‖ P) it bounds that of |f(X′) − E_P f| for X′ ~ Q (Lemma A.9, third part).
+    With KL(Q ‖ P) it bounds the probability of a large |f(X′) − E_P f| for X′ ~ Q (Lemma A.9,
+    third part).
     """
     scale = math.sqrt(second_moment(shared, subgaussian).value)
     return TailBound(printed("Lemma A.6"), "|f(X,Y) − E f(X,Ȳ)|", scale, 2, (SUBGAUSSIAN_EACH,))

@@ -1,4 +1,4 @@
-"""The parts of a shift, the least risk it causes, and how training domains differ from all."""
+"""The parts of a shift, the least risk it causes, and the divergence of training domains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FRESH_SAMPLE = "The training domain's sample is one that W was not trained on."
 
 
 def distribution_shift(covariate_shift: float, concept_shift: float) -> float:
-    """Return I(Z;D) = I(X;D) + I(Y;D|X) (Equation (1)), or with R for X.
+    """Return I(Z;D) = I(X;D) + I(Y;D|X) (Equation (1)), or the same with R in place of X.
 
     >>> round(distribution_shift(0.001426, 0.008541), 6)
     0.009967
@@ -31,7 +31,7 @@ def conditional_shift(kept_of_input: float, kept_of_label: float) -> Bound:
 
     Args:
         kept_of_input: I(R;X).
-        kept_of_label: I(R;Y), at most I(R;X) as R comes from X.
+        kept_of_label: I(R;Y), at most I(R;X) because R is computed from X.
     """
     of_input = information("I(R;X)", kept_of_input)
     of_label = information("I(R;Y)", kept_of_label)
@@ -59,7 +59,7 @@ def concept_shift_floor(concept_shift: float, label_entropy: float = 0.0) -> Bou
 
 
 def predictor_divergence(lost: float, classifier_divergence: float) -> Bound:
-    """Bound the divergence of a predictor by those of its parts (Proposition III.1, second part).
+    """Bound a predictor's divergence by those of its parts (Proposition III.1, second part).
 
     KL(P_{Y|X,D=d} ‖ Q_{Y|X}) ≤ I(X;Y|R,D=d) + KL(P_{Y|R,D=d} ‖ Q_{Y|R}), with equality for a
     deterministic encoder.
@@ -79,13 +79,13 @@ def predictor_divergence(lost: float, classifier_divergence: float) -> Bound:
 def proxy_divergence(learned: float, density_ratio: float) -> Bound:
     """Bound SKL(P_{R,D} ‖ P_{R_i,D_i}) ≤ log(B) √(2 I(W;D_i)) (Proposition III.7).
 
-    This is how much training domain i differs from all domains.  The same holds for
+    The divergence measures how much training domain i differs from all domains.  The same holds for
     SKL(P_{R,X,Y} ‖ P_{R_i,X_i,Y_i}) (Proposition A.13).  SKL is the sum of KL in both directions.
 
     Correction to the text, which assumes only that the two distributions have the same null sets
-    and concludes that their ratio is bounded.  It need not be, and the constant is that bound.
-    Without it, KL(P_{R_i,D_i} ‖ P_{R,D}) ≤ I(W;D_i) still holds, because one channel leads from
-    (W, D) to (R, D) in both; only the other direction needs B.
+    and concludes that their density ratio is bounded.  It need not be, and the constant depends on
+    its bound B.  Without B, KL(P_{R_i,D_i} ‖ P_{R,D}) ≤ I(W;D_i) still holds, because the same
+    channel leads from (W, D) to (R, D) in both; only the other direction needs B.
 
     Args:
         learned: I(W;D_i).  For a sample that W was trained on, I(W;X_i,D_i).

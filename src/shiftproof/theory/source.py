@@ -1,7 +1,7 @@
-"""From the training domains to the average domain.
+"""Bounds on the gap between the training domains and the average domain.
 
 L_s(W) is the mean risk over the m training domains, L(W) the risk averaged over all domains.
-W depends on the training domains, and I(W;D_i) measures how much on each.
+W depends on the training domains, and I(W;D_i) measures how much it depends on domain i.
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ def learned_information(
 
     The proof only needs W_t = W_{t−1} + G_t, so it covers Adam and momentum as well as SGD.
 
-    Corrections to the text.  It assumes I(W_0;D_i) = 0 without saying so; weights trained on the
-    same domains break that.  Its second part, with the gradient G_t^i of domain i alone
+    Corrections to the text.  It assumes I(W_0;D_i) = 0 without saying so; initial weights trained
+    on the same domains violate this.  Its second part, with the gradient G_t^i of domain i alone
     (`per_domain`), claims to need only independent domains.  It also needs new samples at every
     step: given W_{t−1}, which depends on all domains, the other gradients carry information about
-    D_i.  If samples are used again, the whole update counts.
+    D_i.  If samples are reused, the information of the whole update is needed.
 
     Args:
         information_per_step: I(G_t;D_i|W_{t−1}) of each step, or I(G_t^i;D_i|W_{t−1}) with
             `per_domain`.
         initial_information: I(W_0;D_i).
-        per_domain: the updates are those of domain i alone.
+        per_domain: whether the information is that of the gradient of domain i alone.
     """
     steps = informations("the information of a step", information_per_step)
     start = information("the information of the initial weights", initial_information)
@@ -109,7 +109,7 @@ def expected_source_gap_wasserstein(
 
 
 def mean_root(information_per_domain: Sequence[float], loss_bound: float) -> float:
-    """Return (1/m) Σᵢ √(M² Iᵢ / 2), which all source-domain bounds contain."""
+    """Return (1/m) Σᵢ √(M² Iᵢ / 2), a term of the information bounds on training domains."""
     known = informations("the information about a domain", information_per_domain)
     bound = positive("the bound of the loss", loss_bound)
     return bound * math.fsum(math.sqrt(value / 2) for value in known) / len(known)

@@ -1,7 +1,7 @@
 """The types of bounds: a number with its statement in the paper and that statement's assumptions.
 
-Also the printed numbers of the paper's statements (sections in Roman numerals, one counter for all
-kinds of statement, one appendix A), with their labels in its source.
+The module also lists the printed numbers of the paper's statements (sections in Roman numerals, one
+counter for all kinds of statement, one appendix A), with their labels in the paper's source.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from shiftproof.core.errors import InvalidValue
 
-# Printed number → label in the text (empty where the text gives none).
+# Printed number → label in the source (empty if it has none).
 STATEMENTS = {
     "Proposition III.1": "prop:concept_shift",
     "Theorem III.2": "thm:pp_domain",
@@ -55,8 +55,8 @@ FIXED = "The predictor does not depend on the test domains."
 class Bound:
     """A bound on one number.
 
-    `bounded` names that number.  If the statement holds only with high probability, `probability`
-    is that probability.
+    `bounded` names that number.  `probability` is the probability with which the bound holds, or
+    None if it always holds.
     """
 
     statement: str
@@ -85,7 +85,7 @@ class TailBound:
     offset: float = 0.0
 
     def chance(self, gap: float) -> float:
-        """Return the largest probability, at most 1, with which the gap reaches `gap`."""
+        """Return the upper bound, at most 1, on the probability that the gap reaches `gap`."""
         positive("a gap", gap)
         margin = gap - self.offset
         if margin <= self.scale:
@@ -93,7 +93,7 @@ class TailBound:
         return float((self.scale / margin) ** self.power)
 
     def gap(self, level: float) -> float:
-        """Return the gap that is reached with probability at most `level`."""
+        """Return a gap that is reached with probability at most `level`."""
         check_level(level)
         return float(self.offset + self.scale / level ** (1 / self.power))
 
@@ -127,12 +127,12 @@ def information(what: str, value: float) -> float:
 
 
 def informations(what: str, values: Iterable[float]) -> list[float]:
-    """Return amounts of information, at least one of them, or raise."""
+    """Return at least one amount of information in nats, all at least 0, or raise."""
     return _several(what, [information(what, value) for value in values])
 
 
 def distances(what: str, values: Iterable[float]) -> list[float]:
-    """Return distances ≥ 0, at least one of them, or raise."""
+    """Return at least one distance, all at least 0, or raise."""
     return _several(what, [nonnegative(what, value) for value in values])
 
 
@@ -144,14 +144,14 @@ def positive(what: str, value: float) -> float:
 
 
 def count(what: str, value: int) -> int:
-    """Return a whole number of things, at least 1, or raise."""
+    """Return `value` if it is a whole number of at least 1, or raise."""
     if value != int(value) or value < 1:
         raise InvalidValue(f"the number of {what} must be a whole number above 0, not {value}")
     return int(value)
 
 
 def check_level(level: float) -> float:
-    """Return a probability strictly between 0 and 1, or raise."""
+    """Return `level` if it is strictly between 0 and 1, or raise."""
     if not 0 < level < 1:
         raise InvalidValue(f"a probability level must lie strictly between 0 and 1, not {level}")
     return float(level)

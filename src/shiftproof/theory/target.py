@@ -1,6 +1,7 @@
-"""From the average domain to the test domains, for a predictor that does not depend on them.
+"""Bounds on the gap between the average domain and the test domains.
 
-L_t(w) is the mean risk over the m′ test domains, L(w) the risk averaged over all domains.
+The predictor does not depend on the test domains.  L_t(w) is the mean risk over the m′ test
+domains, L(w) the risk averaged over all domains.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def target_gap(shift: float, subgaussian: float) -> TailBound:
 
     For a classifier on a representation, I(R,Y;D) replaces I(Z;D).  The test domains may depend on
     each other.  By the same proof, the square of the right-hand side is also a bound
-    (`target_gap_independent` with one domain), and a better one wherever it is below 1.
+    (`target_gap_independent` with one domain), and a tighter one wherever it is below 1.
 
     Args:
         shift: I(Z;D), or I(R,Y;D).
@@ -50,7 +51,7 @@ def target_gap(shift: float, subgaussian: float) -> TailBound:
 def target_gap_independent(shift: float, subgaussian: float, domains: int) -> TailBound:
     """Bound Pr{|L_t(w) − L(w)| ≥ ε} ≤ 2σ² I(Z;D) / (m′ε²) (Theorem A.14).
 
-    One domain (m′ = 1) needs no independence.
+    For one domain (m′ = 1), no independence is needed.
     """
     scale = _deviation(shift, subgaussian) / math.sqrt(count("test domains", domains))
     needs = (SUBGAUSSIAN, SAME_LAW, FIXED, TEST_INDEPENDENT)
@@ -81,7 +82,7 @@ def target_gap_representation(
     """Bound Pr{|L_t(ψ) − L(ψ)| ≥ ε} ≤ (M/(ε√2)) √I(R;D) + 2L*/ε (Theorem III.6).
 
     The text states one side, L_t − L ≥ ε; its proof gives both, and Equation (3) needs both.  The σ
-    of the restated theorem is M/2.  The arguments are those of `expected_target_gap`.
+    of the restated theorem is M/2.  For the arguments, see `expected_target_gap`.
     """
     mean = expected_target_gap(covariate_shift, loss_bound, label_noise)
     return TailBound(mean.statement, "|L_t(ψ) − L(ψ)|", mean.value, 1, mean.assumptions)
@@ -147,15 +148,15 @@ def risk_gap(risk_shift: float, loss_bound: float, domains: int = 1) -> TailBoun
     """Bound Pr{|L_t(w) − L(w)| ≥ ε} ≤ M² I(L;D) / (2m′ε²) (Appendix A, after Theorem A.17).
 
     L is the loss of one sample, a single number however large the data.  It is a function of
-    (R, Y), and that is a function of Z, so I(L;D) ≤ I(R,Y;D) ≤ I(Z;D): this bound is never looser
-    than those, but not "strictly tighter" as the text says (they are equal if different samples
-    have different losses).
+    (R, Y), which is a function of Z, so I(L;D) ≤ I(R,Y;D) ≤ I(Z;D): this bound is never looser
+    than the bounds with these, but not "strictly tighter" as the text says (they are equal if
+    different samples have different losses).
 
     Args:
         risk_shift: I(L;D).
         loss_bound: M.
         domains: m′, the number of test domains, which must be independent of each other.  The text
-            has m′ = 1, which needs no independence.
+            uses m′ = 1, which needs no independence.
     """
     shift = information("the shift of the risk", risk_shift)
     independent = (TEST_INDEPENDENT,) if count("test domains", domains) > 1 else ()

@@ -1,1 +1,1 @@
-"""Adaptation: what the rows of a new site, without labels or with a few, can correct."""
+"""Adaptation of a model to a new site, from its rows without labels or with a few labels."""

@@ -1,4 +1,4 @@
-"""Predictions for a new site, corrected for its class shares if that is justified."""
+"""Predictions for a new site, corrected for its class shares if justified."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _LESS_TYPICAL = (
     "the new rows are less like those of the training domains than those of held-out training"
     " domains were"
 )
-# Draws of the rows for an interval, and its level.
+# Number of bootstrap samples for an interval, and its level.
 DRAWS, INTERVAL = 200, 0.95
-# Shares that move by less change no decision: a correction by less is none.
+# A smaller change of the shares affects no decision and does not count as a correction.
 SMALLEST_CHANGE = 0.001
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Estimated class shares of a new site [c], with an interval of 95%, and those of BBSE.
+    """Estimated class shares of a new site [c], with a 95% interval, and the BBSE estimate.
 
-    ``value`` is what the probabilities are corrected to; ``em`` is the estimate under label shift.
+    The probabilities are corrected to ``value``; ``em`` is the estimate under label shift.
     """
 
     value: np.ndarray
@@ -46,10 +46,10 @@ class Shares:
 
 @dataclass(frozen=True)
 class Adapted:
-    """Probabilities of a new site [n, c], and what was done to them.
+    """Probabilities of a new site [n, c], and how they were corrected.
 
-    ``reason`` says in one line why they were not corrected, or what the correction rests on.
-    ``p_value`` is that of label shift.
+    ``reason`` explains in one line why they were or were not corrected.  ``p_value`` is the p-value
+    of label shift.
     """
 
     probabilities: np.ndarray
@@ -60,7 +60,7 @@ class Adapted:
     p_value: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all but the probabilities, as JSON values."""
+        """Return everything but the probabilities, as JSON values."""
         found: dict[str, Any] = {
             "adapt": self.how,
             "corrected": self.corrected,
@@ -76,7 +76,7 @@ class Adapted:
 
 
 def checked_adapt(adapt: str) -> Adapt:
-    """Return a valid setting, or refuse it."""
+    """Return the setting if it is valid, or raise."""
     if adapt not in get_args(Adapt):
         raise InvalidValue(f"`adapt` must be auto, labels or none, not {adapt!r}")
     found: Adapt = adapt  # type: ignore[assignment]
@@ -93,10 +93,10 @@ def adapted(
 ) -> Adapted:
     """Return the probabilities [n, c] of one new site, corrected for its class shares.
 
-    ``typicality`` [n] is that of its rows, where the model can tell.
+    ``typicality`` [n] is the typicality of its rows, if the model provides it.
 
-    `auto` corrects only where the three conditions of `when` hold.  `labels` takes label shift for
-    granted: the shares are those of EM, and nothing is checked.
+    `auto` corrects only if the three conditions of `when` hold.  `labels` assumes label shift: it
+    uses the EM estimate of the shares and checks nothing.
     """
     if adapt == "none":
         return Adapted(probabilities, adapt, False, "not asked for")
@@ -155,9 +155,9 @@ def _shares(
 ) -> Shares:
     """Return the estimated shares with their interval.
 
-    The interval comes from resampled rows.  Unless label shift is taken for granted, the errors of
-    the same estimate on held-out training domains are added.  These are a mean square e² of K
-    domains, so with v the variance over resampled rows the quantile is that of Student's t with
+    The interval comes from resampled rows.  Unless label shift is assumed, the errors of the same
+    estimate on held-out training domains are added.  Their mean square e² comes from K domains, so
+    with v the variance over resampled rows the quantile is that of Student's t with
     K ((v + e²) / e²)² degrees of freedom (Satterthwaite, 1946).
     """
     from scipy.stats import t as student  # type: ignore[import-untyped]

@@ -1,9 +1,9 @@
-"""A new site beside each training domain: how far, in what, and what accuracy to expect.
+"""Comparison of a new site with each training domain: distance, shifted features, accuracy.
 
 Distances are between the mean of the new rows and that of each training domain, in standard
 deviations within domains (`inference.typicality`).  The expected accuracy needs no labels: it is
-the model's mean confidence at the new site, plus what accuracy exceeds confidence by on training
-domains that were held out, with the prediction interval of the next domain (difference of
+the model's mean confidence at the new site, plus the mean gap between accuracy and confidence on
+held-out training domains, with a prediction interval for the next domain (difference of
 confidences; Guillory et al., 2021, *Predicting with confidence on unseen distributions*).
 """
 
@@ -22,22 +22,22 @@ from shiftproof.inference.adaptation.adapt import Adapted, adapted
 from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model import TrainedModel
 
-# A number further from the training mean is unusual: of normal ones, 3 in 1,000 are.
+# Numbers beyond this many standard deviations from the training mean are unusual (normal: 0.3%).
 UNUSUAL = 3.0
-# Shares of unusual cells to report, and how many columns.
+# Smallest share of unusual cells to report, and largest number of columns.
 LEAST_SHARE, MOST_COLUMNS = 0.02, 5
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A new site beside the training domains.
+    """Comparison of a new site with the training domains.
 
-    ``distances`` are those to each training domain, nearest first; names are given where every
-    domain has a mean of its own.  ``shifts`` are the features whose mean differs most from that of
-    the nearest domain, in training standard deviations; ``new_values`` the share of cells of a
-    column that are far outside the range of training, or categories that it lacks.  ``accuracy``
-    has the expected accuracy with the ends of its interval.
+    ``distances`` are the distances to each training domain, nearest first; domains are named if
+    every domain has its own mean.  ``shifts`` are the features whose mean differs most from that of
+    the nearest domain, in training standard deviations.  ``new_values`` is the share of cells of a
+    column that are far outside the training range, or categories not seen in training.
+    ``accuracy`` is the expected accuracy with the bounds of its interval.
     """
 
     rows: int
@@ -54,14 +54,14 @@ class Comparison:
         return next(iter(self.distances))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return as JSON values."""
+        """Return the comparison as JSON values."""
         names = ("rows", "far", "distances", "shifts", "new_values", "accuracy")
         found = {name: getattr(self, name) for name in names}
         return {**found, "nearest": self.nearest, "adaptation": self.adaptation.to_dict()}
 
 
 def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
-    """Return a new site, whose rows have no labels, beside the training domains."""
+    """Compare a new site, whose rows have no labels, with the training domains."""
     if model.typicality is None:
         raise DataError("a private model holds nothing of its training domains to compare with")
     predictions = model.predict(inputs)
@@ -95,10 +95,10 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
 
 
 def expected_accuracy(record: Record, probabilities: np.ndarray) -> tuple[float, float, float]:
-    """Return the expected accuracy of a site without labels, and its interval of 95%.
+    """Return the expected accuracy of a site without labels, and its 95% prediction interval.
 
-    With K held-out domains of gap g ± s, the next domain's is in g ± t s √(1 + 1/K); the sampling
-    error of the new rows is added.
+    With gaps g ± s on K held-out domains, the gap of the next domain is in g ± t s √(1 + 1/K); the
+    sampling error of the new rows is added.
     """
     confidence = float(probabilities.max(axis=1).mean())
     value = float(np.clip(confidence + record.gap, 0, 1))
@@ -109,7 +109,7 @@ def expected_accuracy(record: Record, probabilities: np.ndarray) -> tuple[float,
 
 
 def _new_values(form: TableForm, inputs: Inputs) -> dict[str, float]:
-    """Return the columns with cells outside the range of training, and the share of such cells."""
+    """Return the columns with cells outside the training range, and the share of such cells."""
     found = {}
     if not form.raw:
         return {}

@@ -1,4 +1,4 @@
-"""Predictions for training domains that were held out: what adaptation is judged by."""
+"""Predictions for held-out training domains, used to judge adaptation."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _STORED = ("predicted", "y", "domain", "fold")
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows of training domains, each predicted by models that were not trained on its domain.
+    """Rows of training domains, each predicted by a model that was not trained on its domain.
 
-    ``predicted`` [n, c], their classes ``y`` [n], their ``domain`` [n] and their ``fold`` [n]: the
-    model that predicted a row was trained on the rows of the other folds.
+    The rows have probabilities ``predicted`` [n, c], classes ``y`` [n], ``domain`` [n] and ``fold``
+    [n].  The model that predicted a row was trained on the rows of the other folds.
     """
 
     predicted: np.ndarray
@@ -30,7 +30,7 @@ class HeldOut:
 
     @classmethod
     def from_state(cls, modules: Mapping[str, Any]) -> HeldOut | None:
-        """Return those in a checkpoint (`learners.exact.held_out_arrays`), if it has any."""
+        """Return the rows stored in a checkpoint (`learners.exact.held_out_arrays`), if any."""
         if "held_out.predicted" not in modules:
             return None
         own = {name: as_array(modules[f"held_out.{name}"]) for name in _STORED}
@@ -49,14 +49,14 @@ class HeldOut:
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """Weights of the rows [n] that give every domain the same share."""
+        """Row weights [n] that give every domain the same total weight."""
         _, place, counts = np.unique(self.domain, return_inverse=True, return_counts=True)
         found: np.ndarray = 1 / (len(counts) * counts[place])
         return found
 
     @cached_property
     def trained_shares(self) -> np.ndarray:
-        """The class shares ρ [n, c] of the rows that the model of each row was trained on."""
+        """The class shares ρ [n, c] in the training rows of the model that predicted each row."""
         found = np.empty_like(self.predicted)
         for fold in np.unique(self.fold):
             found[self.fold == fold] = class_shares(self.y[self.fold != fold], self.classes)
@@ -77,14 +77,14 @@ class HeldOut:
         return found
 
     def mean_shares(self, rows: np.ndarray) -> np.ndarray:
-        """Return the class shares [c] of some of the rows, every domain counted alike."""
+        """Return the class shares [c] of the given rows, with equal weight for every domain."""
         domain, shares = self.domain[rows], self.domain_shares[rows]
         _, first = np.unique(domain, return_index=True)
         found: np.ndarray = shares[first].mean(axis=0)
         return found
 
     def calibrated(self, rows: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return slope and biases fitted to some of the rows, every domain counted alike."""
+        """Return the slope and biases fitted to the given rows, weighting all domains equally."""
         weights = self.weights[rows]
         with np.errstate(divide="ignore"):
             offsets = np.log(self.domain_shares[rows])

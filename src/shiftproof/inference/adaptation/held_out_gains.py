@@ -1,8 +1,8 @@
-"""What correcting class shares did to held-out training domains.
+"""The effect of correcting class shares on held-out training domains.
 
-Each training domain plays the new site and is corrected with what the others teach (`sites`): its
-shares go from the mean of its probabilities to an estimate, if the domain would be corrected as a
-new site.  Its labels then say what that gained.
+Each training domain is treated as a new site and corrected by what is learnt from the others
+(`sites`): its shares move from the mean of its probabilities to an estimate, if a new site with
+these rows would be corrected.  Its labels then show the gain.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from shiftproof.inference.adaptation.typical_inputs import TypicalRows, typical_
 
 # The normal quantile of one-sided bounds at the level of the tests.
 BOUND = 1.645
-# Mean log losses are shown to three digits; less than one of the last is none.
+# Mean log losses are shown to three decimals; a smaller change does not count.
 NEGLIGIBLE = 0.001
 
 
 @dataclass(frozen=True)
 class Gains:
-    """What the correction gained, mean over held-out training domains.
+    """Mean gains of the correction over held-out training domains.
 
-    ``log_loss`` and ``accuracy`` have standard errors over rows.  In one domain it surely cost at
-    most ``worst`` of accuracy.  ``error`` [c] is the root mean squared error of the shares.
+    ``log_loss`` and ``accuracy`` have standard errors over rows.  ``worst`` is the largest lower
+    confidence bound of the accuracy lost in one domain.  ``error`` [c] is the root mean squared
+    error of the shares.
     """
 
     log_loss: float
@@ -46,19 +47,19 @@ class Gains:
 
     @property
     def surely_raised_log_loss(self) -> bool:
-        """Whether the mean log loss rose by more than chance explains."""
+        """Whether the mean log loss rose significantly."""
         return surely_below(self.log_loss, self.log_loss_error, -NEGLIGIBLE)
 
 
 def surely_below(value: float, standard_error: float, limit: float) -> bool:
-    """Return whether a value is below a limit, at the level of the tests, one-sided."""
+    """Return whether a value is significantly below a limit, by a one-sided test."""
     return value + BOUND * standard_error < limit
 
 
 def held_out_gains(sites: Mapping[int, Site], rows: Mapping[int, TypicalRows]) -> Gains:
-    """Return what correcting each domain gained; one that fails a test of a new site, nothing.
+    """Return the gains of the correction; a domain that fails a test of a new site is unchanged.
 
-    ``sites`` and ``rows`` are by the number of the domain; ``rows`` may be of few or none.
+    ``sites`` and ``rows`` are keyed by domain number; ``rows`` may lack some or all domains.
     """
     targets = _targets(list(sites.values()))
     gains, rights, errors = [], [], []
@@ -79,7 +80,7 @@ def held_out_gains(sites: Mapping[int, Site], rows: Mapping[int, TypicalRows]) -
 
 
 def _targets(sites: Sequence[Site]) -> list[np.ndarray]:
-    """Return the estimated shares of each site, with what the others teach."""
+    """Return the estimated shares of each site, with factors learnt from the other sites."""
     found = []
     for place, site in enumerate(sites):
         factors, noise = learnt([*sites[:place], *sites[place + 1 :]])
@@ -89,7 +90,7 @@ def _targets(sites: Sequence[Site]) -> list[np.ndarray]:
 
 
 def _may_be_corrected(number: int, site: Site, rows: Mapping[int, TypicalRows]) -> bool:
-    """Return whether a domain passes the tests of a new site, judged by the others."""
+    """Return whether a domain passes the tests of a new site against the other domains."""
     others = (own for other, own in rows.items() if other != number)
     inputs = typical_inputs(others, len(site.em)) if number in rows else None
     if inputs is None:

@@ -1,19 +1,18 @@
-"""Class shares of a new site from its rows alone, and probabilities corrected for them.
+"""Class shares of a new site estimated without labels, and probabilities corrected for them.
 
-Under label shift, the classes of a new site have other shares π, and the rows of a class are as in
-training: p(x|y) is the same.  A model with probabilities m(y|x), trained on rows with class shares
-ρ, then tells p(x|y) up to a factor of x: m(y|x) / ρ(y).  With it, at a site with shares π,
+Under label shift, the class shares π of a new site differ from training, and p(x|y) is the same.
+A model with probabilities m(y|x), trained on rows with class shares ρ, then gives p(x|y) up to a
+factor that depends on x only: m(y|x) / ρ(y).  At a site with shares π, therefore,
 
     p(y|x) ∝ π(y) · ℓ(y|x),     ℓ(y|x) = exp(a · log(m(y|x) / ρ(y)) + b(y)).
 
-Slope a and biases b make it hold for the probabilities that a model really gives: *bias-corrected
-temperature scaling*.  Here they are fitted to held-out training domains, each with its own known
-shares π_d, because these differ as those of a new site do.
+The slope a and the biases b calibrate the probabilities of the model: *bias-corrected temperature
+scaling*.  They are fitted to held-out training domains, each with its own known shares π_d, because
+these differ as those of a new site do.
 
-The shares are those of the largest likelihood Σ_i log Σ_y π(y) ℓ(y|x_i), by expectation–
-maximisation.  *Black box shift estimation* gives a second answer from the predicted classes alone:
-their frequencies q at the new site and the rates C of each predicted class within each true class
-give π = C⁻¹ q.
+The shares maximise the likelihood Σ_i log Σ_y π(y) ℓ(y|x_i), by expectation–maximisation.  *Black
+box shift estimation* gives a second estimate from the predicted classes alone: their frequencies q
+at the new site and the rates C of each predicted class within each true class give π = C⁻¹ q.
 
 References: Saerens et al. (2002), *Adjusting the outputs of a classifier to new a priori
 probabilities*; Alexandari et al. (2020), *Maximum likelihood with bias-corrected calibration is
@@ -32,14 +31,14 @@ from scipy.special import log_softmax, softmax  # type: ignore[import-untyped]
 from shiftproof.learners.stacking import mixture_proportions
 
 SMALLEST = 1e-7
-# Slopes from 1/e³ to e³, and biases to ±10: beyond, classes are separated and any value fits.
+# Bounds: slopes from 1/e³ to e³, biases to ±10.  Beyond, classes are separated and any value fits.
 STEEPEST, LARGEST_BIAS = 3.0, 10.0
 
 
 class Calibration(NamedTuple):
-    """How the probabilities of a model become likelihoods ℓ(y|x): ``slope`` a, ``bias`` b [c].
+    """Map from the probabilities of a model to likelihoods ℓ(y|x): ``slope`` a, ``bias`` b [c].
 
-    ``shares`` ρ [c] are those of the rows that the model was trained on.
+    ``shares`` ρ [c] are the class shares of the model's training rows.
     """
 
     slope: float
@@ -47,12 +46,12 @@ class Calibration(NamedTuple):
     shares: np.ndarray
 
     def log_likelihood(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return log ℓ [n, c]; a class that was not trained on has −∞."""
+        """Return log ℓ [n, c]; −∞ for a class absent from training."""
         found: np.ndarray = self.slope * log_ratio(probabilities, self.shares) + self.bias
         return found
 
     def corrected(self, probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the probabilities [n, c] at a site whose classes have these shares."""
+        """Return the probabilities [n, c] at a site with these class shares."""
         return weighted(self.log_likelihood(probabilities), shares)
 
 
@@ -74,17 +73,17 @@ def weighted(log_likelihood: np.ndarray, shares: np.ndarray) -> np.ndarray:
 def fit_calibration(
     ratios: np.ndarray, y: np.ndarray, offsets: np.ndarray, weights: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return the slope and biases [c] of the largest weighted likelihood.
+    """Return the slope and biases [c] that maximise the weighted likelihood.
 
     The model is p(y|x) = softmax(offset + a · ratio + b); its log loss is convex in (a, b).  A row
-    whose class its own model was not trained on (ratio −∞) tells nothing of either.  A class of
-    such rows only keeps the odds of the model: its bias is 0, the mean of the others.
+    whose class was absent from the training of its model (ratio −∞) is uninformative and left out.
+    A class with no other rows keeps the odds of the model: its bias is 0, the mean of the others.
 
     Args:
         ratios: log(m(y|x) / ρ(y)) [n, c] of rows that the model was not trained on.
-        y: their classes [n].
+        y: classes of the rows [n].
         offsets: logarithms of the class shares of each row's domain, [n, c].
-        weights: of the rows, [n].
+        weights: weights of the rows, [n].
     """
     told = np.isfinite(ratios[np.arange(len(y)), y])
     if not told.any():
@@ -113,9 +112,9 @@ def fit_calibration(
 
 
 def em_shares(log_likelihood: np.ndarray) -> np.ndarray:
-    """Return the class shares π [c] of the largest likelihood of rows with log ℓ [n, c].
+    """Return the maximum likelihood class shares π [c] of rows with log ℓ [n, c].
 
-    Three rows of one class and one of the other, each told for sure:
+    Three rows of one class and one of the other, all nearly certain:
 
     >>> sure = np.log([[0.999, 0.001], [0.999, 0.001], [0.999, 0.001], [0.001, 0.999]])
     >>> em_shares(sure).round(2).tolist()
@@ -127,7 +126,7 @@ def em_shares(log_likelihood: np.ndarray) -> np.ndarray:
 
 
 def bbse_shares(predicted: np.ndarray, rates: np.ndarray) -> np.ndarray | None:
-    """Return the class shares π [c] with C π = q, clipped to the simplex; None if C has no inverse.
+    """Return the class shares π [c] with C π = q, clipped to the simplex; None if C is singular.
 
     ``predicted`` [n] are predicted classes, and ``rates`` C [predicted, true] are the rates of each
     predicted class within each true class, whose columns sum to 1.

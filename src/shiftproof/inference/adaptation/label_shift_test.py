@@ -1,31 +1,31 @@
-"""Do the rows of a new site look like the classes of the training domains in other shares?
+"""Test of label shift: do a new site's rows match the training classes in different shares?
 
 Under label shift, the scores at a new site are a mixture of those of the training classes.  Scores
-are cut into B bins: the most probable class at equal shares, and how probable it is.  With f_k [B]
-the shares of the bins within class k of the training domains, and q [B] those of n new rows,
+are binned into B bins, by the most probable class at equal shares and its probability.  With f_k
+[B] the shares of the bins within class k of the training domains, and q [B] those of n new rows,
 
     q = Σ_k π_k f_k + error
 
 must hold for some shares π.  The error has three parts: sampling of the new rows, sampling of the
-training rows, and that of sites: within a class, training domains differ too.  The last is measured
-by one number, the correlation ρ of the bins of two rows of one class and one domain: a site's own
+training rows, and variation among sites, since training domains differ within a class, too.  The
+last is measured by the correlation ρ of the bins of two rows of the same class and domain: a site's
 f_k varies with covariance ρ (diag f_k − f_k f_kᵀ), as Dirichlet shares do.  So the covariance is
 
     V = (diag q̂ − q̂ q̂ᵀ) / n + Σ_k π_k² (ρ + u_k) (diag f_k − f_k f_kᵀ),
 
-with u_k the same for the mean over training domains.  The least T of (q − Fπ)ᵀ V⁻¹ (q − Fπ) over π
-has, with V known, a χ² distribution with B − c degrees of freedom: an overidentification test
-(Hansen, 1982).  But V is a guess where sites differ: domains may differ in one direction only, say
-all scores higher, and then T varies more than χ² does.  So training domains tell its degrees of
-freedom ν (Satterthwaite, 1946).  With z_d = V^(−½) (q − Fπ) / √(B − c) of each domain, compared
-with the others, and M the covariance of z, products over pairs of domains estimate (tr M)², by the
-mean of |z_d|² |z_e|², and tr M², by that of (z_d · z_e)²; ν is their ratio.  ρ is first estimated
-by moments within classes, and then multiplied by the mean of |z_d|², which would be 1 if V were
-right.  T / (B − c) is compared with Fisher's F of ν and (K − 1) ν / r² degrees of freedom: K
-domains tell ρ, and r is the part of V that comes from it, mean over directions.  The rest of V is
-known (Satterthwaite again).
-A small p-value says that the new rows differ from the training domains in more than their shares,
-and by more than training domains differ among each other.
+with u_k the same factor for the mean over training domains.  The minimum T of
+(q − Fπ)ᵀ V⁻¹ (q − Fπ) over π has, with V known, a χ² distribution with B − c degrees of freedom: an
+overidentification test (Hansen, 1982).  But V is only approximate if sites differ: domains may
+differ in one direction only, say all scores higher, and then T varies more than χ² does.  So its
+degrees of freedom ν are estimated from the training domains (Satterthwaite, 1946).  With z_d =
+V^(−½) (q − Fπ) / √(B − c) of each domain, compared with the others, and M the covariance of z, the
+means over pairs of domains of |z_d|² |z_e|² and of (z_d · z_e)² estimate (tr M)² and tr M²; ν is
+their ratio.  ρ is first estimated by moments within classes, and then multiplied by the mean of
+|z_d|², which would be 1 if V were correct.  T / (B − c) is compared with Fisher's F with ν and
+(K − 1) ν / r² degrees of freedom: ρ is estimated from K domains, and r is the part of V due to ρ,
+averaged over directions.  The rest of V is known (Satterthwaite again).
+A small p-value means that the new rows differ from the training domains in more than their shares,
+and by more than training domains differ from each other.
 """
 
 from __future__ import annotations
@@ -40,21 +40,22 @@ from shiftproof.inference.adaptation.held_out import HeldOut, class_shares
 from shiftproof.inference.adaptation.label_shift import weighted
 from shiftproof.learners.stacking import mixture_proportions
 
-# Bins of probability for each predicted class: ten in all for two classes.
+# Probability bins for each predicted class (ten in all for two classes).
 BINS_OF_TWO, BINS_OF_MORE = 5, 3
-# A class with fewer training rows has no distribution of scores, and a domain no own part in one.
+# Fewest training rows of a class for a score distribution, and of a domain to contribute to ρ.
 FEWEST = 10
-# Degrees of freedom of a variance that is known, nearly.
+# Degrees of freedom of a variance that is practically known.
 MANY = 1e6
 
 
 @dataclass(frozen=True)
 class ScoreBins:
-    """How scores are cut, and their distribution within the classes of the training domains.
+    """Bins of scores, and their distribution within the classes of the training domains.
 
-    ``edges`` [c, bins − 1] of the probability of each predicted class; ``shares`` F [B, c] with
-    columns that sum to 1, or are 0 for a class with too few rows; ``errors`` u [c]; ``correlation``
-    ρ; and the ``freedom`` (K − 1) ν that it was estimated with, by so many ``domains`` K.
+    ``edges`` [c, bins − 1] are the bin edges of the probability of each predicted class.
+    ``shares`` F [B, c] has columns that sum to 1, or are 0 for a class with too few rows.
+    ``errors`` are u [c], and ``correlation`` is ρ, estimated from K ``domains`` with (K − 1) ν
+    degrees of ``freedom``.
     """
 
     edges: np.ndarray
@@ -65,7 +66,7 @@ class ScoreBins:
     domains: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return as JSON values."""
+        """Return JSON values."""
         return {
             "edges": self.edges.tolist(),
             "shares": self.shares.tolist(),
@@ -76,7 +77,7 @@ class ScoreBins:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], domains: int) -> ScoreBins:
-        """Rebuild from JSON values, and the number of domains, which the record has."""
+        """Rebuild from JSON values, and the number of domains, which is stored in the record."""
         arrays = {name: np.array(stored[name], float) for name in ("edges", "shares", "errors")}
         rho, freedom = float(stored["correlation"]), float(stored["freedom"])
         return cls(**arrays, correlation=rho, freedom=freedom, domains=domains)
@@ -93,9 +94,9 @@ def bins_of(log_likelihood: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def score_edges(log_likelihood: np.ndarray) -> np.ndarray:
-    """Return edges [c, bins − 1] that cut the rows of each predicted class into equal parts.
+    """Return the edges [c, bins − 1] of equally filled bins for each predicted class.
 
-    They are rounded, so that they tell no row's score.
+    The edges are rounded, so that they reveal no row's score.
     """
     classes = log_likelihood.shape[1]
     bins = BINS_OF_TWO if classes == 2 else BINS_OF_MORE
@@ -110,10 +111,10 @@ def score_edges(log_likelihood: np.ndarray) -> np.ndarray:
 
 
 def score_bins(held_out: HeldOut, log_likelihood: np.ndarray, rows: np.ndarray) -> ScoreBins:
-    """Return the distribution of scores within the classes of some rows of training domains.
+    """Return the distribution of scores within each class, in the given rows of training domains.
 
-    Each domain counts by its rows: a class may be rare in some.  ``log_likelihood`` [n, c] is that
-    of all rows.
+    Domains are weighted by their number of rows, because a class may be rare in some.
+    ``log_likelihood`` [n, c] covers all rows.
     """
     edges = score_edges(log_likelihood[rows])
     total = edges.shape[0] * (edges.shape[1] + 1)
@@ -134,7 +135,7 @@ def score_bins(held_out: HeldOut, log_likelihood: np.ndarray, rows: np.ndarray) 
 
 
 def _distribution(counts: np.ndarray, factor: float = 1.0) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return F [B, c], u [c] and ρ, times a factor, of counts [domains, c, B]; see `ScoreBins`."""
+    """Return F [B, c], u [c] and ρ times `factor` from counts [domains, c, B]; see `ScoreBins`."""
     _, classes, total = counts.shape
     shares = np.zeros((total, classes))
     excess = scale = 0.0
@@ -144,8 +145,8 @@ def _distribution(counts: np.ndarray, factor: float = 1.0) -> tuple[np.ndarray, 
             continue
         pooled = counts[:, k].sum(axis=0) / n.sum()
         shares[:, k] = pooled
-        # Pearson's statistic of each domain against the pool it is part of has the expectation
-        # (bins − 1)(1 − n / N)(1 + (n − 1) ρ), nearly.
+        # Pearson's statistic of each domain against the pool it is part of has approximately the
+        # expectation (bins − 1)(1 − n / N)(1 + (n − 1) ρ).
         used, own = pooled > 0, n >= FEWEST
         expected = n[own, None] * pooled[used]
         pearson = ((counts[own, k][:, used] - expected) ** 2 / expected).sum(axis=1)
@@ -161,7 +162,7 @@ def _distribution(counts: np.ndarray, factor: float = 1.0) -> tuple[np.ndarray, 
 
 
 def _effective_freedom(apart: np.ndarray) -> float:
-    """Return ν of standardised residuals z [K, B] of domains; see the module.
+    """Return ν for the standardised residuals z [K, B] of domains; see the module docstring.
 
     Three domains that differ in the same direction only:
 
@@ -178,7 +179,7 @@ def _effective_freedom(apart: np.ndarray) -> float:
 
 
 class _Residual(NamedTuple):
-    """z = V^(−½) (q − Fπ) [B] of the π with the least |z|, B − c, and the part r of ρ in V."""
+    """z = V^(−½) (q − Fπ) [B] for the π that minimises |z|, B − c, and the part r of V due to ρ."""
 
     apart: np.ndarray
     most: int
@@ -186,13 +187,13 @@ class _Residual(NamedTuple):
 
 
 def _standardised(bins: ScoreBins, found: np.ndarray, n: int) -> _Residual:
-    """Return what the bins q [B] of n rows leave of a mixture.
+    """Return the standardised residual of the bins q [B] of n rows from the fitted mixture.
 
-    Only classes with a distribution, and with a row at the new site, have a part in it.
+    Only classes with a score distribution and an estimated share above 1/n enter the mixture.
     """
     total = len(bins.shares)
     known = bins.shares.sum(axis=0) > 0
-    # Half a row of each class in each bin: a bin that no training row fell into can occur.
+    # Smooth the shares: bins without training rows can occur at the new site.
     f = np.where(known, bins.shares + 0.5 / total / max(n, 1), 0)[:, known]
     f = f / f.sum(axis=0)
     shares = mixture_proportions(np.ascontiguousarray(f.T), found)
@@ -206,8 +207,8 @@ def _standardised(bins: ScoreBins, found: np.ndarray, n: int) -> _Residual:
         covariance += error * own
         differing += bins.correlation * own
     covariance += differing
-    # Bins in units of their standard deviations, nearly, so that rounding is alike in all.  Shares
-    # sum to 1, so one direction has no variance, and one class follows from the others.
+    # Scale the bins by about their standard deviations, so that rounding errors are similar.
+    # Shares sum to 1, so one direction has no variance, and one class follows from the others.
     unit = 1 / np.sqrt(mean)
     values, vectors = np.linalg.eigh(unit[:, None] * covariance * unit)
     vectors = vectors[:, 1:] / np.sqrt(values[1:]) @ vectors[:, 1:].T
@@ -220,7 +221,7 @@ def _standardised(bins: ScoreBins, found: np.ndarray, n: int) -> _Residual:
 
 
 def p_value(bins: ScoreBins, log_likelihood: np.ndarray) -> float:
-    """Return the p-value of label shift for new rows with log ℓ [n, c]; see the module."""
+    """Return the p-value of label shift for new rows with log ℓ [n, c] (module docstring)."""
     from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
     found = class_shares(bins_of(log_likelihood, bins.edges), len(bins.shares))

@@ -1,7 +1,7 @@
-"""Probabilities shifted so that each class has a given share on average.
+"""Shift of probabilities so that each class has a given share on average.
 
-With biases δ of the classes, p'(y|x) ∝ p(y|x) exp δ(y), there is one δ (up to a constant) whose
-mean probabilities are given shares π: it minimises the convex
+With class biases δ, p'(y|x) ∝ p(y|x) exp δ(y), exactly one δ (up to a constant) gives mean
+probabilities equal to given shares π: it minimises the convex
 
     mean over rows of log Σ_y p(y|x) exp δ(y)  −  Σ_y π(y) δ(y),
 
@@ -19,10 +19,9 @@ PRECISION = 1e-9
 
 
 def class_factors(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return exp δ [c] with which probabilities [n, c], all above 0, have mean ``shares``, too.
+    """Return the factors exp δ [c] that give probabilities [n, c] the mean ``shares``, all above 0.
 
-    Newton's method, each step halved until the objective falls.  The factors are 1 on average, as a
-    geometric mean.
+    Uses Newton's method with step halving.  The geometric mean of the factors is 1.
 
     >>> p = np.array([[0.5, 0.5], [0.5, 0.5]])
     >>> class_factors(p, np.array([0.8, 0.2])).round(3).tolist()
@@ -38,8 +37,8 @@ def class_factors(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
         if np.abs(gradient).max() < PRECISION:
             break
         curvature = np.diag(q.mean(axis=0)) - q.T @ q / n
-        # A constant added to δ changes nothing; the ridge keeps it out and bounds the step where
-        # every row is certain.
+        # The objective is invariant to a constant added to δ.  The added terms fix this constant
+        # and bound the step if every row is certain.
         curvature += np.full((classes, classes), 1 / classes) + 1e-10 * np.eye(classes)
         step = -np.linalg.solve(curvature, gradient)
         step = step / max(np.abs(step).max() / 2, 1)
@@ -58,7 +57,7 @@ def class_factors(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
 def with_shares(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Return probabilities [n, c] shifted to have mean ``shares`` [c].
 
-    No share counts as less than half a row: a class cannot be excluded by an estimate.
+    Every share is at least half a row, so that no estimate excludes a class.
     """
     p = np.maximum(probabilities, SMALLEST)
     possible = np.maximum(shares, 0.5 / len(p))

@@ -1,4 +1,4 @@
-"""What updating a model with labelled rows of a new site changes, by cross-validation."""
+"""Updates of a model with labelled rows of a new site, evaluated by cross-validation."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from shiftproof.core.errors import DataError
 from shiftproof.inference.adaptation.updates import SMALLEST, Step, Update, closed_test
 
-# Rows that an update needs, and folds that judge it.
+# Fewest rows for an update, and number of cross-validation folds.
 FEWEST_ROWS, FOLDS = 20, 10
 NORMAL = 1.96
 
 
 @dataclass(frozen=True)
 class Recalibration:
-    """Which update the rows of a new site support, and what it changes.
+    """The update that the rows of a new site support, and its effect.
 
-    ``steps`` are the tests of the closed procedure, ``revisable`` whether there were enough rows
-    for a revision.  ``before`` and ``after`` have the accuracy and log loss on the labelled rows;
-    ``after`` is cross-validated, the whole procedure repeated without the rows that it is judged
-    on.  ``change`` has the differences with an interval of 95% each.
+    ``steps`` are the tests of the closed procedure; ``revisable`` is whether there were enough rows
+    for a revision.  ``before`` and ``after`` are the accuracy and log loss on the labelled rows;
+    ``after`` is cross-validated, repeating the whole procedure without the held-out rows.
+    ``change`` gives the differences with 95% confidence intervals.
     """
 
     update: Update
@@ -35,11 +35,11 @@ class Recalibration:
 
     @property
     def method(self) -> str:
-        """The update: original, intercept, slope or revision."""
+        """The method of the update: original, intercept, slope or revision."""
         return self.update.method
 
     def to_dict(self) -> dict[str, Any]:
-        """Return as JSON values."""
+        """Return the result as JSON values."""
         return {
             "method": self.method,
             "rows": self.rows,
@@ -54,7 +54,7 @@ class Recalibration:
 def recalibrated(
     probabilities: np.ndarray, features: np.ndarray | None, y: np.ndarray, seed: int = 0
 ) -> Recalibration:
-    """Return the update that labelled rows of a new site support, judged by cross-validation."""
+    """Return the update supported by labelled rows of a new site, evaluated by cross-validation."""
     n = len(y)
     if n < FEWEST_ROWS:
         raise DataError(

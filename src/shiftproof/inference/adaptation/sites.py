@@ -1,29 +1,29 @@
-"""How far class shares are corrected: each training domain plays the new site.
+"""The amount by which class shares are corrected, learnt with each training domain as a new site.
 
 The probabilities of a new site are shifted until each class has its estimated share on average
-(`matching_shares`).  EM (`label_shift`) gives an estimate π̂ that is right under label shift.
-Whether it is, training domains tell: each plays the new site, with its calibration from the others
-and π̂ from its rows without their labels.
+(`matching_shares`).  EM (`label_shift`) gives an estimate π̂ that is correct under label shift.
+The training domains show whether it is: each is treated as a new site, with calibration from the
+others and π̂ from its rows without labels.
 
 **Label shift is not contradicted** if the errors of π̂ on training domains are no larger than those
 of resampled rows.  With V_s the covariance of π̂ over resampled rows of site s of K sites, and e_s
-its error, the mean of |e_s|² / tr V_s has the expectation 1 and about the distribution of χ²_f / f,
-f = K² / Σ_s tr V_s² / (tr V_s)² (Satterthwaite, 1946).  Unless that is rejected at 5%, the shares
-are those of the model's own probabilities, their mean m, moved to π̂ by 1 − τ² / |π̂ − m|² of the
-way, if that is positive (James and Stein, 1961), with τ² the sampling variance of π̂ at the new
-site.
+its error, the mean of |e_s|² / tr V_s has expectation 1 and approximately the distribution of
+χ²_f / f, f = K² / Σ_s tr V_s² / (tr V_s)² (Satterthwaite, 1946).  Unless this is rejected at 5%,
+the shares are the mean m of the model's own probabilities, moved towards π̂ by the fraction
+1 − τ² / |π̂ − m|², if positive (James and Stein, 1961), with τ² the sampling variance of π̂ at the
+new site.
 
-**Otherwise** there are three views of the shares: those of training π₀, m, and π̂:
+**Otherwise** three estimates of the shares are combined, those of training π₀, m, and π̂:
 
     π = π₀ + α (m − π₀) + β (π̂ − π₀).
 
-α = 1 and β = 0 is no correction.  Those with the lowest log loss, mean over training domains, are
-taken, and with K domains K / (K + 1) of the way to them is gone, as if one more domain had needed
-no correction.  A new site may differ more than any training domain did.  With τ² larger by the mean
-squared error of π̂ on training domains (as far as resampling their rows does not explain it), a
-distance |π̂ − π|² that is too large to be an error of π̂, by an F test of its ratio to τ² at 5%,
-moves π to π̂ in the same way.  The degrees of freedom of τ² are again those of Satterthwaite: K for
-the second part, and many for the first.
+α = 1 and β = 0 is no correction.  The pair with the lowest mean log loss over training domains is
+selected, and shrunk towards no correction by the factor K / (K + 1) for K domains, as if one more
+domain had needed none.  A new site may differ more than any training domain did.  τ² then includes
+the mean squared error of π̂ on training domains, as far as resampling their rows does not explain
+it.  If the distance |π̂ − π|² is too large to be an error of π̂, by an F test of its ratio to τ² at
+5%, π moves towards π̂ in the same way.  The degrees of freedom of τ² are again Satterthwaite's: K
+for the added part, and many for the sampling variance.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from shiftproof.inference.adaptation.label_shift_test import MANY, p_value, scor
 from shiftproof.inference.adaptation.matching_shares import with_shares
 from shiftproof.learners.calibration_scores import fitted_slope
 
-# Level of the tests; several tests of one site share it (Bonferroni).
+# Level of the tests, divided among several tests of one site (Bonferroni).
 LEVEL = 0.05
-# The α and β that are tried, and what is no correction.
+# Candidate values of α and β, and the pair that means no correction.
 ALPHAS, BETAS = np.linspace(0, 2, 9), np.linspace(0, 1, 6)
 NONE = np.array([1.0, 0.0])
-# Rows of a domain that judge α and β, at most; draws of its rows for the sampling variance.
+# Most rows of a domain used to select α and β; bootstrap samples for the sampling variance.
 MOST_ROWS, DRAWS = 1000, 20
 
 
@@ -67,10 +67,10 @@ def target_shares(
 def moved_to_em(
     usual: np.ndarray, em: np.ndarray, noise: float, variance: float, domains: int
 ) -> np.ndarray:
-    """Return shares moved from the usual estimate to that of EM, as far as it cannot be an error.
+    """Return shares moved from the usual estimate towards the EM estimate, shrunk by its error τ².
 
-    τ² is ``noise``, the mean over so many domains, plus the sampling ``variance``.  With noise, the
-    estimates must differ by more than errors explain.
+    τ² is ``noise``, a mean over ``domains`` domains, plus the sampling ``variance``.  If there is
+    noise, the two estimates must also differ significantly.
 
     >>> moved_to_em(np.array([0.5, 0.5]), np.array([0.9, 0.1]), 0.0, 0.0032, 5).round(3).tolist()
     [0.896, 0.104]
@@ -92,7 +92,7 @@ def moved_to_em(
 def sampling_covariance(log_likelihood: np.ndarray, seed: int, draws: int = DRAWS) -> np.ndarray:
     """Return the covariance [c, c] of the EM estimate over resampled rows.
 
-    Its diagonal is at least that of one row more or less: fewer rows tell no share better.
+    The squared share of one row, 1/n², is added to the diagonal as a lower bound.
     """
     n, rng = len(log_likelihood), np.random.default_rng(seed)
     found = [em_shares(log_likelihood[rng.integers(n, size=n)]) for _ in range(draws)]
@@ -101,11 +101,12 @@ def sampling_covariance(log_likelihood: np.ndarray, seed: int, draws: int = DRAW
 
 @dataclass(frozen=True)
 class Site:
-    """A training domain that plays the new site: all but ``y`` is known without its labels.
+    """A training domain treated as a new site.
 
-    ``predicted`` [n, c] and ``y`` [n] are its rows, ``training`` the shares π₀ of the others,
-    ``em`` the estimate with its sampling ``covariance``, and ``score_p`` the p-value of label shift
-    by its scores.  ``slope`` is its calibration slope and the variance of that.
+    ``predicted`` [n, c] and ``y`` [n] are the probabilities and classes of its rows, ``training``
+    the shares π₀ of the other domains, ``em`` the estimate with its sampling ``covariance``, and
+    ``score_p`` the p-value of label shift from its scores.  ``slope`` is its calibration slope with
+    its variance.  Only ``y`` and ``slope`` use its labels.
     """
 
     predicted: np.ndarray
@@ -123,12 +124,12 @@ class Site:
 
     @property
     def variance(self) -> float:
-        """The sampling variance of the estimate, summed over classes."""
+        """The sampling variance of the EM estimate, summed over classes."""
         return float(np.trace(self.covariance))
 
     @property
     def squared_error(self) -> float:
-        """The squared error of the estimate, summed over classes."""
+        """The squared error of the EM estimate, summed over classes."""
         return float(((self.em - self.shares) ** 2).sum())
 
     @property
@@ -138,14 +139,14 @@ class Site:
 
     @cached_property
     def losses(self) -> np.ndarray:
-        """The mean log loss of corrections by each pair of α and β, [pairs]."""
+        """The mean log loss after correction with each pair of α and β, [pairs]."""
         mean, y, p = self.predicted.mean(axis=0), self.y[:MOST_ROWS], self.predicted[:MOST_ROWS]
         targets = [target_shares(self.training, mean, self.em, factors) for factors in PAIRS]
         return np.array([log_losses(with_shares(p, shares), y).mean() for shares in targets])
 
 
 def passes(*p_values: float) -> bool:
-    """Return whether none of several tests of one site rejects, at `LEVEL` for all together.
+    """Return whether no test of one site rejects, at the family-wise level `LEVEL`.
 
     >>> passes(0.03), passes(0.03, 0.8), passes(0.02, 0.8)
     (False, True, False)
@@ -164,7 +165,7 @@ def log_losses(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def site_of(held_out: HeldOut, domain: int, seed: int) -> Site:
-    """Let a training domain play the new site."""
+    """Return a training domain treated as a new site."""
     rows = held_out.domain == domain
     slope, bias = held_out.calibrated(~rows)
     log_likelihood = slope * held_out.ratios + bias
@@ -183,7 +184,7 @@ def site_of(held_out: HeldOut, domain: int, seed: int) -> Site:
 
 
 def label_shift_p(sites: Sequence[Site]) -> float:
-    """Return the p-value of errors of π̂ that resampled rows explain; see the module."""
+    """Return the p-value of the hypothesis that resampling explains the errors of π̂."""
     from scipy.stats import chi2
 
     shares = [float((site.covariance**2).sum()) / site.variance**2 for site in sites]
@@ -193,7 +194,7 @@ def label_shift_p(sites: Sequence[Site]) -> float:
 
 
 def learnt(sites: Sequence[Site]) -> tuple[np.ndarray, float]:
-    """Return α and β, and the error of π̂ beyond sampling, that sites [k] teach."""
+    """Return α and β, and the mean squared error of π̂ beyond sampling, learnt from sites [k]."""
     if label_shift_p(sites) >= LEVEL:
         return NONE, 0.0
     best = PAIRS[np.mean([site.losses for site in sites], axis=0).argmin()]

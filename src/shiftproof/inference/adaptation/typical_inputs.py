@@ -1,16 +1,17 @@
-"""Are the rows of a new site as typical as those of a training domain that was held out?
+"""Test of inputs: are the rows of a new site as typical as those of a held-out training domain?
 
-Scores alone may not tell: columns that drift can move them as other class shares would.  Inputs do.
-The typicality of a row (`inference.typicality`) is that of its distance to the nearest training
-domain.  Each training domain plays the new site: its rows are compared with the other domains.
-With m_k the mean typicality of such rows of class k, a site with class shares π should have
+Scores alone may not show a shift: columns that drift can change them as other class shares would.
+The inputs do.  The typicality of a row (`inference.typicality`) is based on its distance to the
+nearest training domain.  Each training domain is treated as a new site: its rows are compared with
+the other domains.  With m_k the mean typicality of such rows of class k, a site with class shares π
+should have
 
     Σ_k π_k m_k
 
-on average: other shares alone change no m_k.  Over K held-out domains, the mean typicality differs
-from that by a standard deviation s.  A new site of n rows, whose typicality has the variance v, may
-be lower by t √(s² (1 + 1/K) + v / n), with t a quantile of Student's t with K − 1 degrees of
-freedom.
+on average: different shares alone do not change m_k.  Over K held-out domains, the deviations of
+the mean typicality from this value have the standard deviation s.  The mean of a new site of n
+rows, whose typicality has the variance v, may be lower by t √(s² (1 + 1/K) + v / n), with t a
+quantile of Student's t with K − 1 degrees of freedom.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from shiftproof.inference.adaptation.label_shift_test import FEWEST
 
 
 class TypicalRows(NamedTuple):
-    """Rows of a training domain: ``typicality`` [n] for the other domains, classes ``y`` [n]."""
+    """Rows of a training domain: ``typicality`` [n] given the other domains, classes ``y`` [n]."""
 
     typicality: np.ndarray
     y: np.ndarray
@@ -34,9 +35,9 @@ class TypicalRows(NamedTuple):
 
 @dataclass(frozen=True)
 class TypicalInputs:
-    """How typical the rows of held-out training domains are.
+    """Typicality of the rows of held-out training domains.
 
-    ``means`` [c] are m_k, and ``spread`` is s, over so many ``domains``.
+    ``means`` [c] are m_k, ``spread`` is s, and ``domains`` is K.
     """
 
     means: np.ndarray
@@ -44,9 +45,9 @@ class TypicalInputs:
     domains: int
 
     def p_value(self, typicality: np.ndarray, shares: np.ndarray) -> float:
-        """Return the p-value of a site as typical as these, with class shares [c].
+        """Return the p-value of the hypothesis that a site with class shares [c] is as typical.
 
-        Five domains of mean ½ with the spread 0.1, and a site whose rows are all at 0.1:
+        Five domains with mean ½ and spread 0.1, and a site whose rows all have typicality 0.1:
 
         >>> found = TypicalInputs(np.array([0.5, 0.5]), 0.1, 5)
         >>> round(found.p_value(np.full(400, 0.1), np.array([0.3, 0.7])), 3)
@@ -60,7 +61,7 @@ class TypicalInputs:
         return float(student.sf(below / max(error, 1e-12), self.domains - 1))
 
     def to_json(self) -> dict[str, Any]:
-        """Return as JSON values."""
+        """Return JSON values."""
         return {"means": self.means.tolist(), "spread": self.spread, "domains": self.domains}
 
     @classmethod
@@ -70,9 +71,9 @@ class TypicalInputs:
 
 
 def typical_inputs(domains: Iterable[TypicalRows], classes: int) -> TypicalInputs | None:
-    """Return how typical the rows of domains are, each compared with the others; None if too few.
+    """Return the typicality of the rows of domains; None if there are too few domains.
 
-    A class with few rows counts as all rows do.
+    A class with few rows gets the mean over all rows.
     """
     large = [own for own in domains if len(own.y) >= FEWEST]
     if len(large) < 2:

@@ -1,4 +1,4 @@
-"""Updates of a model with a few labelled rows of a new site, as far as the rows support them.
+"""Updates of a model with a few labelled rows of a new site, to the extent the rows support.
 
 With m(y|x) the probabilities of the trained model and z standardised features, the updates are
 
@@ -7,21 +7,21 @@ With m(y|x) the probabilities of the trained model and z standardised features, 
     slope          log p(y|x) = b log m(y|x) + a(y)
     revision       log p(y|x) = b log m(y|x) + a(y) + zᵀβ(y)
 
-each up to the sum over y.  For two classes these are recalibration in the large, logistic
+each normalised over y.  For two classes these are recalibration in the large, logistic
 recalibration and re-estimation of the effects of the features.  A *closed testing procedure*
-decides which is supported, by likelihood-ratio tests at level α: the largest update is tested
-against the original; if that is rejected, against the intercept; and if that is rejected too,
-against the slope.  The first that is not rejected is taken.  So the original is given up with
-probability at most α if it is right, however many updates there are.
+selects one by likelihood-ratio tests at level α: the largest update is tested against the original;
+if that is rejected, against the intercept; and if that is rejected too, against the slope.  The
+first that is not rejected is selected.  So a correct original is rejected with probability at most
+α, however many updates there are.
 
-Of few rows, the statistic against the original is larger than χ² says.  But if the original is
-right, labels follow its probabilities.  So fewer than `LARGE_SAMPLE` rows reject it only if an
-exact test does so, too: labels are drawn from it until `ENOUGH` of them have a larger statistic, or
-`DRAWS` times.
+With few rows, the statistic against the original tends to exceed its χ² distribution.  But if the
+original is correct, labels follow its probabilities.  So with fewer than `LARGE_SAMPLE` rows the
+original is rejected only if an exact test also rejects it: labels are drawn from the original until
+`ENOUGH` draws have a larger statistic, at most `DRAWS` times.
 
-A revision needs ten rows of the rarest class for each feature, or it is not among the updates.  Its
-effects β are shrunk to 0, that is to the trained model, by the factor (χ² − df) / χ² of its own
-test against the slope.
+A revision is considered only with ten rows of the rarest class for each feature.  Its effects β are
+shrunk towards 0, and its other coefficients towards the slope's fit, by the factor (χ² − df) / χ²
+of its own test against the slope.
 
 References: Vergouwe et al. (2017), *A closed testing procedure to select an appropriate method for
 updating prediction models*; Steyerberg et al. (2004), *Validation and updating of predictive
@@ -45,11 +45,11 @@ from shiftproof.core.errors import DataError
 SMALLEST = 1e-7
 LEVEL = 0.05
 METHODS = ("original", "intercept", "slope", "revision")
-# Rows of the rarest class for each feature of a revision (Peduzzi et al., 1996).
+# Fewest rows of the rarest class for each feature of a revision (Peduzzi et al., 1996).
 ROWS_A_FEATURE = 10
 # Bounds of the coefficients: beyond, classes are separated and any value fits.
 LARGEST = 15.0
-# Rows from which χ² is good enough; labels drawn for fewer, and how many of them need be larger.
+# Fewest rows for the χ² approximation; otherwise, most draws, and exceedances at which to stop.
 LARGE_SAMPLE, DRAWS, ENOUGH = 100, 199, 20
 
 
@@ -57,8 +57,8 @@ LARGE_SAMPLE, DRAWS, ENOUGH = 100, 199, 20
 class Update:
     """An update of a model: ``method``, ``slope`` b, ``intercepts`` a [c], ``effects`` β [k, c].
 
-    ``center`` and ``scale`` [k] standardise the features of a revision, which are those at
-    ``columns`` [k]; all are empty for the other methods.
+    ``center`` and ``scale`` [k] standardise the features of a revision, which are in ``columns``
+    [k]; all three are empty for the other methods.
     """
 
     method: str
@@ -81,7 +81,7 @@ class Update:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return as JSON values."""
+        """Return the update as JSON values."""
         found: dict[str, Any] = {"method": self.method, "slope": self.slope}
         names = ("intercepts", "effects", "columns", "center", "scale")
         return found | {name: getattr(self, name).tolist() for name in names}
@@ -116,7 +116,7 @@ class Step:
 
 
 class _Fit:
-    """Maximum likelihood of one method, on given rows."""
+    """Maximum likelihood fit of one method to given rows."""
 
     def __init__(self, method: str, log_p: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
         self.method, (n, self.c) = method, log_p.shape
@@ -179,11 +179,11 @@ def closed_test(
     """Return the update that labelled rows support, the tests, and whether a revision was possible.
 
     Args:
-        probabilities: of the trained model, [n, c].
-        features: [n, width], or None if the model is not one of a table.
-        y: the classes [n].  Rows of a single class support no update: any is without a maximum.
-        level: of the procedure.
-        seed: of labels that are drawn where the rows are few.
+        probabilities: probabilities of the trained model, [n, c].
+        features: features [n, width], or None if the inputs are not a table.
+        y: classes [n].  Rows of a single class support no update: the likelihood has no maximum.
+        level: significance level of the procedure.
+        seed: seed for drawing labels when there are few rows.
     """
     from scipy.stats import chi2  # type: ignore[import-untyped]
 
@@ -216,9 +216,9 @@ def closed_test(
 
 
 def _drawn_p(method: str, log_p: np.ndarray, z: np.ndarray, statistic: float, seed: int) -> float:
-    """Return the p-value of a statistic against the original, by labels drawn from it.
+    """Return the Monte Carlo p-value of a statistic, with labels drawn from the original model.
 
-    Labels of a single class, which support no update, have the statistic 0.
+    Labels of a single class support no update; their statistic is 0.
     """
     rng = np.random.default_rng(seed)
     cumulative = np.cumsum(softmax(log_p, axis=1), axis=1)
@@ -242,7 +242,7 @@ def _update(
     center: np.ndarray,
     scale: np.ndarray,
 ) -> Update:
-    """Return the chosen fit as an update; a revision is shrunk toward the slope's fit."""
+    """Return the selected fit as an update; a revision is shrunk towards the slope's fit."""
     nothing = np.zeros(0)
     if chosen.method != "revision":
         empty = np.zeros((0, chosen.c))

@@ -1,14 +1,15 @@
-"""When class shares are corrected without labels, judged on held-out training domains.
+"""Conditions for correcting class shares without labels, tested on held-out training domains.
 
-How the shares of a new site are estimated is learnt on the training domains, each of which plays
-the new site (`sites`).  `auto` corrects only if three conditions hold.  (a) *Calibration*: with
-calibration from the others and its known shares, the mean calibration slope of held-out domains may
-be in ½ to 2.  (b) *Correction*: on held-out domains (`held_out_gains`) it did not surely raise log
-loss on average (by a thousandth or more: none may have needed it), nor surely cost more accuracy
-than `MEAN_TOLERANCE` on average or than `TOLERANCE` in one of them.  Each domain is corrected with
-what the others teach, and, as a new site, only if (c) holds for it.  (c) *Label shift*: the new
-rows look like the training classes in other shares, as far as training domains do: their scores
-(`label_shift_test`) and their inputs (`typical_inputs`), two tests that share one level.
+How to estimate the shares of a new site is learnt on the training domains, each treated as a new
+site (`sites`).  `auto` corrects only if three conditions hold.  (a) *Calibration*: the mean
+calibration slope of held-out domains, each calibrated on the others and given its known shares, is
+not significantly outside ½ to 2.  (b) *Correction*: on held-out domains (`held_out_gains`) it did
+not significantly raise mean log loss (by 0.001 or more: perhaps no domain needed it), nor cost
+significantly more accuracy than `MEAN_TOLERANCE` on average or `TOLERANCE` in any domain.  Each
+domain is corrected by what is learnt from the others and, like a new site, only if (c) holds for
+it.  (c) *Label shift*: the new rows match the training classes in different shares, as well as
+training domains do, in their scores (`label_shift_test`) and inputs (`typical_inputs`); the two
+tests share one level.
 """
 
 from __future__ import annotations
@@ -42,12 +43,11 @@ from shiftproof.inference.adaptation.typical_inputs import (
 )
 from shiftproof.inference.meta_analysis import random_effects
 
-# Accuracy that the correction may cost a held-out training domain, beyond sampling error, and the
-# mean of all of them.
+# Tolerated loss of accuracy, beyond sampling error, in one held-out domain and on average.
 TOLERANCE, MEAN_TOLERANCE = 0.05, 0.01
-# Slopes of calibration outside this range make log odds wrong by a factor of two.
+# Calibration slopes outside this range make log odds wrong by more than a factor of two.
 SLOPES = (0.5, 2.0)
-# With two training domains, each would be calibrated by a single other one.
+# With two training domains, each would be calibrated on a single other domain.
 FEWEST_DOMAINS = 3
 
 
@@ -62,15 +62,15 @@ def confusion_rates(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Record:
-    """What held-out training domains say about correcting class shares: aggregates only.
+    """Results on held-out training domains about correcting class shares; aggregates only.
 
-    ``calibration`` is that of the model, and ``rates`` [predicted, true] those of its classes after
-    it.  ``shares`` [c] are the training shares π₀, every domain counted alike.  ``factors`` are α
-    and β, and ``noise`` is the part of τ² that resampling does not explain.  ``slope`` is the mean
-    calibration slope, with its standard error.  ``gains`` are what the correction did to so many
-    ``domains``.  ``gap`` is accuracy less mean confidence there, without correction, and
-    ``gap_spread`` its standard deviation over domains.  ``inputs`` is how typical their rows were,
-    where the model can tell.
+    ``calibration`` is the calibration of the model, and ``rates`` [predicted, true] are the
+    confusion rates after it.  ``shares`` [c] are the training shares π₀, with equal weight for
+    every domain.  ``factors`` are α and β, and ``noise`` is the part of τ² that resampling does not
+    explain.  ``slope`` is the mean calibration slope, with its standard error.  ``gains`` are the
+    gains of the correction on the held-out ``domains``.  ``gap`` is their mean accuracy minus
+    confidence, without correction, and ``gap_spread`` its standard deviation over domains.
+    ``inputs`` is the typicality of their rows, if the model provides it.
     """
 
     calibration: Calibration
@@ -89,7 +89,7 @@ class Record:
 
     @property
     def refusal(self) -> str:
-        """Why the class shares of no site may be corrected; empty if they may."""
+        """The reason why `auto` never corrects with this record; empty if it may."""
         low, high = SLOPES
         same = "correcting held-out training domains in the same way"
         half = BOUND * self.slope_error
@@ -114,12 +114,12 @@ class Record:
         return ""
 
     def estimated(self, probabilities: np.ndarray, em: np.ndarray, variance: float) -> np.ndarray:
-        """Return the shares [c] to correct to, given π̂ and its sampling variance."""
+        """Return the target shares [c] of the correction, given π̂ and its sampling variance."""
         usual = target_shares(self.shares, probabilities.mean(axis=0), em, self.factors)
         return moved_to_em(usual, em, self.noise, variance, self.domains)
 
     def to_json(self) -> dict[str, Any]:
-        """Return as JSON values."""
+        """Return the record as JSON values."""
         return {
             "calibration": {
                 "slope": self.calibration.slope,
@@ -154,7 +154,7 @@ class Record:
         return found
 
     def _check(self) -> None:
-        """Require shapes that fit each other, or raise `ValueError`."""
+        """Raise `ValueError` unless the shapes are consistent."""
         c, edges = len(self.shares), self.bins.edges
         shapes = {
             "bias": (self.calibration.bias.shape, (c,)),
@@ -183,9 +183,9 @@ _GAINS = ("log_loss", "log_loss_error", "accuracy", "accuracy_error", "worst")
 def record_of(
     held_out: HeldOut, seed: int = 0, rows: Mapping[int, TypicalRows] | None = None
 ) -> Record | None:
-    """Return what the held-out training domains say; None if they are too few.
+    """Return the record of the held-out training domains; None if there are too few.
 
-    ``rows`` are those of each domain, by its number, where the model can tell how typical they are.
+    ``rows`` are the rows of each domain with their typicality, keyed by domain number, if known.
     """
     counts = [int((held_out.domain == domain).sum()) for domain in held_out.domains]
     large = held_out.domains[np.array(counts) >= FEWEST]
@@ -216,12 +216,12 @@ def record_of(
 
 
 def _judged(held_out: HeldOut, domain: int) -> bool:
-    """Return whether the other domains have a class with enough rows to compare a domain with."""
+    """Return whether the other domains have a class with enough rows for the test of a domain."""
     return int(np.bincount(held_out.y[held_out.domain != domain]).max()) >= FEWEST
 
 
 def _mean_slope(sites: Sequence[Site]) -> tuple[float, float]:
-    """Return the mean slope and its standard error; slope 1 where all classes are separated."""
+    """Return the mean slope and its standard error; slope 1 if no domain has a fitted slope."""
     known = [site.slope for site in sites if site.slope is not None]
     if len(known) < 2:
         return (known[0][0], known[0][1] ** 0.5) if known else (1.0, 0.0)
