@@ -8,7 +8,7 @@ others and π̂ from its rows without labels.
 **Label shift is not contradicted** if the errors of π̂ on training domains are no larger than those
 of resampled rows.  With V_s the covariance of π̂ over resampled rows of site s of K sites, and e_s
 its error, the mean of |e_s|² / tr V_s has expectation 1 and approximately the distribution of
-χ²_f / f, f = K² / Σ_s tr V_s² / (tr V_s)² (Satterthwaite, 1946).  Unless this is rejected at 5%,
+χ²_f / f, f = K² / Σ_s [tr(V_s²) / (tr V_s)²] (Satterthwaite, 1946).  Unless this is rejected at 5%,
 the shares are the mean m of the model's own probabilities, moved towards π̂ by the fraction
 1 − τ² / |π̂ − m|², if positive (James and Stein, 1961), with τ² the sampling variance of π̂ at the
 new site.
