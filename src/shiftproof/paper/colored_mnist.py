@@ -20,7 +20,7 @@ from shiftproof.sweeps.selection import Needs
 
 DATASET = "colored-mnist-irm"
 # The printed numbers of ERM, IRM, V-REx and Fishr are from Fishr's runs, with the hyper-parameters
-# that IRM's authors chose for IRM; those of IGA and IDM were chosen by the paper's authors.
+# that IRM's authors chose for IRM; IGA and IDM use those that the paper's authors chose.
 CHOSEN_FOR_IRM: dict[str, Scalar] = {
     "hidden": 390,
     "norm_weight": 0.00110794568,

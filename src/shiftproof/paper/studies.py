@@ -117,7 +117,7 @@ class Findings:
     curves: Curves | None = None
 
     def __bool__(self) -> bool:
-        """Whether anything was found."""
+        """Return whether anything was found."""
         return bool(self.comparisons) or self.curves is not None
 
 

@@ -35,7 +35,7 @@ class HeldOutScore:
 
     @property
     def shown(self) -> float:
-        """What is shown first, and of which more is better."""
+        """The measure that is shown first; higher is better."""
         return self.accuracy
 
 
@@ -61,7 +61,7 @@ class HeldOutNumbers:
 
     @property
     def shown(self) -> float:
-        """What is shown first, and of which more is better."""
+        """The measure that is shown first; higher is better."""
         return self.r2
 
 
