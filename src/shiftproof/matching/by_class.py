@@ -1,13 +1,13 @@
-"""PDM class by class: match what a class looks like, whatever its share of each domain.
+"""PDM class by class: match the samples of each class, whatever its share of each domain.
 
-Matching all samples at once pulls classes onto each other where domains hold them in different
-shares: with representations that separate the classes, the quantiles of a domain of 90% class 1
-are not those of a domain of 40% class 1, and making them equal undoes the separation.  The
-decomposition I(R,Y;D) = I(Y;D) + I(R;D|Y) says what can be matched without harm: the second term.
+Matching all samples at once mixes up the classes if domains have different class proportions: with
+representations that separate the classes, the quantiles of a domain of 90% class 1 are not those of
+a domain of 40% class 1, and making them equal undoes the separation.  The decomposition
+I(R,Y;D) = I(Y;D) + I(R;D|Y) shows what can be matched without harm: the second term.
 
     PDM_p(x | y) = (1/|S|) Σ_{c ∈ S} PDM_p({xⁱ of class c} for each domain i),
 
-with S the classes that every domain of the batch holds; 0 if there is none.
+with S the classes present in every domain of the batch; 0 if there is none.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ from shiftproof.matching.spread import Order, check_order, spread
 def pdm_by_class(
     x: Tensor | Sequence[Tensor], y: Tensor | Sequence[Tensor], classes: int, order: Order = 2
 ) -> Tensor:
-    """Return the mean of PDM over the classes that all domains hold, a scalar ≥ 0.
+    """Return the mean of PDM over the classes present in all domains, a scalar ≥ 0.
 
     x [domains, batch, dims], y [domains, batch] in 0 … classes − 1; or groups of any sizes,
     [batchᵢ, dims] and [batchᵢ].  Nothing waits for the device: shapes do not depend on the labels.
 
-    The samples of each domain stand in order of class, then value, and carry weights such that
-    each shared class takes the same share of [0, 1] in every domain.  So one pass over the
-    quantile functions compares every class with itself, exactly as `pdm` does for groups of
-    unequal sizes.
+    The samples of each domain are sorted by class, then value, and weighted such that each shared
+    class covers the same share of [0, 1] in every domain.  So one pass over the quantile functions
+    compares every class with itself, exactly as `pdm` does for groups of unequal sizes.
 
     >>> x = torch.tensor([[[0.0], [0.0], [9.0]], [[1.0], [9.0], [9.0]]])
     >>> pdm_by_class(x, torch.tensor([[0, 0, 1], [0, 1, 1]]), classes=2)
     tensor(0.1250)
     """
     if not isinstance(x, Tensor) or not isinstance(y, Tensor):
-        # What fills a small group up is of a class more, which takes no share.
+        # The padding of small groups gets an extra class, which has no share.
         x = pad_sequence(list(x), batch_first=True)
         y = pad_sequence(list(y), batch_first=True, padding_value=classes)
     rows = widened(x).transpose(1, 2).contiguous()  # [domains, dims, batch]
@@ -54,7 +53,7 @@ def pdm_by_class(
     levels = share.gather(1, y.sort(dim=1).values).cumsum(dim=1)  # where each sample's share ends
     edges = levels.flatten().sort().values.clamp(max=1)
     if edges.device.type == "cpu":
-        edges = torch.unique(edges)  # elsewhere a shape that depends on values would wait
+        edges = torch.unique(edges)  # a GPU would have to wait for the shape
     widths = edges.diff(prepend=edges.new_zeros(1))
     middles = (edges - widths / 2).expand(len(x), -1).contiguous()
     place = torch.searchsorted(levels, middles).clamp(max=rows.shape[2] - 1)
@@ -63,7 +62,7 @@ def pdm_by_class(
 
 
 class ClassMatch(nn.Module):
-    """`pdm_by_class` as the match of a term; it remembers nothing."""
+    """`pdm_by_class` as the `match` of a term, without a moving average."""
 
     def __init__(self, order: int) -> None:
         super().__init__()
@@ -79,6 +78,6 @@ class ClassMatch(nn.Module):
 def _places(rows: Tensor, y: Tensor) -> Tensor:
     """Return the order by class, then value, of rows [domains, dims, batch] of classes y."""
     by_value = sort_rows(rows)[1]
-    # Classes from 1 on: equal ones stay in the order of value (`sort_rows`).
+    # Classes start at 1, because `sort_rows` keeps the order of equal values only above 0.
     classes = y.unsqueeze(1).expand_as(rows).gather(2, by_value).float() + 1
     return by_value.gather(2, sort_rows(classes)[1])

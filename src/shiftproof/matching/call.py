@@ -1,4 +1,4 @@
-"""One call of matching: its levels, order and trimming, and what earlier calls left."""
+"""One call of matching: its levels, order and trimming, and the memory of earlier calls."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ EVERYTHING = slice(None)
 class Memory(NamedTuple):
     """Sums of sorted points S [domains, dims, levels], to which a call adds its own.
 
-    `rows` are the domains that the call holds; None means all, in order.  `shares` [domains, 1, 1]
-    are the domains' shares of the mass after the call; None means that they are equal.  `kept` says
-    whether S is updated, in place.
+    `rows` are the domains present in the call; None means all, in order.  `shares` [domains, 1, 1]
+    are the domains' shares of the mass after the call; None means equal shares.  `kept` says
+    whether S is updated in place.
     """
 
     sums: Tensor
@@ -39,7 +39,7 @@ class Matching(NamedTuple):
 
     @property
     def shares(self) -> Tensor | None:
-        """The domains' shares of the mass; None if they are equal."""
+        """The domains' shares of the mass; None for equal shares."""
         return None if self.memory is None else self.memory.shares
 
     def moved(self, ranked: Tensor, dims: slice = EVERYTHING) -> Tensor:
@@ -59,5 +59,5 @@ class Matching(NamedTuple):
         return new
 
     def present(self, x: Tensor) -> Tensor:
-        """Return the rows of x [domains, …] for the domains that the call holds."""
+        """Return the rows of x [domains, …] for the domains present in the call."""
         return x if self.memory is None or self.memory.rows is None else x[self.memory.rows]

@@ -1,4 +1,4 @@
-"""Checks of what a training loop passes to `InterDomainMatching`."""
+"""Checks of the arguments that a training loop passes to `InterDomainMatching`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shiftproof.core.errors import InvalidValue
 def check_settings(
     weights: Mapping[str, object], warmups: Mapping[str, object], memories: Mapping[str, object]
 ) -> None:
-    """Check weights, numbers of steps and memories γ, each by its name."""
+    """Check weights, warm-up steps and decays γ, all given by name."""
     for name, value in weights.items():
         if not (_is_number(value) and math.isfinite(value) and value >= 0):
             raise InvalidValue(f"`{name}` must be a number from 0 up or 'auto', not {value!r}")
@@ -59,7 +59,7 @@ def check_shapes(features: Tensor, logits: Tensor, labels: Tensor, domains: Tens
 
 def check_values(features: Tensor, logits: Tensor, labels: Tensor) -> None:
     """Check for NaN, infinity and labels without a logit; this waits for a GPU once."""
-    classes = max(logits.shape[1], 2)  # one logit tells two classes apart
+    classes = max(logits.shape[1], 2)  # one logit means two classes
     wrong = [
         (~features.isfinite()).any(dim=1).sum(),
         (~logits.isfinite()).any(dim=1).sum(),
@@ -80,7 +80,7 @@ def check_values(features: Tensor, logits: Tensor, labels: Tensor) -> None:
 
 
 def as_ids(domains: object, device: torch.device) -> Tensor:
-    """Return domain ids as a tensor: where it was, or on `device`."""
+    """Return domain ids as a tensor; a tensor stays on its device, others go to `device`."""
     if isinstance(domains, Tensor):
         return domains
     try:

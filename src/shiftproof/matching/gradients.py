@@ -5,9 +5,9 @@ linear head f_ψ(r) = W r + β they have the closed form
 
     ∂ℓ/∂W = e rᵀ,   ∂ℓ/∂β = e,   e = ∂ℓ/∂f
 
-with e = softmax(W r + β) − onehot(y) under cross-entropy (σ(logit) − y for one logit), e = ŷ − y
-under the squared loss of numbers, and alike for the others and for several targets (`models.risk`).
-Any other head goes through `torch.func`.
+with e = softmax(W r + β) − onehot(y) for cross-entropy (σ(logit) − y for one logit), e = ŷ − y for
+the squared loss of numbers, and similarly for other losses and several targets (`models.risk`).
+The gradients of any other head are computed with `torch.func`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from torch.func import functional_call, grad, vmap
 from shiftproof.core.upcast import widened
 from shiftproof.models.risk import CROSS_ENTROPY_LOSS, Loss
 
-# How many numbers to work on at a time: enough to be worth a call, few enough for the cache.
+# Numbers to process at a time: enough to be worth a call, few enough for the cache.
 BLOCK = 1 << 19
 
 
 class LinearGradients(NamedTuple):
-    """The gradients of a linear head as their two factors: they are never held as a whole.
+    """The gradients of a linear head as two factors, whose product is never stored as a whole.
 
     Sample j has the gradient e_j r_jᵀ, with r_j a row of `features` [n, k] and e_j a row of
-    `residual` [n, c].  Where there is a `bias`, it is the weight of one more feature, which is
-    always 1 and not held.  The samples stand domain by domain; `sizes` says how many each domain
-    has.
+    `residual` [n, c].  A `bias` is the weight of one more feature, which is always 1 and not
+    stored.  The samples are grouped by domain; `sizes` holds the number of samples of each domain.
     """
 
     features: Tensor
@@ -44,29 +43,29 @@ class LinearGradients(NamedTuple):
     def of(
         cls, features: Tensor, residual: Tensor, sizes: Sequence[int], *, bias: bool = True
     ) -> LinearGradients:
-        """Return those of features [n, k] and residuals [n, c], in float32 or better."""
+        """Return the gradients for features [n, k] and residuals [n, c], in float32 or better."""
         return cls(widened(features), widened(residual), tuple(sizes), bias)
 
     @property
     def inputs(self) -> int:
-        """How many features there are, with that of the bias."""
+        """The number of features, including that of the bias."""
         return self.features.shape[1] + self.bias
 
     @property
     def dims(self) -> int:
-        """How many numbers one gradient has."""
+        """The number of dimensions of a gradient."""
         return self.inputs * self.residual.shape[1]
 
     def with_ones(self) -> Tensor:
-        """Return the features with that of the bias, [n, k + 1], or [n, k] without a bias."""
+        """Return the features including that of the bias, [n, k + 1], or [n, k] without a bias."""
         if not self.bias:
             return self.features
         return torch.cat([self.features, torch.ones_like(self.features[:, :1])], dim=1)
 
     def blocks(self) -> list[tuple[slice, slice]]:
-        """Cut outputs × features into blocks whose dimensions are neighbours.
+        """Split outputs × features into blocks of neighbouring dimensions.
 
-        A block has all features of several outputs, or some features of one.
+        A block covers all features of several outputs, or some features of one output.
         """
         k, (n, c) = self.inputs, self.residual.shape
         features, outputs = min(k, max(1, BLOCK // n)), max(1, BLOCK // (k * n))
@@ -77,7 +76,7 @@ class LinearGradients(NamedTuple):
         ]
 
     def some(self, dims: Tensor) -> Tensor:
-        """Return some dimensions of the gradients alone, [n, len(dims)].
+        """Return only some dimensions of the gradients, [n, len(dims)].
 
         `dims` are positions among the head's parameters: the weights, and then the biases.
         """
@@ -114,10 +113,10 @@ def head_gradients(
     logits: Tensor | None = None,
     loss: Loss = CROSS_ENTROPY_LOSS,
 ) -> Tensor:
-    """Return every sample's gradient by the head's parameters, flattened in their order.
+    """Return the per-sample gradients of the head's parameters, flattened in their order.
 
     features [domains, batch, k], labels [domains, batch] → [domains, batch, P] for a head of P
-    parameters.  `logits` [domains, batch, c], if known, save a linear head one product.
+    parameters.  Passing `logits` [domains, batch, c] saves one matrix product for a linear head.
     """
     if is_linear(head):
         residual = loss.residual(head(features) if logits is None else logits, labels)
@@ -126,7 +125,7 @@ def head_gradients(
 
 
 def is_linear(head: nn.Module) -> bool:
-    """Whether the head is one linear layer; a subclass may have other parameters."""
+    """Return whether the head is exactly one linear layer; subclasses may have other parameters."""
     return type(head) is nn.Linear
 
 
@@ -142,7 +141,7 @@ def linear_head_gradients(features: Tensor, residual: Tensor, *, bias: bool = Tr
 def functional_head_gradients(
     head: nn.Module, features: Tensor, labels: Tensor, loss: Loss = CROSS_ENTROPY_LOSS
 ) -> Tensor:
-    """Return per-sample gradients of any head by `torch.func`, flattened.
+    """Return the per-sample gradients of any head with `torch.func`, flattened.
 
     The head must treat samples independently (no batch norm in training mode).  Its dropout, if
     any, draws one mask per sample.

@@ -1,4 +1,4 @@
-"""How much matched points tell of their domain: the terms of the paper's bound."""
+"""The information that matched points contain on their domain: the terms of the paper's bound."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from shiftproof.matching.spread import centred
 
 @torch.no_grad()
 def matching_information(x: Tensor | LinearGradients) -> Tensor:
-    """Bound the information that one dimension of x holds on the domain, in nats, on average.
+    """Bound the information on the domain in one dimension of x, in nats, averaged over dimensions.
 
     x [domains, batch, dims], or the gradients of a linear head with domains of equal sizes.  The
     density estimates of the domains with Gaussian kernels of standard deviation h have
     I(x;D) ≤ PDM₂ / (2h²) in one dimension, with h = s · b^(−1/5) (Scott's rule; s the dimension's
-    standard deviation, b the batch), and I(x;D) ≤ log m for m domains; the smaller counts.  A
-    dimension that does not vary holds none.  It is no bound on what all dimensions hold together:
-    correlations that differ between domains leave every single dimension as it is.
+    standard deviation, b the batch), and I(x;D) ≤ log m for m domains; the smaller bound is used.
+    It is 0 for a constant dimension.  It does not bound the information of all dimensions together:
+    correlations may differ between domains whose single dimensions do not.
     """
     if isinstance(x, Tensor):
         return _information(x).mean()

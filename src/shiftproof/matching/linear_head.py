@@ -1,10 +1,10 @@
 """PDM of a linear head's per-sample gradients, without holding them all.
 
-A linear head of c outputs on k features has gradients G = e rᵀ of c·k numbers a sample
-(`matching.gradients`).  At the size of DomainNet these are half a gigabyte, of which autograd would
-keep several copies.  But PDM is a sum over dimensions, so the gradients can be computed, sorted and
-matched block by block.  The penalty is a number, so its derivative by e and r can be computed along
-with it.  What remains is [samples, c] and [samples, k], and one copy of the memory.
+A linear head with c outputs and k features has gradients G = e rᵀ of c·k numbers per sample
+(`matching.gradients`).  For DomainNet these take half a gigabyte, of which autograd would keep
+several copies.  But PDM is a sum over dimensions, so the gradients can be computed, sorted and
+matched block by block.  The penalty is a scalar, so its derivatives with respect to e and r can be
+computed along with it.  What remains is [samples, c] and [samples, k], and one copy of the memory.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from shiftproof.matching.spread import centred, slope
 from shiftproof.matching.workspace import Workspace
 
 Block = tuple[slice, slice]
-# Sums over the samples' features and residuals, for each bundle.
+# Derivatives with respect to features and residuals, for each bundle.
 Slopes = list[tuple[Tensor, Tensor]]
 # Fewer values than this are transposed in one thread.
 _WORTH_A_THREAD = 1 << 20
 
 
 def match_linear_head(x: LinearGradients, how: Matching) -> Tensor:
-    """Return the penalty of the gradients of a linear head, and update the memory if any."""
+    """Return the penalty of a linear head's gradients, and update the memory, if any."""
     is_asked = torch.is_grad_enabled() and (x.features.requires_grad or x.residual.requires_grad)
     penalty: Tensor = _LinearHeadMatch.apply(x.features, x.residual, x, how, is_asked)
     return penalty
@@ -47,7 +47,7 @@ class _LinearHeadMatch(torch.autograd.Function):
         ctx: Any, features: Tensor, residual: Tensor, x: LinearGradients, how: Matching, asked: bool
     ) -> Tensor:
         bundles, blocks = _bundles(x, how.rules), x.blocks()
-        # If a feature is in one block only, its derivative replaces it: all threads share this.
+        # If each feature is in one block only, its derivative overwrites it, for all threads.
         shared = all(outputs == slice(0, residual.shape[1]) for outputs, _ in blocks)
 
         def match(blocks: Sequence[Block]) -> list[Tensor]:
@@ -78,10 +78,10 @@ class _LinearHeadMatch(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Scale the derivative that is already there."""
+        """Scale the derivative computed in the forward pass."""
         factor = gradients[0] / ctx.count
         slopes = ctx.saved_tensors
-        of_features = [each[:, : ctx.features] for each in slopes[::2]]  # a bias has no derivative
+        of_features = [each[:, : ctx.features] for each in slopes[::2]]  # without the bias
         return (
             _row_by_row(of_features).mul_(factor),
             _row_by_row(slopes[1::2]).mul_(factor),
@@ -99,7 +99,7 @@ class _Bundle(NamedTuple):
     rule: Tensor | None
 
     def points(self, block: Block, space: Workspace) -> Tensor:
-        """Return some dimensions of the gradients, [domains, dims, batch]."""
+        """Return the gradients in the dimensions of a block, [domains, dims, batch]."""
         outputs, features = block
         e, r = self.e[:, outputs, None], self.r[:, None, features]
         shape = len(e), e.shape[1], r.shape[2], r.shape[3]
@@ -107,7 +107,7 @@ class _Bundle(NamedTuple):
 
 
 def _bundles(x: LinearGradients, rules: Sequence[Tensor | None]) -> list[_Bundle]:
-    """Return one bundle of all domains if their sizes agree, else one for each."""
+    """Return one bundle of all domains if their sizes are equal, else one for each domain."""
     lengths = [sum(x.sizes)] if len(set(x.sizes)) == 1 else list(x.sizes)
     parts = zip(torch.split(x.features, lengths), torch.split(x.residual, lengths), strict=True)
     bundles = []
@@ -125,7 +125,7 @@ def _match(
     slopes: Slopes | None,
     spaces: list[Workspace],
 ) -> Tensor:
-    """Return Σ |D|^p over the dimensions of one block; add its derivative to `slopes`, if any."""
+    """Return Σ |D|^p over the dimensions of a block; add its derivative to `slopes`, if given."""
     points, ranked, places = [], [], []
     for bundle, space in zip(bundles, spaces, strict=True):
         points.append(own := bundle.points(block, space))
@@ -148,7 +148,7 @@ def _match(
     if how.widths is not None:
         powered = powered * how.widths
     total = powered.sum(dtype=_accumulator(powered))
-    del powered  # its memory serves what follows
+    del powered  # frees memory for what follows
     if slopes is not None:
         by_level = how.present(slope(deviation, how.order, how.shares))
         if how.widths is not None:
@@ -163,9 +163,9 @@ def _match(
 def _add_slopes(
     bundle: _Bundle, block: Block, by_point: Tensor, own: tuple[Tensor, Tensor]
 ) -> None:
-    """Add the derivative by r and e, given that by the points e rᵀ [domains, dims, batch].
+    """Add the derivatives by r and e, given the one by the points e rᵀ [domains, dims, batch].
 
-    `by_point` is overwritten.  Where `own` has r itself, the derivative by r replaces it.
+    `by_point` is overwritten.  If `own` holds r itself, the derivative by r replaces it.
     """
     outputs, features = block
     by_r, by_e = own
@@ -181,10 +181,10 @@ def _add_slopes(
 
 
 def _transposed(x: Tensor, rows: int) -> Tensor:
-    """Return x [domains, n, k] as [domains, rows, n], in one piece; rows after the k-th are 1."""
+    """Return x [domains, n, k] as contiguous [domains, rows, n]; rows after the k-th are 1."""
     new = x.new_empty(x.shape[0], rows, x.shape[1])
     new[:, x.shape[2] :] = 1
-    # One matrix at a time: only these does torch transpose block by block, which is faster.
+    # One matrix at a time: torch transposes single matrices block by block, which is faster.
     pairs = list(zip(new, x.detach(), strict=True))
     in_threads = x.device.type == "cpu" and x.numel() >= _WORTH_A_THREAD
     for part in [pairs] if in_threads else [[pair] for pair in pairs]:
@@ -199,7 +199,7 @@ def _row_by_row(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _split(blocks: list[Block], like: Tensor) -> list[list[Block]]:
-    """Split the blocks across as many threads as torch uses, neighbours together."""
+    """Split the blocks across as many threads as torch uses, keeping neighbours together."""
     threads = torch.get_num_threads() if like.device.type == "cpu" else 1
     if len(blocks) < 2 * threads:
         return [blocks]
@@ -208,5 +208,5 @@ def _split(blocks: list[Block], like: Tensor) -> list[list[Block]]:
 
 
 def _accumulator(x: Tensor) -> torch.dtype:
-    """Return in which precision to sum; MPS has no float64."""
+    """Return the precision for sums: float64, except on MPS, which lacks it."""
     return x.dtype if x.device.type == "mps" else torch.float64

@@ -23,12 +23,12 @@ from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, repre
 from shiftproof.matching.unit_weight import unit_weight
 from shiftproof.models.risk import logit_residual, per_sample_risk
 
-# A weight that the first matched batch decides.
+# A weight that the first matched batch determines.
 AUTO: Literal["auto"] = "auto"
 
 
 def _setting(term: str, name: str) -> Any:
-    """Return a property that stands for an attribute of a term."""
+    """Return a property that forwards to an attribute of a term."""
     return property(
         lambda self: getattr(getattr(self, term), name),
         lambda self, value: setattr(getattr(self, term), name, value),
@@ -36,55 +36,55 @@ def _setting(term: str, name: str) -> Any:
 
 
 class InterDomainMatching(nn.Module):
-    """λ₁ L_G + λ₂ L_R: what IDM adds to the risk of a batch in which every sample has a domain.
+    """λ₁ L_G + λ₂ L_R: the penalty that IDM adds to the risk of a batch with domain labels.
 
         penalty = matching(features, logits, labels, domains)
         loss = cross_entropy(logits, labels) + penalty
 
-    L_G matches the per-sample gradients of the cross-entropy by the head's parameters across
-    domains, and L_R the features themselves.  Names, defaults and the variant (`authors`) are those
+    L_G matches the per-sample gradients of the cross-entropy with respect to the head's parameters
+    across domains; L_R matches the features.  Names, defaults and the variant (`authors`) are those
     of `IDM`.  Note that L_G begins after 1500 calls by default.  The domains may have different
     numbers of samples; they are matched by quantiles.
 
     Args:
-        gradient_weight: λ₁; with 0, gradients are not computed.  `"auto"` makes the penalty as
-            large as the cross-entropy in the first call that adds it, and then stays
-            (`matching.unit_weight`).  Whether matching helps it does not decide: for that,
-            `idm-auto` looks at held-out samples.
+        gradient_weight: λ₁; with 0, gradients are not computed.  `"auto"` chooses λ₁ so that the
+            penalty is as large as the cross-entropy in the first call that adds it, and then keeps
+            it (`matching.unit_weight`).  It does not decide whether matching helps: `idm-auto`
+            does so on held-out samples.
         representation_weight: λ₂; with 0, representations are not matched; or `"auto"`.
         gradient_warmup: calls before L_G is added; its moving average begins with the first call.
         representation_warmup: the same for L_R.
-        gradient_ema: γ₁, memory of L_G; 0 matches each batch by itself.
+        gradient_ema: γ₁, decay of L_G's moving average; 0 matches each batch by itself.
         representation_ema: γ₂, the same for L_R.
-        match_within: `class` matches features class by class, for domains that hold the classes in
-            different shares; needs γ₂ = 0.
+        match_within: `class` matches features class by class, for domains with different class
+            proportions; requires γ₂ = 0.
         order: 2 for the KL form of PDM, 1 for Wasserstein.
-        trim: how many extreme gradients to leave out at each end, per dimension.
+        trim: number of extreme gradients to leave out at each end, per dimension.
         head: not needed for a linear head with a bias, whose gradients follow from features and
-            logits.  Pass any other head here.  It is not registered or saved with the matching, and
+            logits.  Pass any other head here.  It is not registered or saved with this module, and
             must treat samples independently.
-        join_processes: match the joined batch of all processes of `torch.distributed`, if in use.
-            The penalty is then the same in each, and the gradients that DistributedDataParallel
-            averages are those of one process with the joined batch.
-        check: look for NaN, infinity and impossible labels.  Without it such a batch has a penalty
-            of NaN and is not remembered.
+        join_processes: match the joined batch of all `torch.distributed` processes, if in use.
+            Every process then computes the same penalty, and the gradients averaged by
+            DistributedDataParallel are those of one process with the joined batch.
+        check: check for NaN, infinity and invalid labels.  Without it, a batch with NaN or infinity
+            has a penalty of NaN and does not enter the moving averages.
 
     **One step is one call** in training mode.  `steps` counts the calls, and `state_dict` holds the
     count and both moving averages.  After `eval()` a call only measures: it changes nothing and
     does not communicate with other processes.
 
-    **Domains that are absent** from a batch still count by what is remembered of them, with weight
-    γᵏ after k calls (`MovingMatch`).  Without memory (γ = 0) only the domains of the batch are
-    matched.  A single domain, with none remembered, has penalty 0.
+    **Domains that are absent** from a batch still count through their moving average, with weight
+    γᵏ after k calls (`MovingMatch`).  With γ = 0, only the domains of the batch are matched.  If
+    there is a single domain and no other is remembered, the penalty is 0.
 
     **Precision**: float32 or better, also under autocast.  **torch.compile** skips the call (a
-    graph break), since the sizes of the groups change from call to call.  **Waiting for a GPU**:
-    grouping needs the domains on the host.  If they are there (as a data loader returns them) and
+    graph break), since group sizes change from call to call.  **GPU synchronisation**: grouping
+    needs the domains on the CPU.  If they are there (as a data loader returns them) and
     `check=False`, a call does not wait for the GPU; otherwise it waits once.  **Memory**: a linear
     head's gradients are matched block by block (`matching.linear_head`), so the penalty can be
-    differentiated once; all gradients of any other head are held.
+    differentiated once; for any other head, all gradients are held in memory.
 
-    `measured` holds L_G and L_R of the last call, if they were computed, without weights.
+    `measured` holds L_G and L_R of the last call, if they were computed, before weighting.
 
     >>> matching = InterDomainMatching(gradient_weight=0, representation_weight=3)
     >>> features = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
@@ -146,15 +146,15 @@ class InterDomainMatching(nn.Module):
             self.representations.match_within_classes(ClassMatch(order))
         self._gammas = {"gradient": gradient_ema, "representation": representation_ema}
         self._order: Order = order
-        self._units: dict[str, float] = {}  # the automatic weights that are fixed
+        self._units: dict[str, float] = {}  # the automatic weights fixed so far
         self.join_processes = join_processes
         self.check = check
         self.steps = 0
         self.measured: dict[str, Tensor] = {}
         self._first: list[int] = []  # the domains of the first batch
-        self._head = (head,)  # in a tuple it is not registered: its parameters are the model's
+        self._head = (head,)  # a tuple, so it is not registered: the model has its parameters
 
-    # As `torch.compiler.disable`, but the compiler is imported by the first call, not here.
+    # Like `torch.compiler.disable`, but imports the compiler in the first call, not here.
     @_disable_dynamo
     def forward(
         self,
@@ -166,7 +166,7 @@ class InterDomainMatching(nn.Module):
         """Return the penalty of one batch, a scalar ≥ 0.
 
         features [n, k] are the input of the head and logits [n, c] (or [n, 1] for two classes) its
-        output; labels [n] are class numbers and domains [n] any integers.
+        output; labels [n] are class indices and domains [n] any integers.
         """
         ids = as_ids(domains, labels.device)
         check_shapes(features, logits, labels, ids)
@@ -184,7 +184,7 @@ class InterDomainMatching(nn.Module):
         return penalty
 
     def _tell_of_one(self, ids: list[int]) -> None:
-        """Warn if the first two batches are of one and the same domain.
+        """Warn if the first two batches contain only one and the same domain.
 
         Batches of one domain each are fine as long as the domains change.
         """
@@ -228,7 +228,7 @@ class InterDomainMatching(nn.Module):
     def _automatic(
         self, name: str, term: MatchingTerm, inputs: MatchInputs, logits: Tensor, labels: Tensor
     ) -> float:
-        """Return an automatic weight; the first batch of several domains fixes it."""
+        """Return an automatic weight; the first batch with several domains fixes it."""
         if name in self._units:
             return self._units[name]
         own = pdm(term.points(inputs)[0], self._order).item()
@@ -241,7 +241,7 @@ class InterDomainMatching(nn.Module):
     def _gradients(
         self, features: Tensor, logits: Tensor, labels: Tensor, sizes: list[int]
     ) -> Points:
-        """Return every sample's gradient by the head's parameters, domain by domain."""
+        """Return the per-sample gradients of the head's parameters, domain by domain."""
         (head,) = self._head
         if head is None or is_linear(head):
             has_bias = head is None or head.bias is not None
@@ -252,7 +252,7 @@ class InterDomainMatching(nn.Module):
         return torch.split(found.squeeze(0), sizes)
 
     def extra_repr(self) -> str:
-        """Return the weights, and when each begins to act."""
+        """Return the weights and warm-ups of both terms."""
         shown = {}
         for name, term in (("gradient", self.gradients), ("representation", self.representations)):
             found = f" ({self._units[name]:g})" if name in self._units else ""
@@ -264,17 +264,17 @@ class InterDomainMatching(nn.Module):
         )
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return the count of steps and the automatic weights, for `state_dict`."""
+        """Return the step count and the automatic weights, for `state_dict`."""
         return {"steps": self.steps, **({"units": dict(self._units)} if self._units else {})}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Set the count of steps and the automatic weights."""
+        """Set the step count and the automatic weights."""
         self.steps = state["steps"]
         self._units = dict(state.get("units", {}))
 
 
 def _grouped(domains: Tensor, device: torch.device) -> tuple[Tensor, list[int], list[int]]:
-    """Return the rows of a batch domain by domain, the domains' ids, and their sizes."""
+    """Return the row indices grouped by domain, the domain ids, and the group sizes."""
     ids, member, sizes = torch.unique(domains.cpu(), return_inverse=True, return_counts=True)
     rows = member.argsort(stable=True).to(device, non_blocking=True)
     return rows, ids.tolist(), sizes.tolist()

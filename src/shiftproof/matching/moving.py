@@ -1,4 +1,4 @@
-"""PDM over several calls: each domain is remembered, and its memory fades."""
+"""PDM over several calls, with a moving average of each domain."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from shiftproof.matching.spread import check_order, check_trim
 class MovingMatch(LateBuffers):
     """PDM on a moving average of the sorted points (Algorithm 1, line 5).
 
-    It keeps for each domain i the sum Sᵢ = Σₖ γᵏ sort(xⁱ) over the calls that held samples of i, k
-    calls ago, and their mass wᵢ = Σₖ γᵏ.  With x̄ = Σᵢ Sᵢ / Σᵢ wᵢ the common centre of the m domains
-    seen so far, in d dimensions and at b levels,
+    For each domain i it keeps the sum Sᵢ = Σₖ γᵏ sort(xⁱ) over the calls with samples of i, k calls
+    ago, and their mass wᵢ = Σₖ γᵏ.  With x̄ = Σᵢ Sᵢ / Σᵢ wᵢ the common centre of the m domains seen
+    so far, in d dimensions and at b levels,
 
         penalty = (1 / (m·d·b)) Σᵢ ‖Sᵢ − wᵢ x̄‖ₚᵖ,
 
     where only the points of this call carry a gradient.  A domain that is absent still counts, but
-    less with every call.  γ = 0 keeps nothing: the domains of this call are matched by `pdm`.
+    less with every call.  With γ = 0 nothing is kept, and `pdm` matches the domains of this call.
 
     If every call holds every domain, Sᵢ is the moving average of the paper,
-    x̄ₜ = γ x̄ₜ₋₁ + (1 − γ) sort(xₜ), divided by 1 − γ.  The authors' code divides so too, which makes
-    the gradient of the newest points independent of γ: this is `corrected`.  Without it the
-    penalty is that of the paper's average, (1 − γ)ᵖ times as large.
+    x̄ₜ = γ x̄ₜ₋₁ + (1 − γ) sort(xₜ), divided by 1 − γ.  The authors' code divides by it too, which
+    makes the gradient of the newest points independent of γ; `corrected` does the same.  Without
+    it, the penalty is that of the paper's average, (1 − γ)ᵖ times as large.
 
-    The number of levels is the largest group's size in the first call.  Groups of another size are
-    brought to these levels (`matching.quantiles`).  A call in evaluation mode is not remembered,
-    nor one that holds NaN or infinity.
+    The number of levels is the largest group's size in the first call.  Groups of other sizes are
+    brought to these levels (`matching.quantiles`).  Calls in evaluation mode, and calls with NaN or
+    infinity, do not change the state.
 
-    The state is `sums` [domains, dims, levels], `masses` [domains] and `domains`, their ids.
+    The state is `sums` [domains, dims, levels], `masses` [domains] and `domains`, the domain ids.
     """
 
     late = ("sums", "masses", "domains")
@@ -56,13 +56,13 @@ class MovingMatch(LateBuffers):
         self.order = check_order(order)
         self.trim = trim
         self.scale = 1.0 if corrected else (1 - gamma) ** order
-        self._known: list[int] = []  # as `domains`, but read without waiting for a device
+        self._known: list[int] = []  # `domains` as a list, readable without waiting for a device
 
     def forward(self, x: Points, domains: Sequence[int] | None = None) -> Tensor:
-        """Take in x and return the penalty.
+        """Add x to the moving average and return the penalty.
 
         x: [domains, batch, dims], or groups [batchᵢ, dims], or the gradients of a linear head.
-        `domains` are their ids, by default 0, 1, …
+        `domains` are the domain ids, by default 0, 1, …
         """
         if self.gamma == 0:
             return pdm(x, self.order, self.trim)
@@ -74,7 +74,7 @@ class MovingMatch(LateBuffers):
         return self.scale * match(x, Matching(rules, self.order, self.trim, memory=memory))
 
     def _memory(self, x: Points, present: Sequence[int], levels: int) -> Memory:
-        """Return what this call works on, with room for domains that are new; count the call."""
+        """Return the memory of this call, extended by new domains, and update the masses."""
         known = [*self._known, *(domain for domain in present if domain not in self._known)]
         sums, masses = self._past(x, len(known), levels)
         rows = None
@@ -92,7 +92,7 @@ class MovingMatch(LateBuffers):
         return Memory(sums, self.gamma, rows, _shares(moved), kept)
 
     def _past(self, x: Points, count: int, levels: int) -> tuple[Tensor, Tensor]:
-        """Return sums and masses of `count` domains; those of new domains are 0."""
+        """Return the sums and masses of `count` domains, 0 for new ones."""
         dims = x.dims if isinstance(x, LinearGradients) else x[0].shape[1]
         if self.sums is None or self.masses is None:
             return like(x).new_zeros(count, dims, levels), like(x).new_zeros(count)
@@ -101,7 +101,7 @@ class MovingMatch(LateBuffers):
                 f"what is matched had {self.sums.shape[1]} dimensions in earlier calls and has"
                 f" {dims} now: build a new matching for another network"
             )
-        # A checkpoint may have been read on another device.
+        # A checkpoint may have been loaded on another device.
         sums, masses = self.sums.to(like(x)), self.masses.to(like(x))
         new = count - len(sums)
         if new > 0:
@@ -117,14 +117,14 @@ class MovingMatch(LateBuffers):
 
 
 def _is_finite(x: Points) -> bool | Tensor:
-    """Whether no value is NaN or infinite; a tensor where to read it would be to wait."""
+    """Return whether all values are finite; off the CPU as a tensor, so as not to wait for it."""
     parts = (x.features, x.residual) if isinstance(x, LinearGradients) else tuple(x)
     finite = torch.stack([part.isfinite().all() for part in parts]).all()
     return bool(finite) if finite.device.type == "cpu" else finite
 
 
 def _shares(masses: Tensor) -> Tensor | None:
-    """Return each domain's share of the mass; None if they are known to be equal."""
+    """Return each domain's share of the mass; None if the shares are known to be equal."""
     if masses.device.type == "cpu" and bool((masses == masses[0]).all()):
         return None
     return (masses / masses.sum()).view(-1, 1, 1)

@@ -6,7 +6,7 @@ mean over domains,
 
     PDM_p = (1 / (m·d·b)) Σ_dimensions Σᵢ Σⱼ |x^i₍j₎ − x̄₍j₎|^p.
 
-The paper's theorem on bijections bounds the distance of the kernel density estimators P̄, Q̄ of
+The paper's theorem on bijections bounds the distance between the kernel density estimates P̄, Q̄ of
 two domains by that of any pairing of their points, and the theorem on the minimiser shows that
 sorting is the best pairing.  For two domains in one dimension and kernels of variance σ²:
 
@@ -38,13 +38,13 @@ def pdm(x: Points, order: Order = 2, trim: int = 0) -> Tensor:
 
     Args:
         x: [domains, batch, dims], or a sequence of [batchᵢ, dims], one per domain, of any sizes,
-            or the gradients of a linear head.  A single domain has nothing to match, and its
-            penalty is 0.  Unequal groups are matched by quantiles: with Fᵢ⁻¹ the (step) quantile
-            function of group i, the sum over j becomes ∫₀¹ |Fᵢ⁻¹(u) − F̄⁻¹(u)|^p du, which for
-            equal sizes is the same number.
+            or the gradients of a linear head.  The penalty of a single domain is 0.  Groups of
+            unequal sizes are matched by quantiles: with Fᵢ⁻¹ the (step) quantile function of
+            group i, the sum over j becomes ∫₀¹ |Fᵢ⁻¹(u) − F̄⁻¹(u)|^p du, which is the same number
+            for equal sizes.
         order: 2 for the KL form, 1 for the Wasserstein form.
-        trim: how many of the smallest, and of the largest, values to leave out per dimension
-            (of the smallest group; of a larger one the same share).
+        trim: number of values to leave out at each end, per dimension, in the smallest group;
+            larger groups leave out the same share.
 
     For two domains in one dimension, order 1 is half their Wasserstein distance:
 
@@ -62,7 +62,7 @@ def pdm(x: Points, order: Order = 2, trim: int = 0) -> Tensor:
 
 
 def match(x: Points, how: Matching) -> Tensor:
-    """Return the penalty of points at the levels that the rules lead to."""
+    """Return the penalty of points that `how.rules` bring to common levels."""
     if isinstance(x, LinearGradients):
         return match_linear_head(x, how)
     if all(rule is None for rule in how.rules):
@@ -76,7 +76,7 @@ def match(x: Points, how: Matching) -> Tensor:
 
 
 def group_sizes(x: Points) -> tuple[int, ...]:
-    """Return how many samples each domain has."""
+    """Return the number of samples in each domain."""
     sizes = x.sizes if isinstance(x, LinearGradients) else tuple(len(group) for group in x)
     if not sizes:
         raise InvalidValue("matching needs at least one domain, not 0")
@@ -84,11 +84,11 @@ def group_sizes(x: Points) -> tuple[int, ...]:
 
 
 def like(x: Points) -> Tensor:
-    """Return an empty tensor of the precision and on the device that x is matched in."""
+    """Return an empty tensor with the precision and device in which x is matched."""
     return widened((x.features if isinstance(x, LinearGradients) else x[0])[:0])
 
 
 def _sorted(x: Tensor) -> Tensor:
     """Sort each dimension of x [..., batch, dims]: [..., dims, batch]."""
-    # Sorting along the last axis of a contiguous copy beats sorting along a strided one.
+    # Sorting a contiguous copy along its last axis is faster than sorting along a strided axis.
     return sorted_rows(widened(x).transpose(-1, -2).contiguous())

@@ -10,17 +10,17 @@ Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def process_count() -> int:
-    """Return how many processes train together; 1 if `torch.distributed` is not in use."""
+    """Return the number of processes that train together; 1 without `torch.distributed`."""
     in_use = dist.is_available() and dist.is_initialized()
     return dist.get_world_size() if in_use else 1
 
 
 def join(features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> Batch:
-    """Return the samples of all processes, in the order of their ranks; sizes may differ.
+    """Return the samples of all processes, in order of rank; batch sizes may differ.
 
-    Every process computes the same penalty of the joined batch, and its gradient by its own
-    samples.  DistributedDataParallel then averages these gradients, which should be summed, so they
-    are multiplied by the number of processes here.  Nothing is sent in the backward pass.
+    Every process computes the same penalty of the joined batch, and its gradient with respect to
+    its own samples.  DistributedDataParallel averages these gradients, which should be summed, so
+    they are multiplied by the number of processes here.  Nothing is sent in the backward pass.
     """
     points = torch.cat([features, logits], dim=1)
     codes = torch.stack([labels.to(points.device), domains.to(points.device)], dim=1).long()
@@ -38,7 +38,7 @@ def join(features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> B
 
 
 def _gather(x: Tensor, sizes: list[int] | None = None) -> list[Tensor]:
-    """Return x of every process, padded with zeros to the largest size."""
+    """Gather x from every process, padded with zeros to the largest size."""
     x = x.detach()
     if sizes is not None:
         x = torch.cat([x, x.new_zeros(max(sizes) - len(x), *x.shape[1:])])

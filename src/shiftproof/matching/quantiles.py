@@ -1,13 +1,14 @@
 """Groups of unequal sizes on common levels, by their quantile functions.
 
 The quantile function of b sorted values x₍₁₎ ≤ … ≤ x₍b₎ is the step function F⁻¹(u) = x₍⌈ub⌉₎ on
-(0, 1].  Two ways bring several of them to the same levels:
+(0, 1].  There are two ways to bring several groups to the same levels:
 
-- `merged_levels` cuts (0, 1] wherever one of them steps: exact, with levels of unequal width;
-- `overlap` takes the mean over each of n equal shares, the nearest distribution of n equal weights
-  in the W₂ sense: the levels stay the same from call to call.
+- `merged_levels` cuts (0, 1] wherever one of the functions steps: exact, with levels of unequal
+  width;
+- `overlap` averages over each of n equal shares, which gives the nearest distribution of n equal
+  weights in the W₂ sense: the levels stay the same from call to call.
 
-Either gives a `rule` for each group: the positions of its values, or a matrix.
+Both return a `rule` for each group: the positions of its values, or a matrix.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from torch import Tensor
 def merged_levels(sizes: Sequence[int], trim: int, like: Tensor) -> tuple[list[Tensor], Tensor]:
     """Return the position of each group's value at each level, and the widths of the levels.
 
-    `trim` values of the smallest group are left out at each end, and the same share of the
-    others.  The widths sum to 1.
+    `trim` values of the smallest group are left out at each end, and the same share of larger
+    groups.  The widths sum to 1.
     """
     cut = trim / min(sizes)
     edges = np.unique(np.concatenate([np.arange(size + 1) / size for size in sizes]))
@@ -35,7 +36,7 @@ def merged_levels(sizes: Sequence[int], trim: int, like: Tensor) -> tuple[list[T
 
 
 def overlap(size: int, levels: int, like: Tensor) -> Tensor | None:
-    """Return the matrix [levels, size] of means over equal shares; None if the sizes agree."""
+    """Return the matrix [levels, size] that averages over equal shares; None if size = levels."""
     if size == levels:
         return None
     share = np.arange(levels + 1)[:, None] / levels * size - np.arange(size)[None, :]
@@ -51,7 +52,7 @@ def to_levels(ranked: Tensor, rule: Tensor | None) -> Tensor:
 
 
 def from_levels(slopes: Tensor, rule: Tensor | None, size: int) -> Tensor:
-    """Return the slopes of the values [..., size], given those of their levels [..., levels]."""
+    """Return the slopes of the values [..., size], given the slopes at the levels [..., levels]."""
     if rule is None:
         return slopes
     if rule.is_floating_point():

@@ -11,13 +11,13 @@ from shiftproof.core.late_buffers import LateBuffers
 class SampledDimensions(LateBuffers):
     """`count` of P dimensions, drawn without replacement.
 
-    PDM is a mean over dimensions, so the mean over a sample has the expectation PDM, and with s²
-    the variance of the penalties of single dimensions it has the variance
+    PDM is a mean over dimensions, so the mean over a sample has expectation PDM and, with s² the
+    variance of the penalties of single dimensions, variance
 
         (s² / count) · (1 − count / P).
 
-    They are `redrawn` at every step, unless there is a moving average.  It needs the same
-    dimensions each time, so one draw serves the whole run and is saved with it.
+    The dimensions are `redrawn` at every step, unless there is a moving average: it needs the same
+    dimensions each time, so they are drawn once for the whole run and saved with it.
     """
 
     late = ("dims",)

@@ -1,11 +1,11 @@
 """Sort many short rows and return where each value came from: the inner loop of matching.
 
-torch sorts float32 on a CPU in about 40 ns an element.  NumPy sorts float64 with vector
+torch sorts float32 on a CPU in about 40 ns per element.  NumPy sorts float64 with vector
 instructions, about ten times as fast, but returns no positions.  A float32 leaves the last 29 bits
-of a float64 free.  So each element carries its position there, the rows are sorted as float64, and
-values and positions are read from the result.  Long rows are sorted by counting instead, two bytes
-at a time, whose time grows only with their length.  The result is that of torch, except for the
-order among equal values.
+of a float64 free.  So the position of each element is stored there, the rows are sorted as float64,
+and values and positions are read from the result.  Long rows are sorted by counting instead, two
+bytes at a time, in time linear in their length.  The result is that of torch, except for the order
+of equal values.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _WORTH_A_THREAD = 1 << 15
 
 
 def sort_rows(x: Tensor, into: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-    """Return x [..., n] sorted along the last axis, and the positions that its values came from.
+    """Return x [..., n] sorted along the last axis, and the original positions of its values.
 
-    Neither carries a gradient.  Equal values above 0 keep their order.  The result is written
-    `into` tensors of the shape of x, if given: contiguous, the positions int64.
+    Neither carries a gradient.  Equal values above 0 keep their order.  If given, the result is
+    written `into` contiguous tensors of the shape of x; the positions are int64.
 
     >>> sort_rows(torch.tensor([3.0, 1.0, 2.0]))
     (tensor([1., 2., 3.]), tensor([1, 2, 0]))
@@ -55,7 +55,7 @@ def sort_rows(x: Tensor, into: tuple[Tensor, Tensor] | None = None) -> tuple[Ten
 
 
 def _sort_long_rows(x: Rows, ranked: Rows, places: Rows) -> None:
-    """Sort row by row: a row and its positions stay in the cache."""
+    """Sort row by row, so that a row and its positions stay in the cache."""
     for row in range(len(x)):
         _sort_long_row(x[row], ranked[row], places[row])
 
@@ -63,10 +63,10 @@ def _sort_long_rows(x: Rows, ranked: Rows, places: Rows) -> None:
 def _sort_long_row(row: Rows, ranked: Rows, places: Rows) -> None:
     """Write the sorted values to `ranked`, and their positions to `places`.
 
-    Only values other than 0 are sorted: after a ReLU every second value is 0.  Floats are ordered
-    as their bits are, from 0 up and from -0 down.
+    Only values other than 0 are sorted: after a ReLU every second value is 0.  The bits of floats
+    sort like their values: ascending above 0, descending below.
     """
-    is_zero = row == 0  # NumPy finds those of a mask ten times as fast as those of numbers
+    is_zero = row == 0  # NumPy searches a mask ten times as fast as numbers
     there = np.flatnonzero(~is_zero)
     values = row.take(there)
     by_bits = _order_of_bits(values)
@@ -83,7 +83,7 @@ def _sort_long_row(row: Rows, ranked: Rows, places: Rows) -> None:
 def _order_of_bits(values: Rows) -> Rows:
     """Return the stable order of float32 values, read as unsigned integers.
 
-    NumPy sorts 16 bits by counting: first by the lower half, then by the upper one.
+    NumPy sorts 16-bit integers by counting: first the lower halves, then the upper ones.
     """
     bits = values.view(np.uint32)
     by_lower = bits.astype(np.uint16).argsort(kind="stable")
@@ -131,9 +131,9 @@ def _sort_in_place(rows: Rows) -> None:
 
 
 def _by_threads(work: Callable[..., None], *tensors: Tensor) -> None:
-    """Do `work` on the rows of tensors of one shape in several threads; NumPy releases the lock.
+    """Apply `work` to the rows of tensors of one shape in threads; NumPy releases the GIL.
 
-    Work that writes to a tensor needs it to be contiguous.
+    Tensors that `work` writes to must be contiguous.
     """
     rows = [x.reshape(-1, x.shape[-1]).numpy() for x in tensors]
     count, length = rows[0].shape
@@ -143,9 +143,9 @@ def _by_threads(work: Callable[..., None], *tensors: Tensor) -> None:
 
 
 def _can_carry_positions(x: Tensor) -> bool:
-    """Whether NumPy can sort x as float64: float32 on the CPU, and not traced or transformed.
+    """Return whether NumPy can sort x as float64: float32 on the CPU, not traced or transformed.
 
-    With a position in its last bits an infinite value becomes NaN, and a NaN loses its position.
+    With a position in its last bits, an infinite value becomes NaN, and a NaN loses its position.
     Neither matters: the penalty is not finite in any case.
     """
     return (

@@ -22,7 +22,7 @@ Order = Literal[1, 2]
 def centred(x: Tensor, shares: Tensor | None = None, *, overwrite: bool = False) -> Tensor:
     """Return D; `shares` [domains, 1, …] has as many axes as x, and None means 1/m each.
 
-    With `overwrite`, x becomes D: large x are read and written once less.
+    With `overwrite`, D is written to x, which saves a pass over memory for large x.
     """
     if shares is None:
         return torch.sub(x, x.mean(dim=0), out=x if overwrite else None)
@@ -34,7 +34,7 @@ def spread(
 ) -> Tensor:
     """Return the spread of x [domains, dims, levels], a scalar ≥ 0.
 
-    `widths` [levels], which sum to 1, weigh levels that are not equally wide.
+    `widths` [levels], which sum to 1, are the weights of levels of unequal width.
     """
     deviation = centred(x, shares)
     powered = deviation.square() if order == 2 else deviation.abs()
@@ -46,7 +46,7 @@ def slope(deviation: Tensor, order: Order, shares: Tensor | None = None) -> Tens
     if order == 2:
         by_deviation = deviation.mul_(2)
         if shares is None:
-            return by_deviation  # it sums to 0 over the domains already
+            return by_deviation  # already sums to 0 over the domains
     else:
         by_deviation = deviation.sign_()
     if shares is None:
@@ -55,13 +55,13 @@ def slope(deviation: Tensor, order: Order, shares: Tensor | None = None) -> Tens
 
 
 def check_order(order: int) -> Order:
-    """Return the order if it is 1 or 2."""
+    """Return the order if it is 1 or 2, else raise."""
     if order not in (1, 2):
         raise InvalidValue(f"the order of matching must be 1 or 2, not {order}")
     return 1 if order == 1 else 2
 
 
 def check_trim(trim: int, size: int) -> None:
-    """Refuse to leave out everything."""
+    """Raise if trimming would leave out all values."""
     if not 0 <= 2 * trim < size:
         raise InvalidValue(f"cannot trim {trim} values from each end of {size}")

@@ -1,4 +1,4 @@
-"""One term of IDM's loss: what is matched, how strongly, and from which step on."""
+"""One term of IDM's loss: what is matched, with which weight, and from which step on."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Matched = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class MatchInputs:
-    """What can be matched in one batch: [domains, batch, …], or one group for each domain.
+    """The tensors of one batch to match: [domains, batch, …], or one group per domain.
 
-    `domains` are their ids, if they are not 0, 1, …  The gradients are computed when first asked
-    for, since not every step needs them.
+    `domains` are the domain ids, by default 0, 1, …  The gradients are computed on first access,
+    since not every step needs them.
     """
 
     representations: Grouped
@@ -35,16 +35,16 @@ class MatchInputs:
 
     @cached_property
     def gradients(self) -> Any:
-        """Every sample's gradient by the parameters of the head."""
+        """The per-sample gradients of the head's parameters."""
         return self.compute_gradients()
 
 
 class MatchingTerm(nn.Module):
     """λ PDM(·; γ) from step t on (Algorithm 2, lines 10–12 and 14–16).
 
-    `points` gives `match` its arguments, from `MatchInputs`.  Steps count from 0.  The variant
-    `authors` matches after t steps, and its moving average runs from the first step on; the
-    variant `paper` matches from the t-th step on, and its average begins there.
+    `points` selects the arguments of `match` from `MatchInputs`.  Steps count from 0.  The variant
+    `authors` matches after t steps, with a moving average from the first step on; the variant
+    `paper` matches from the t-th step on, and its moving average begins there.
     """
 
     def __init__(
@@ -67,25 +67,25 @@ class MatchingTerm(nn.Module):
         self.match: nn.Module = MovingMatch(gamma, order, trim, corrected=is_authors)
 
     def acts(self, step: int) -> bool:
-        """Whether the penalty of this step enters the loss."""
+        """Return whether the penalty of this step enters the loss."""
         return step >= self.start
 
     def tracks(self, step: int) -> bool:
-        """Whether the points of this step enter a moving average or the loss."""
+        """Return whether the points of this step enter a moving average or the loss."""
         return self.starts_early or self.acts(step)
 
     def forward(self, inputs: MatchInputs, step: int) -> Tensor:
-        """Return the penalty of one step; it has no gradient before it acts."""
+        """Return the penalty of one step; it has no gradient until it enters the loss."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.acts(step)):
             penalty: Tensor = self.match(*self.points(inputs))
         return penalty
 
     def match_within_classes(self, match: nn.Module) -> None:
-        """Match representations class by class from now on, by `match`."""
+        """Match representations class by class with `match` from now on."""
         self.match, self.points = match, labelled_representations
 
 
-# What a term can match: the arguments of its `match`, from `MatchInputs`.
+# Values of `points`: they select the arguments of `match` from `MatchInputs`.
 gradients = attrgetter("gradients", "domains")
 representations = attrgetter("representations", "domains")
 labelled_representations = attrgetter("representations", "labels", "classes")

@@ -1,7 +1,7 @@
-"""Memory that is used again for block after block.
+"""Memory that is reused for block after block.
 
-Large tensors return to the system when they are freed, and it supplies new memory page by page.
-This takes several times as long as to write to it.
+Freed large tensors return to the operating system, which supplies new memory page by page.  This
+takes several times as long as writing to it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class Workspace:
-    """Tensors that are overwritten by the next of the same name, which has the same type.
+    """Tensors that reuse the memory of the last one of the same name; its type must be the same.
 
     >>> space, like = Workspace(), torch.zeros(1)
     >>> first, second = space.empty("x", like, (2, 3)), space.empty("x", like, (4,))

@@ -1,4 +1,4 @@
-"""Networks: featurizers and heads.  Names are imported when they are first used, and torch then."""
+"""Networks: featurizers and heads.  Names, and so torch, are imported on first use."""
 
 from __future__ import annotations
 

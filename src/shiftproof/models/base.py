@@ -1,7 +1,7 @@
-"""The contract of a model: hyper-parameters, and a featurizer φ and a head ψ built from them.
+"""The interface of models: hyper-parameters, and a featurizer φ and a head ψ built from them.
 
 Featurizer and head are separate because matching needs both: representations φ(x), and gradients
-by the parameters of ψ.
+with respect to the parameters of ψ.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Model(ABC):
 
     @abstractmethod
     def build(self, task: Task) -> Network:
-        """Build the network; initial weights come from torch's global generator."""
+        """Build the network, with initial weights from torch's global generator."""
 
     def build_head(self, features: int, task: Task) -> nn.Module:
         """Return ψ: linear, or k → k/2 → k/4 → logits with ReLU between (`nonlinear_head`)."""

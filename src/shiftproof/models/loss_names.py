@@ -1,4 +1,4 @@
-"""The names of losses; `models.risk` has what they stand for."""
+"""The names of losses, which `models.risk` defines."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from shiftproof.core.types import CROSS_ENTROPY, SQUARED
 ABSOLUTE, HUBER, QUANTILE = "absolute", "huber", "quantile"
 NUMBER_LOSSES = (SQUARED, ABSOLUTE, HUBER, QUANTILE)
 LOSS_NAMES = (CROSS_ENTROPY, *NUMBER_LOSSES)
-# The range that the parameter of a loss must lie in.
+# The range of the parameter of each loss.
 _RANGES = {HUBER: (0.0, float("inf")), QUANTILE: (0.0, 1.0)}
 
 
 def parsed_loss(name: str) -> tuple[str, float | None]:
-    """Return the kind of a loss and its parameter, which follows a colon; None if it is not given.
+    """Return the kind of a loss and its parameter, given after a colon, or None.
 
     >>> parsed_loss("squared"), parsed_loss("quantile:0.9")
     (('squared', None), ('quantile', 0.9))

@@ -19,7 +19,7 @@ from shiftproof.models.registry import MODELS
 class MLP(Model):
     """Flatten → (Linear → ReLU) × depth → dropout; Xavier-uniform weights and zero biases.
 
-    With `depth=2` and `single_logit` it is the three-layer network of IRM's study of Colored
+    With `depth=2` and `single_logit`, it is the three-layer network of IRM's study on Colored
     MNIST (Arjovsky et al., 2019).
     """
 

@@ -1,4 +1,4 @@
-"""Image networks that start from pretrained weights: the shared part of torchvision and timm."""
+"""Image networks with pretrained weights: the code shared by torchvision and timm models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shiftproof.models.weights_name import PRETRAINED
 
 
 class PixelStatistics(NamedTuple):
-    """Mean and standard deviation of each channel of the images that weights were trained on."""
+    """Mean and standard deviation of each channel of the images used for pretraining."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -48,7 +48,7 @@ class FrozenNorms(nn.Sequential):
 class Normalise(nn.Module):
     """(x − mean) / std by channel: from images in [0, 1] to the inputs that the weights expect.
 
-    It has no state: the numbers belong to the architecture.
+    It has no state: mean and std belong to the architecture.
     """
 
     mean: Tensor
@@ -68,10 +68,10 @@ class Normalise(nn.Module):
 class PretrainedModel(Model):
     """Normalisation → a network without its last layer, with frozen batch norms → dropout.
 
-    Images of three channels, in [0, 1], are normalised as in the training of the weights; others
-    are not.
+    Images of three channels, in [0, 1], are normalised as in pretraining; others are not
+    normalised.
 
-    With `weights="random"` the frozen norms do nothing: that is for tests, not for results.
+    With `weights="random"` the frozen norms do nothing: use this for tests, not for results.
     """
 
     weights: str = hparam(
@@ -86,7 +86,7 @@ class PretrainedModel(Model):
         """Return the network with its initial weights: [batch, channels, h, w] → [batch, k]."""
 
     def pixel_statistics(self) -> PixelStatistics:
-        """Return the statistics that normalise images of three channels."""
+        """Return the statistics for normalising images of three channels."""
         return IMAGENET
 
     def build(self, task: Task) -> Network:
@@ -115,7 +115,7 @@ class PretrainedModel(Model):
 
 @contextmanager
 def downloading(name: str) -> Iterator[None]:
-    """Turn a failed download into an error of one line that says what to do instead."""
+    """Turn a failed download into a one-line error that says what to do instead."""
     try:
         yield
     except ShiftproofError:

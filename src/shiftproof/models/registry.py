@@ -1,4 +1,4 @@
-"""The registry of models: ours by name, and timm's by theirs."""
+"""The registry of models: ours and timm's, by name."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 class ModelRegistry(Registry["type[Model]"]):
     """Our models by name; any other name is looked up in timm, which is imported only then.
 
-    Iterating lists only ours: timm has a thousand more.
+    Iteration covers only our models: timm has a thousand more.
     """
 
     def get(self, name: str) -> type[Model]:
-        """Return our model of this name, or else timm's; raise with the nearest names of both."""
+        """Return our model of this name, else timm's; raise with the nearest names if none."""
         if name in self:
             return super().get(name)
         from shiftproof.models.timm import timm_model
@@ -25,7 +25,7 @@ class ModelRegistry(Registry["type[Model]"]):
         return timm_model(self.full_name(name))
 
     def full_name(self, name: str) -> str:
-        """Return the name that identifies a model permanently: for timm, with its tag."""
+        """Return the permanent name of a model: for timm, the name with its tag."""
         if name in self:
             return name
         from shiftproof.models.timm import full_name

@@ -19,8 +19,8 @@ class ResNet(PretrainedModel):
     `weights="pretrained"` means torchvision's IMAGENET1K_V1, as in the 2020 protocol.  A file must
     use torchvision's names.
 
-    For images of c ≠ 3 channels, channel i of the first convolution starts from channel i mod 3 of
-    the weights, as in DomainBed.
+    For images of c ≠ 3 channels, channel i of the first convolution is initialised with channel
+    i mod 3 of the weights, as in DomainBed.
     """
 
     def network(self, channels: int) -> nn.Module:
@@ -59,7 +59,7 @@ class ResNet50(ResNet):
 
 
 def _first_convolution(weight: Tensor, channels: int) -> nn.Conv2d:
-    """Return a convolution of `channels` inputs that reuses the `weight` of three."""
+    """Return a convolution with `channels` input channels that reuses the `weight` for three."""
     convolution = nn.Conv2d(channels, len(weight), 7, stride=2, padding=3, bias=False)
     with torch.no_grad():
         convolution.weight.copy_(weight[:, torch.arange(channels) % 3])

@@ -1,8 +1,8 @@
-"""Risks: the loss of each sample, and its derivative by the outputs of the network.
+"""Risks: the loss of each sample, and its derivative with respect to the network's outputs.
 
-Two classes have two logits and softmax, or one logit and the logistic function.  Everywhere here,
-`logits` whose last dimension is 1 mean the latter.  Numbers have one output ŷ, in the units of the
-labels given with it, or one for each of several targets.  With the error e = ŷ − y of a sample:
+Two classes have two logits and softmax, or one logit and the logistic function.  In this module,
+`logits` whose last dimension is 1 mean the latter.  Regression has one output ŷ per target, in the
+units of the labels passed with it.  With the error e = ŷ − y of a sample:
 
 | loss | ℓ | ∂ℓ/∂ŷ | what it estimates |
 |---|---|---|---|
@@ -11,7 +11,8 @@ labels given with it, or one for each of several targets.  With the error e = ŷ
 | `huber:δ` | e² / 2 where |e| ≤ δ, else δ (|e| − δ/2) | e, cut to [−δ, δ] | between the two |
 | `quantile:q` | max(−q e, (1 − q) e) | 1 − q where e > 0, else −q | the q-quantile |
 
-Of k targets ℓ is the mean over them, and its derivative by each output that of the table over k.
+For k targets, ℓ is the mean over targets, and its derivative by each output is that of the table
+divided by k.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ CROSS_ENTROPY_LOSS = CrossEntropy()
 
 
 class NumberLoss(Loss):
-    """A loss of numbers: a function of the error e = ŷ − y alone."""
+    """A regression loss: a function of the error e = ŷ − y only."""
 
     @abstractmethod
     def of(self, error: Tensor) -> Tensor:
@@ -126,7 +127,7 @@ class NumberLoss(Loss):
 
 @dataclass(frozen=True)
 class Squared(NumberLoss):
-    """Half the square of the error."""
+    """Half the squared error."""
 
     def of(self, error: Tensor) -> Tensor:
         """Return e² / 2."""
@@ -139,7 +140,7 @@ class Squared(NumberLoss):
 
 @dataclass(frozen=True)
 class Absolute(NumberLoss):
-    """The size of the error."""
+    """The absolute error."""
 
     def of(self, error: Tensor) -> Tensor:
         """Return |e|."""
@@ -162,13 +163,13 @@ class Huber(NumberLoss):
         return small * (error.abs() - small / 2)
 
     def slope(self, error: Tensor) -> Tensor:
-        """Return e, cut to [−δ, δ]."""
+        """Return e, clipped to [−δ, δ]."""
         return error.clamp(-self.delta, self.delta)
 
 
 @dataclass(frozen=True)
 class Quantile(NumberLoss):
-    """The pinball loss, least at the q-quantile (Koenker and Bassett, 1978)."""
+    """The pinball loss, minimised by the q-quantile (Koenker and Bassett, 1978)."""
 
     q: float = 0.5
 
@@ -192,7 +193,7 @@ LOSSES: dict[str, type[Loss]] = {
 
 @cache
 def loss_named(name: str) -> Loss:
-    """Return the loss of a name; a parameter follows a colon.
+    """Return the loss with the given name; a parameter follows a colon.
 
     >>> loss_named("squared"), loss_named("huber"), loss_named("quantile:0.9")
     (Squared(), Huber(delta=1.0), Quantile(q=0.9))

@@ -1,4 +1,4 @@
-"""Several networks side by side: their features, one after the other, in standard units."""
+"""Several networks side by side: their concatenated features, in standard units."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class SideBySide(nn.Module):
 class StandardUnits(nn.Module):
     """(x − mean) / std of some columns of features: [n, all] → [n, `width`].
 
-    The features of one network are thousands of times those of another, so neither is heard above
-    the other only in standard units.  Columns, means and deviations are state.
+    The features of one network can be thousands of times as large as those of another; standard
+    units keep either from dominating.  Columns, means and deviations are buffers.
     """
 
     columns: Tensor

@@ -1,7 +1,7 @@
-"""Any image network of timm (Wightman, 2019), by its name there.
+"""Any image network of timm (Wightman, 2019), by its timm name.
 
-Our own names come first; any other name is timm's, with or without the tag that says how its
-weights were trained.  So timm's `resnet50` needs its full name, `resnet50.a1_in1k`.
+Our own names come first; any other name is looked up in timm, with or without the tag that says how
+the weights were trained.  So timm's `resnet50` needs its full name, `resnet50.a1_in1k`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from shiftproof.models.weights_name import PRETRAINED, names_a_file
 class TimmModel(PretrainedModel):
     """A network of timm without its classifier.
 
-    `weights="pretrained"` means those that timm downloads for the network's tag.  A file must use
-    timm's names.
+    `weights="pretrained"` means the weights that timm downloads for the network's tag.  A file must
+    use timm's names.
 
     For images of c ≠ 3 channels, timm repeats the channels of the first convolution and scales them
     by 3/c (for c = 1 it sums them).
@@ -35,7 +35,7 @@ class TimmModel(PretrainedModel):
         """Return the network with its initial weights."""
         import timm
 
-        # The classifier is removed afterwards: without it, timm does not load strictly.
+        # The classifier is removed after loading: without it, timm does not load strictly.
         if self.weights == PRETRAINED:
             with downloading(self.name):
                 network = timm.create_model(self.name, pretrained=True, in_chans=channels)
@@ -62,7 +62,7 @@ class TimmModel(PretrainedModel):
         tensors = read_weights(self.weights)
         for layer in _names(published.get("first_conv")):
             weight = tensors.get(f"{layer}.weight")
-            # The weights of another architecture stay as they are: load_weights raises the error.
+            # Weights of another architecture stay unchanged: `load_weights` then raises an error.
             if channels != 3 and weight is not None and weight.ndim == 4 and weight.shape[1] == 3:
                 tensors[f"{layer}.weight"] = adapt_input_conv(channels, weight)
         load_weights(
@@ -75,7 +75,7 @@ class TimmModel(PretrainedModel):
 
 
 def full_name(name: str, ours: Iterable[str] = ()) -> str:
-    """Return timm's name with its tag, or raise with the nearest names, `ours` and timm's.
+    """Return timm's name with its tag, or raise with the nearest names of `ours` and timm's.
 
     timm sometimes changes the default tag of a name; a full name keeps its meaning.
 
@@ -98,7 +98,7 @@ def full_name(name: str, ours: Iterable[str] = ()) -> str:
 
 @functools.cache
 def timm_model(name: str) -> type[TimmModel]:
-    """Return the model of a full name."""
+    """Return the model with a full name."""
 
     class Named(TimmModel):
         __doc__ = TimmModel.__doc__
@@ -108,5 +108,5 @@ def timm_model(name: str) -> type[TimmModel]:
 
 
 def _names(value: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return names that timm gives as one string, several or none."""
+    """Return the names that timm gives as a string, a sequence or None."""
     return (value,) if isinstance(value, str) else tuple(value or ())

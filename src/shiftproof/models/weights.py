@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from shiftproof.core.errors import CheckpointError
 from shiftproof.models.weights_name import CONTENT as CONTENT, existing
 
-# Modules in the file that are not loaded: we build our own classifier.
+# Modules of the file that are not loaded, because we build our own classifier.
 CLASSIFIERS = ("fc", "classifier", "head")
 
 
@@ -35,7 +35,7 @@ def read_weights(path: str) -> dict[str, Tensor]:
     else:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about pickles that it then refuses
+                warnings.simplefilter("ignore")  # warnings about pickles that torch then rejects
                 found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         except Exception as error:  # torch's own message advises reading the file unsafely
             raise CheckpointError(
@@ -61,10 +61,10 @@ def load_weights(
     architecture: str,
     classifiers: Sequence[str] = CLASSIFIERS,
 ) -> None:
-    """Copy `tensors` into a network without classifier: all of them must fit, or none is copied.
+    """Copy `tensors` into a network without classifier; if one does not fit, none is copied.
 
-    The file's classifier is left out.  A missing `num_batches_tracked` (old torch files have none)
-    is not an error, because nothing reads that count.
+    The file's classifier is left out.  A missing `num_batches_tracked`, as in old torch files, is
+    not an error, because nothing reads that count.
     """
     own = network.state_dict()
     left_out = tuple(f"{name}." for name in classifiers)
@@ -92,7 +92,7 @@ def reason(error: Exception) -> str:
 
 
 def _form(tensor: Tensor) -> str:
-    """Return what must agree: the shape, and float or integer (any float precision will do)."""
+    """Return what must match: the shape, and float or integer (of any float precision)."""
     return f"{list(tensor.shape)}{'' if tensor.is_floating_point() else ' of whole numbers'}"
 
 

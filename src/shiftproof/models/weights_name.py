@@ -1,4 +1,4 @@
-"""What `weights` may be called: a file, or one of two words."""
+"""Values of `weights`: a file, `pretrained` or `random`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from shiftproof.core.files import file_hash
 # Values of `weights` other than the name of a file.
 PRETRAINED = "pretrained"
 RANDOM = "random"
-# How a run identifies the content of a file.
+# Prefix of the hash by which a run identifies the content of a file.
 CONTENT = "sha256:"
 
 
 def names_a_file(weights: str) -> bool:
-    """Return whether `weights` is the name of a file."""
+    """Return whether `weights` names a file."""
     return weights not in (PRETRAINED, RANDOM)
 
 
 def content_hash(path: str) -> str:
-    """Return a hash of a file's content, the same wherever the file is."""
+    """Return a hash of a file's content, which does not depend on its path."""
     return CONTENT + file_hash(existing(path))[:16]
 
 
 def existing(path: str) -> Path:
-    """Return the path of a file with weights, or raise if there is none."""
+    """Return the path of a weights file, or raise if it does not exist."""
     if path.startswith(CONTENT):
         raise InvalidValue(f"`weights` must name a file, and {path} is a hash of its content")
     file = Path(path).expanduser()

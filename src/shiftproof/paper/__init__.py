@@ -1,1 +1,1 @@
-"""Reproducing the paper: what to run for its tables and figures, and how ours compare."""
+"""Reproducing the paper: the runs for its tables and figures, and a comparison of the results."""

@@ -1,4 +1,4 @@
-"""The ablations of IDM: which of its parts does what, and what PDM adds to matching moments."""
+"""The ablations of IDM: the effect of each part, and of PDM compared with matching moments."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WITHOUT_REPRESENTATIONS = Variant(
 WITHOUT_WARMUP = Variant("idm without warm-up", "idm", {"gradient_warmup": 0})
 WITHOUT_AVERAGE = Variant("idm without moving average", "idm", {"gradient_ema": 0.0})
 
-# By gradient alignment, representation alignment, warm-up, moving average.  Warm-up and average
-# are of the gradients: without those there is neither.
+# Keys: gradient alignment, representation alignment, warm-up, moving average.  Warm-up and moving
+# average apply to gradients only: without gradient alignment there is neither.
 COMPONENTS: Marked = {
     ("no", "yes", "no", "no"): WITHOUT_GRADIENTS,
     ("yes", "no", "yes", "yes"): WITHOUT_REPRESENTATIONS,
@@ -72,8 +72,8 @@ class Representations(ProtocolStudy):
 class Matching(ProtocolStudy):
     """Matching means (IGA), variances (Fishr), both, or whole distributions (IDM).
 
-    The text says that IDM stands here without representation alignment; the numbers printed are
-    those of the whole of IDM, and so are ours.
+    According to the text, IDM is used here without representation alignment; the printed numbers
+    are those of full IDM, and so are ours.
     """
 
     name = "ablation-pdm"

@@ -7,8 +7,7 @@ from shiftproof.paper.colored_mnist import Figure1, Table1
 from shiftproof.paper.studies import Study
 from shiftproof.paper.table2 import Table2
 
-# In the order of the paper.  The running times are not made from runs, and stand alone
-# (`paper.running_time`).
+# In the order of the paper.  The running times are not made from runs: see `paper.running_time`.
 STUDIES: dict[str, type[Study]] = {
     study.name: study
     for study in (Table1, Figure1, Table2, Components, Gradients, Representations, Matching)

@@ -19,8 +19,8 @@ from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection import Needs
 
 DATASET = "colored-mnist-irm"
-# ERM, IRM, V-REx and Fishr are printed from Fishr's runs, all with what IRM's authors chose for
-# IRM; IGA and IDM with what the paper's authors chose.
+# The printed numbers of ERM, IRM, V-REx and Fishr are from Fishr's runs, with the hyper-parameters
+# that IRM's authors chose for IRM; IGA and IDM use those that the paper's authors chose.
 CHOSEN_FOR_IRM: dict[str, Scalar] = {
     "hidden": 390,
     "norm_weight": 0.00110794568,
@@ -48,10 +48,10 @@ METHODS: dict[str, dict[str, Scalar]] = {
     "V-REx": {"penalty": "vrex", **CHOSEN_FOR_IRM},
     "IGA": {"penalty": "iga", **CHOSEN_FOR_IGA},
     "Fishr": {"penalty": "fishr", **CHOSEN_FOR_IRM},
-    # Its runs are those of Figure 1 too.
+    # Figure 1 uses the same runs.
     "IDM": {"penalty": "idm", "track_penalties": True, **CHOSEN_FOR_IDM},
 }
-# Figure 1's names of what ``track_penalties`` records.
+# Figure 1's names for the penalties that ``track_penalties`` records.
 PENALTIES = {
     "IRM": "irm_penalty",
     "V-REx": "vrex_penalty",
@@ -69,13 +69,13 @@ RUNS = {"full": 10, "lite": 3}
 
 
 class Table1(Study):
-    """Six methods on Colored MNIST: accuracies on the training domains, the reversed, in gray."""
+    """Six methods on Colored MNIST: accuracy on the training domains, the reversed one, in gray."""
 
     name = "table1"
     folder = "table1"
 
     def preset(self, scale: Scale) -> Preset:
-        """Return 500 full-batch steps; at lite scale of fewer digits."""
+        """Return 500 full-batch steps; at lite scale, with fewer digits."""
         full = preset_named("table1")
         if scale == "full":
             return full
@@ -88,7 +88,7 @@ class Table1(Study):
             Block(
                 DATASET,
                 choice.of_rows(_variants(choice.scale)),
-                # At each evaluation, for the curves.
+                # Needed at each evaluation, for the curves.
                 Needs(("train-in", "test-in", "extra")),
                 draws=1,
                 trials=choice.trials or RUNS[choice.scale],
@@ -97,7 +97,7 @@ class Table1(Study):
         ]
 
     def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
-        """Read the accuracies after the last step."""
+        """Return the table of accuracies after the last step."""
         table = paper_table("table1")
         rows = []
         for row in table.rows:
@@ -147,7 +147,7 @@ class Figure1(Table1):
         return super().blocks(only)
 
     def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
-        """Read the curves of the run with the lowest trial seed."""
+        """Return the curves of the run with the lowest trial seed."""
         runs = sorted(_finished(outcomes, "IDM"), key=lambda run: run.trial_seed)
         if not runs:
             return Findings()
@@ -188,7 +188,7 @@ def _finished(outcomes: Sequence[RunOutcome], name: str) -> list[RunOutcome]:
 
 
 def _accuracies(run: RunOutcome) -> list[float]:
-    """Return the last accuracies in percent: on the training domains, the reversed, in gray."""
+    """Return the last accuracies in percent: on the training domains, the reversed one, in gray."""
     return [100 * share for share in _shares(run, run.evaluations[-1])]
 
 

@@ -1,4 +1,4 @@
-"""The paper's figures and ours side by side, with the difference in standard errors."""
+"""The paper's numbers and ours side by side, with the difference in standard errors."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# What may stand behind ±.
+# The possible meanings of ±.
 ERRORS = ("standard deviation", "standard error")
 
-# Values are printed to one decimal: the standard deviation of what rounding adds.
+# The standard deviation of the rounding error of values printed to one decimal.
 ROUNDING = 0.1 / math.sqrt(12)
 
 
 class Published(NamedTuple):
-    """A figure of the paper: ``error`` is what it prints after ±, None if it prints nothing.
+    """A number of the paper: ``error`` is what it prints after ±, None if it prints nothing.
 
-    ``deviation`` is that of a single run, as of a sample of ``runs``, which the printed one is not:
-    Table 1 prints the standard deviation of ten runs, the tables of DomainBed the standard error of
-    three, both from the deviation as a population.
+    ``deviation`` is the standard deviation of single runs, as a sample estimate from ``runs`` runs.
+    The printed ones differ: Table 1 prints the standard deviation of ten runs, the tables of
+    DomainBed the standard error of three, both from the population standard deviation.
     """
 
     value: float
@@ -36,7 +36,7 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """Our runs of the same: one value each, in the units of the paper."""
+    """The values of our runs for the same cell, one per run, in the units of the paper."""
 
     values: tuple[float, ...]
 
@@ -47,7 +47,7 @@ class Measured:
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation of the runs (of a sample); None for a single one."""
+        """The sample standard deviation of the runs; None for a single run."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     @property
@@ -59,9 +59,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of a table, of the paper and of ours; either may be missing.
+    """One cell of a table: the paper's number and ours; either may be missing.
 
-    Unless ``comparable``, ours was made from less than the paper's, and has no difference to it.
+    Unless ``comparable``, ours is from fewer runs than the paper's, and no difference is given.
     """
 
     paper: Published | None = None
@@ -70,17 +70,16 @@ class Cell:
 
     @property
     def difference(self) -> float | None:
-        """Ours less the paper's, in the units of both."""
+        """Our mean minus the paper's value, in the units of both."""
         if self.paper is None or self.ours is None or not self.comparable:
             return None
         return self.ours.mean - self.paper.value
 
     @property
     def in_standard_errors(self) -> float | None:
-        """The difference over its standard error √(s² + s'²), of the paper and of ours.
+        """The difference over √(s² + s'²), with s and s' the standard errors of both.
 
-        A single run of ours has no standard error of its own: it is taken to spread as the
-        paper's do.
+        A single run of ours has no standard error of its own: the paper's deviation is used.
         """
         difference = self.difference
         if difference is None or self.paper is None or self.ours is None:
@@ -94,10 +93,10 @@ class Cell:
         return difference / together if together > 0 else None
 
     def beyond_by_chance(self, errors: float) -> float | None:
-        """Return how probable more than so many standard errors are if both are of one kind.
+        """Return the probability of exceeding `errors` standard errors if both means are equal.
 
-        P(|t_ν| > errors), with Welch and Satterthwaite's degrees of freedom ν; the deviation of a
-        single run of ours is the paper's, and so is its ν.
+        This is P(|t_ν| > errors), with Welch and Satterthwaite's degrees of freedom ν; for a single
+        run of ours, the deviation and ν are the paper's.
         """
         from scipy.stats import t  # type: ignore[import-untyped]
 
@@ -113,7 +112,7 @@ class Cell:
 
 
 class Row(NamedTuple):
-    """A line of a table: its name, what distinguishes it (yes, no, -), and its cells in order."""
+    """A row of a table: its name, its marks (yes, no, -), and its cells in order."""
 
     name: str
     marks: tuple[str, ...]
@@ -122,14 +121,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table of the paper with ours beside it.
+    """A table of the paper with our numbers beside it.
 
     ``marks`` are the headings of the rows' marks and ``columns`` those of their cells; ``unit`` is
-    that of the cells (``%``, ``h``, ``GB`` or nothing); ``error`` says what is printed after ±, of
-    the paper as of ours (standard deviation or standard error).  Unless ``comparable``, ours are of
-    another size or of other data, and a difference would mean nothing.  Unless ``counts_runs``, a
-    figure of ours is not a mean of runs.  ``notes`` say in whole sentences what a reader must know:
-    size, selection, seeds.
+    the unit of the cells (``%``, ``h``, ``GB`` or nothing); ``error`` says what is printed after ±,
+    for the paper and for ours (standard deviation or standard error).  Unless ``comparable``, our
+    runs have another size or other data, and a difference would mean nothing.  Unless
+    ``counts_runs``, our numbers are not means of runs.  ``notes`` say in whole sentences what a
+    reader must know: size, selection, seeds.
     """
 
     name: str
@@ -152,5 +151,5 @@ class Comparison:
 
 
 def measured(values: Sequence[float]) -> Measured | None:
-    """Return the runs, or None if there are none."""
+    """Return the values of our runs, or None if there are none."""
     return Measured(tuple(values)) if values else None

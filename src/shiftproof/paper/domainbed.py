@@ -1,4 +1,4 @@
-"""Tables under the DomainBed protocol: rows of algorithms and variants, a column a test domain."""
+"""Tables under the DomainBed protocol: a row per algorithm or variant, a column per test domain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRESETS: dict[Scale, str] = {"full": "domainbed", "lite": "lite"}
 
 
 class Part(NamedTuple):
-    """One table of a study: the paper's, its dataset, and which variant each of its rows is."""
+    """One table of a study: the paper's table, its dataset, and the variant of each of its rows."""
 
     table: PaperTable
     dataset: str
@@ -46,15 +46,15 @@ class ProtocolStudy(Study):
         return preset_named(PRESETS[scale])
 
     def selectors_of(self, choice: Choice) -> tuple[str, ...]:
-        """Return the selectors that were asked for, or the study's own."""
+        """Return the requested selectors, or the study's own."""
         return choice.selectors or self.selectors[choice.scale]
 
     def needs(self, choice: Choice) -> Needs:
-        """Return what the selectors read."""
+        """Return the evaluations that the selectors need."""
         return combined([SELECTORS.get(name).needs for name in self.selectors_of(choice)])
 
     def blocks(self, choice: Choice) -> list[Block]:
-        """Return the runs of each dataset, those that several tables share once."""
+        """Return the runs of each dataset; runs that several tables share are listed once."""
         rows: dict[str, dict[str, Variant]] = {}
         printed: dict[str, str] = {}
         for part in self.parts():
@@ -73,7 +73,7 @@ class ProtocolStudy(Study):
         ]
 
     def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
-        """Return a comparison of each table that has runs."""
+        """Return a comparison for each table that has runs."""
         found = [
             compare_rows(part, outcomes, choice, selector)
             for part in self.parts()
@@ -85,10 +85,10 @@ class ProtocolStudy(Study):
 def compare_rows(
     part: Part, outcomes: Sequence[RunOutcome], choice: Choice, selector: str = "oracle"
 ) -> Comparison | None:
-    """Return the paper's table of one dataset with ours beside it; None if we have no run of it.
+    """Return the paper's table for one dataset with ours beside it; None if we have no numbers.
 
-    A stand-in with other domains has columns of its own, without figures of the paper.  The paper
-    has no figures of other selectors than its own, either.
+    A stand-in with other domains has its own columns, without numbers of the paper.  The paper has
+    no numbers for selectors other than its own, either.
     """
     stand_in = choice.stand_in_of(part.dataset)
     results = results_of(outcomes, choice.name_of(part.dataset), part.rows, selector)
@@ -131,7 +131,7 @@ def compare_rows(
 def results_of(
     outcomes: Sequence[RunOutcome], dataset: str, rows: Sequence[Variant], selector: str
 ) -> DatasetResults | None:
-    """Return the results of some rows on a dataset, or None if there is no number."""
+    """Return the results of some rows on a dataset, or None if there are no numbers."""
     names = {row.name for row in rows}
     runs = [run for run in outcomes if run.dataset == dataset and run.algorithm in names]
     if not runs:
@@ -141,7 +141,7 @@ def results_of(
 
 
 def is_comparable(results: DatasetResults, dataset: str, choice: Choice) -> bool:
-    """Whether ours were made like the paper's: published size and data, and as many draws."""
+    """Return whether our runs match the paper's: published size and data, and as many draws."""
     draws = ProtocolStudy.draws["full"]
     return (
         choice.scale == "full"
@@ -151,7 +151,7 @@ def is_comparable(results: DatasetResults, dataset: str, choice: Choice) -> bool
 
 
 def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list[str]:
-    """Return notes on how our numbers were made, and what is missing."""
+    """Return notes on how our numbers were obtained, and on missing runs."""
     preset = preset_named(PRESETS[scale])
     sized = f"{preset.steps:,} steps" + (", small networks and frozen features" * (scale == "lite"))
     draws, trials = len(results.draws), len(results.trials)
@@ -180,7 +180,7 @@ def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list
 
 
 def trial_averages(results: DatasetResults, row: str) -> dict[int, float]:
-    """Return the average over test domains in percent, of each trial that has them all."""
+    """Return the average over test domains in percent, for each trial that has all domains."""
     if row not in results.algorithms or not results.covers(row):
         return {}
     cells = results.row(row)
@@ -192,7 +192,7 @@ def trial_averages(results: DatasetResults, row: str) -> dict[int, float]:
 
 
 def _has_all_draws(results: DatasetResults, row: str, domain: str | None) -> bool:
-    """Whether no run of a cell is missing: the best of fewer draws is lower."""
+    """Return whether no run of a cell is missing: the best of fewer draws is lower."""
     if row not in results.algorithms or domain not in results.domains:
         return False
     return not results.cells[row, results.domains.index(domain)].incomplete

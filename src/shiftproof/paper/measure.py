@@ -1,4 +1,4 @@
-"""Seconds and bytes of a piece of work, measured so that they can be compared."""
+"""Comparable measurements of the time and memory of a piece of work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Work = Callable[[], object]
 def seconds_in_turn(
     sides: Mapping[str, Work], rounds: int = 9, warmup: int = 1
 ) -> dict[str, list[float]]:
-    """Return how long each side took in each round; the sides take turns, in changing order."""
+    """Return the seconds of each side in each round; the sides take turns, in alternating order."""
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(warmup + rounds):
         for name in list(sides)[:: 1 if turn % 2 else -1]:
@@ -30,7 +30,7 @@ def seconds_in_turn(
 
 
 def ratio_of(taken: Mapping[str, list[float]], upper: str, lower: str) -> float:
-    """Return the median over rounds of upper / lower: a machine's pace changes between rounds.
+    """Return the median over rounds of upper / lower: a machine's speed varies between rounds.
 
     >>> ratio_of({"a": [2.0, 30.0, 4.0], "b": [1.0, 10.0, 2.0]}, "a", "b")
     2.0
@@ -44,14 +44,14 @@ def medians(taken: Mapping[str, list[float]]) -> dict[str, float]:
 
 
 def allocated_peak(work: Work) -> int:
-    """Return by how many bytes tensors (on the CPU) and arrays grew at most while `work` ran.
+    """Return the peak increase in bytes of tensors (on the CPU) and arrays while `work` runs.
 
-    Resident pages depend on which holes the allocator finds, and jump by the size of an activation
-    from run to run.  The sum of what is allocated does not.  Torch's profiler reports every
-    allocation of a tensor, its operators' scratch space included, and `tracemalloc` those of
-    NumPy and Python.  The peaks of both are added, as if they had come at the same moment.  The
-    work is done twice and counted the second time: it may free what it allocated the time before,
-    which the profiler must have seen.
+    Resident memory depends on fragmentation, and varies by the size of an activation from run to
+    run.  The sum of all allocations does not.  Torch's profiler reports every allocation of a
+    tensor, including the scratch space of operators, and `tracemalloc` reports those of NumPy and
+    Python.  The peaks of both are added, as if they occurred at the same moment.  The work runs
+    twice and the second run counts: it may free memory that the first allocated, which the profiler
+    must have seen.
     """
     from torch.profiler import ProfilerActivity, profile
 
@@ -86,7 +86,7 @@ def quieten_profiler() -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures depend on: processor, threads, versions."""
+    """Return what the measurements depend on: processor, threads, versions."""
     import numpy as np
     import torch
 

@@ -1,6 +1,6 @@
-"""The numbers that the paper prints, typed: its tables of results, row by row.
+"""The numbers printed in the paper, as typed objects: its tables of results, row by row.
 
-They stand in ``paper.json`` beside this file, which says what its fields mean.
+They are read from ``paper.json`` in this folder, which documents its fields.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ PrintedError = Literal["standard deviation", "standard error"]
 
 
 class PaperColumn(NamedTuple):
-    """A column: its heading, and our name of the same.
+    """A column: its heading in the paper, and our name for it.
 
-    ``ours`` is the test domain; in Table 2 the dataset, among the running times the algorithm.
-    None: we have no name for it.  ``group`` is a heading over several columns.
+    ``ours`` is the test domain, in Table 2 the dataset, and in the running times the algorithm;
+    None if we have no name for it.  ``group`` is a heading over several columns.
     """
 
     name: str
@@ -34,10 +34,10 @@ class PaperColumn(NamedTuple):
 
 
 class PaperRow(NamedTuple):
-    """A row: its printed name, our name of that algorithm (or dataset), and its numbers.
+    """A row: its printed name, our name for the algorithm (or dataset), and its numbers.
 
-    ``marks`` say which parts of the algorithm are there (yes, no, -), ``values`` are in the order
-    of the table's columns, and ``ranking`` is as printed, the mean to one decimal.
+    ``marks`` say which parts of the algorithm are used (yes, no, -), ``values`` are in the order of
+    the table's columns, and ``ranking`` is as printed, the mean to one decimal.
     """
 
     name: str
@@ -52,11 +52,10 @@ class PaperRow(NamedTuple):
 class PaperTable:
     """A table of the paper.
 
-    ``source`` is its number in the order of the captions and ``label`` the one in the paper's
-    LaTeX.  ``dataset`` and ``selection`` are our names, None where there is not one.  ``error`` is
-    what stands behind ±, over ``runs`` runs.  ``average`` and ``ranking`` are the headings of the
-    columns beside ``columns``, if there are any.  ``notes`` say where the paper is at odds with
-    itself.
+    ``source`` is its number in the order of the captions, and ``label`` its label in the paper's
+    LaTeX.  ``dataset`` and ``selection`` are our names, or None.  ``error`` is the meaning of ±,
+    over ``runs`` runs.  ``average`` and ``ranking`` are the headings of the columns after
+    ``columns``, if any.  ``notes`` say where the paper contradicts itself.
     """
 
     name: str
@@ -75,7 +74,7 @@ class PaperTable:
     notes: tuple[str, ...]
 
     def row(self, name: str, marks: Sequence[str] | None = None) -> PaperRow:
-        """Return the row of that name, printed or ours; several of a name differ by their marks."""
+        """Return the row with a name, printed or ours; rows of the same name differ by marks."""
         named = [row for row in self.rows if name in (row.name, row.ours)]
         if not named:
             known = dict.fromkeys(row.name for row in self.rows)
@@ -96,7 +95,7 @@ class PaperTable:
 
 
 def paper_table(name: str) -> PaperTable:
-    """Return a table of the paper, or raise with the nearest names.
+    """Return a table of the paper; for an unknown name, raise with the nearest ones.
 
     >>> paper_table("table1").row("IDM").values[1]
     Published(value=70.6, error=0.9, deviation=0.94..., runs=10)
@@ -118,12 +117,12 @@ def paper_tables() -> dict[str, PaperTable]:
 
 
 def _deviation(printed: float, error: PrintedError, runs: int) -> float:
-    """Return the deviation of a single run behind a printed error.
+    """Return the standard deviation of a single run, computed from a printed error.
 
-    What is printed is from the deviation of the runs as a population (NumPy's default, in the
-    scripts behind Table 1 as in DomainBed), which is too small by √(n / (n − 1)).
+    Printed errors use the population standard deviation (NumPy's default, both in the scripts
+    behind Table 1 and in DomainBed), which is too small by √(n / (n − 1)).
     """
-    # 0.0 is less than 0.05 rounded, and not nothing.
+    # A printed 0.0 means less than 0.05, not zero.
     printed = max(printed, 0.05)
     of_population = printed if error == "standard deviation" else printed * math.sqrt(runs)
     return of_population * math.sqrt(runs / (runs - 1))

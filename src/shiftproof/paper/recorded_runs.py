@@ -1,4 +1,4 @@
-"""Which recorded runs belong to a study: those of its data, rows and size."""
+"""Select the recorded runs that belong to a study, by data, rows and size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shiftproof.sweeps.results import RunOutcome
 
 
 def runs_of_study(outcomes: Sequence[RunOutcome], study: Study, choice: Choice) -> list[RunOutcome]:
-    """Return the runs that were asked for; a folder may have others.
+    """Return the requested runs; a folder may contain others.
 
     Runs of another size under the same names are an error.
     """
@@ -69,7 +69,7 @@ def _check_size(run: RunOutcome, variant: Variant, steps: int) -> None:
 
 
 def _check_network(run: RunOutcome, dataset: str, preset: Preset) -> None:
-    """Refuse runs of a smaller network, which may have as many steps."""
+    """Raise for runs of another network, which may have as many steps."""
     config, card = run.origin.config, DATASETS.get(dataset).card
     network = preset.backbones.get(card.regime, card.backbone)
     trained, frozen = config.get("backbone", network), bool(config.get("frozen"))

@@ -1,4 +1,4 @@
-"""From a study to its findings: make the runs that are left, read all, and compare."""
+"""From a study to its findings: run what is missing, read all runs, and compare."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shiftproof.sweeps.sweep import Block, SweepObserver, SweepResult, plan_bloc
 
 
 class Reproduced(NamedTuple):
-    """What a study found, and how its runs ended; None of a dry run, or if it was stopped."""
+    """The findings of a study (None for a dry run, or if stopped), and how its runs ended."""
 
     findings: Findings | None
     result: SweepResult | None
@@ -36,7 +36,7 @@ def reproduce(
     dry_run: bool = False,
     observer: SweepObserver | None = None,
 ) -> Reproduced:
-    """Make the runs of a study that a folder lacks, and compare what there is with the paper.
+    """Execute the runs of a study that a folder lacks, and compare all results with the paper.
 
     ``frozen`` is the network whose features replace images where the preset freezes them.
     """
@@ -59,17 +59,17 @@ def reproduce(
     result = run_sweep(
         plan, folder, executor=executor, retry_failed=retry_failed, observer=observer
     )
-    # Even if some runs failed, the others make a table.
+    # Even if some runs failed, the others fill a table.
     return Reproduced(None if result.stopped else read_findings(study, choice, folder), result)
 
 
 def sweep_blocks(study: Study, choice: Choice, frozen: Frozen) -> list[Block]:
-    """Return the runs of a study, on the datasets themselves or on what replaces them."""
+    """Return the runs of a study, on its datasets or on their stand-ins."""
     preset = study.preset(choice.scale)
     blocks = []
     for block in study.blocks(choice):
         path = choice.data.get(block.dataset)
-        # A folder of the user's is that folder, even if it has a dataset's name.
+        # A user's folder is used as such, even if it has the name of a dataset.
         data = block.dataset if path is None else str(Path(path).expanduser().absolute())
         blocks.append(
             Block(
@@ -85,7 +85,7 @@ def sweep_blocks(study: Study, choice: Choice, frozen: Frozen) -> list[Block]:
 
 
 def read_findings(study: Study, choice: Choice, source: Path) -> Findings:
-    """Return what a study finds in the runs of a folder or a file of records."""
+    """Return the findings of a study from the runs in a folder or a file of records."""
     outcomes = read_sweep(source)
     findings = study.find(runs_of_study(outcomes, study, choice), choice)
     if not findings:

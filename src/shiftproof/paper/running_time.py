@@ -1,4 +1,4 @@
-"""What IDM costs beyond ERM: seconds and memory of a step at the default batch size."""
+"""The overhead of IDM over ERM: time and memory of a step at the default batch size."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GIGABYTE = 1e9
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of a step and bytes at its peak, by algorithm; ``ratio`` is the median of rounds."""
+    """Seconds and peak bytes of a step, by algorithm; ``ratio`` is the median over rounds."""
 
     dataset: str
     seconds: dict[str, float]
@@ -54,7 +54,7 @@ def built(
     model: dict[str, object] | None = None,
     hparams: dict[str, object] | None = None,
 ) -> Algorithm:
-    """Return an algorithm on a network, of fixed seeds."""
+    """Return an algorithm with its network, built with fixed seeds."""
     torch.manual_seed(0)
     cls = ALGORITHMS.get(name)
     network = resolve(MODELS.get(backbone), task.regime, model or {}).build(cls.network_task(task))
@@ -65,17 +65,17 @@ def built(
 
 
 def batch_for(task: Task, size: int, seed: int = 0) -> Batch:
-    """Return random inputs of a task."""
+    """Return a batch of random inputs and labels for a task."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.rand(task.num_domains, size, *task.input_shape, generator=generator)
     return Batch(x, torch.randint(task.num_classes, x.shape[:2], generator=generator))
 
 
 def relative_cost(name: str) -> float:
-    """Return how long a step takes as a multiple of one of ERM, after every warm-up.
+    """Return the time of a step relative to a step of ERM, after every warm-up.
 
-    DomainBed's network for digits on 3 domains × 8 random images; four steps a round, because some
-    algorithms do not do the same at each.
+    Uses DomainBed's network for digits on 3 domains × 8 random images, and four steps per round,
+    because the steps of some algorithms differ.
     """
     task = Task((2, 28, 28), num_classes=2, num_domains=3, regime="small-image")
     sides = {"erm": built("erm", task, "mnist-cnn"), "other": built(name, task, "mnist-cnn")}
@@ -93,9 +93,9 @@ def relative_cost(name: str) -> float:
 
 
 def time_steps(dataset: str, device: str, rounds: int = ROUNDS) -> Timing:
-    """Measure steps of ERM and IDM in turn on random inputs of a dataset's shape.
+    """Measure steps of ERM and IDM in turn, on random inputs of a dataset's shape.
 
-    IDM is measured as after its warm-up, when it matches at every step.
+    IDM is measured without warm-up: it matches at every step.
     """
     card = DATASETS.get(dataset).card
     task = Task(card.input_shape, len(card.classes), len(card.counts) - 1, card.regime)
@@ -126,7 +126,7 @@ def time_steps(dataset: str, device: str, rounds: int = ROUNDS) -> Timing:
 def time_datasets(
     datasets: Sequence[str], folder: Path, device: str, tell: Callable[[str], None]
 ) -> None:
-    """Measure what ``folder`` does not hold yet."""
+    """Measure the datasets for which ``folder`` has no timing yet."""
     for dataset in datasets:
         path = folder / f"{dataset}-{device.replace(':', '-')}.json"
         if not path.exists():
@@ -138,9 +138,9 @@ def time_datasets(
 def reproduce_timings(
     datasets: Sequence[str] | None, folder: Path, device: str, tell: Callable[[str], None]
 ) -> Findings:
-    """Measure what ``folder`` lacks, and compare all that it has of a device with the paper.
+    """Measure timings missing in ``folder``, and compare all timings of a device with the paper.
 
-    By default without the datasets whose network takes minutes a step on a CPU.
+    The default leaves out the datasets whose network takes minutes per step on a CPU.
     """
     known = [row.ours for row in paper_table(NAME).rows]
     for dataset in datasets or ():
@@ -152,13 +152,13 @@ def reproduce_timings(
 
 
 def read_timings(folder: Path, device: str) -> list[Timing]:
-    """Return all measurements on a device."""
+    """Return all timings on a device."""
     found = [read_timing(path) for path in sorted(folder.glob("*.json"))]
     return [timing for timing in found if timing.device == device]
 
 
 def read_timing(path: Path) -> Timing:
-    """Read what `time_datasets` wrote."""
+    """Read a timing that `time_datasets` wrote."""
     try:
         timing = Timing(**read_json(path, remedy="delete it to measure again"))
         _columns(timing)
@@ -168,7 +168,7 @@ def read_timing(path: Path) -> Timing:
 
 
 def compare_timings(timings: Sequence[Timing]) -> Comparison:
-    """Return the paper's table with ours beside it."""
+    """Return the paper's table with our timings beside it."""
     table = paper_table(NAME)
     known = {timing.dataset: timing for timing in timings}
     rows = []
@@ -203,14 +203,14 @@ def compare_timings(timings: Sequence[Timing]) -> Comparison:
 
 
 def _heading(column: PaperColumn) -> str:
-    """Return a heading with its unit; the group's is in brackets, and not that of a share."""
+    """Return a heading with its unit: %, or the unit in brackets in the group's heading."""
     if column.unit == "%":
         return f"{column.group.partition(' (')[0]}: {column.name} (%)"
     return f"{column.group}: {column.name}"
 
 
 def _columns(timing: Timing) -> list[float | None]:
-    """Return hours of ERM, of IDM, the overhead in percent; and the same in gigabytes."""
+    """Return hours of ERM and IDM and the overhead in percent, then the same for gigabytes."""
     hours = [timing.seconds[name] * PROTOCOL_STEPS / 3600 for name in ("erm", "idm")]
     size = [timing.bytes[name] / GIGABYTE for name in ("erm", "idm")]
     return [*hours, 100 * (timing.ratio - 1), *size, 100 * (size[1] / size[0] - 1)]
@@ -223,7 +223,7 @@ def _step(algorithm: Algorithm, batch: Batch, device: str) -> None:
 
 
 def _peak(work: Callable[[], None], device: str) -> int:
-    """Return what a step allocates at most, beyond what is held between steps."""
+    """Return the peak memory of a step, beyond what is allocated between steps."""
     if not device.startswith("cuda"):
         return allocated_peak(work)
     torch.cuda.reset_peak_memory_stats()

@@ -1,4 +1,4 @@
-"""What a study of the paper is: the runs to make, and the tables made from them."""
+"""Studies of the paper: their runs, and the tables made from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IN_THE_PACKAGE = ("colored-mnist", "rotated-mnist", "colored-mnist-irm")
 
 
 class Block(NamedTuple):
-    """Runs on one dataset: variants × domains held out × draws × trials.
+    """Runs on one dataset: variants × held-out domains × draws × trials.
 
     ``test_domains`` are the domains to hold out; by default each in turn.
     """
@@ -37,9 +37,9 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """The part of a study to run; None stands for all that the study has at its scale.
+    """The part of a study to run; None means everything in the study at its scale.
 
-    ``data`` are folders or files that replace datasets, by the datasets' names.
+    ``data`` maps names of datasets to folders or files that replace them.
     """
 
     scale: Scale = "full"
@@ -52,9 +52,9 @@ class Choice:
     data: Mapping[str, str] = field(default_factory=dict)
 
     def of_datasets(self, known: Sequence[str]) -> list[str]:
-        """Return the datasets to run of those of a study.
+        """Return the datasets of a study to run.
 
-        At lite scale these are the ones that need no download, and those in ``data``.
+        At lite scale, the default is the datasets that need no download and those in ``data``.
         """
         for name in (*(self.datasets or ()), *self.data):
             if name not in known:
@@ -75,9 +75,9 @@ class Choice:
     def of_rows(
         self, rows: Sequence[Variant], printed: Mapping[str, str] | None = None
     ) -> tuple[Variant, ...]:
-        """Return the rows to run of those of a study; ``printed`` are other names of them.
+        """Return the rows of a study to run; ``printed`` maps the paper's names to ours.
 
-        Upper and lower case are the same: the paper's tables have ERM, and ours erm.
+        Case is ignored: the paper's tables print ERM, ours erm.
         """
         if self.algorithms is None:
             return tuple(rows)
@@ -91,12 +91,12 @@ class Choice:
         return tuple(row for row in rows if row.name in asked)
 
     def name_of(self, dataset: str) -> str:
-        """Return the name in runs on a dataset: its own, or that of what replaces it."""
+        """Return the dataset's name in runs: its own, or that of its stand-in."""
         path = self.data.get(dataset)
         return dataset if path is None else Path(path).expanduser().absolute().name
 
     def stand_in_of(self, dataset: str) -> str | None:
-        """Return the name of what replaces a dataset, if anything does."""
+        """Return the name of a dataset's stand-in, or None."""
         return self.name_of(dataset) if dataset in self.data else None
 
 
@@ -117,7 +117,7 @@ class Findings:
     curves: Curves | None = None
 
     def __bool__(self) -> bool:
-        """Whether anything was found."""
+        """Return whether anything was found."""
         return bool(self.comparisons) or self.curves is not None
 
 
@@ -140,4 +140,4 @@ class Study(ABC):
 
     @abstractmethod
     def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
-        """Make the tables and curves from the runs there are; what is missing stays empty."""
+        """Return tables and curves from the existing runs; missing cells stay empty."""

@@ -29,7 +29,7 @@ PUBLISHED_SELECTOR = "oracle"
 class Table2(ProtocolStudy):
     """22 algorithms on seven datasets.
 
-    The paper prints the table for the oracle alone; under the other selectors ours stand alone.
+    The paper prints the table for the oracle only; for other selectors, only ours are shown.
     """
 
     name = "table2"
@@ -46,13 +46,13 @@ class Table2(ProtocolStudy):
         return [Part(paper_table(f"detail-{dataset}"), dataset, _rows()) for dataset in _datasets()]
 
     def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
-        """Return accuracies and ranks over datasets by selector, and the datasets in detail."""
+        """Return accuracies and ranks over datasets by selector, and a table per dataset."""
         tables: list[Comparison | None] = []
         for selector in self.selectors_of(choice):
             tables += _summary(outcomes, choice, selector)
         for part in self.parts():
             detail = Part(part.table, part.dataset, _printed_rows(part))
-            # The paper has details of the oracle; others only if they were asked for.
+            # The paper has details for the oracle; other selectors only if requested.
             for selector in choice.selectors or (PUBLISHED_SELECTOR,):
                 tables.append(compare_rows(detail, outcomes, choice, selector))
         return Findings(tuple(table for table in tables if table is not None))
@@ -72,7 +72,7 @@ def _printed_rows(part: Part) -> tuple[Variant, ...]:
 
 
 class _Column(NamedTuple):
-    """A column of accuracies: the paper's at a position, or none; ours on a dataset, or none."""
+    """A column: the position of the paper's accuracies and the dataset of ours, each or None."""
 
     heading: str
     paper: int | None
@@ -80,7 +80,7 @@ class _Column(NamedTuple):
 
 
 def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> list[Comparison]:
-    """Return Table 2 and its ranks under a selector; nothing if it has no number."""
+    """Return Table 2 and its ranks for a selector; empty if there are no numbers."""
     table = paper_table("table2")
     found: dict[str, DatasetResults] = {}
     for dataset in _datasets():
@@ -115,7 +115,7 @@ def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> l
 
 
 def _columns(found: Mapping[str, DatasetResults], choice: Choice) -> list[_Column]:
-    """Return the paper's columns; a stand-in with domains of its own has one for itself."""
+    """Return the paper's columns; a stand-in with other domains gets its own column."""
     columns = []
     for position, column in enumerate(paper_table("table2").columns):
         dataset = str(column.ours)
@@ -136,7 +136,7 @@ def _row(
     *,
     published: bool,
 ) -> Row:
-    """Return a row: accuracies by column, and their average where every dataset has one."""
+    """Return a row: accuracies by column, and their average if every dataset has one."""
     cells = []
     for column in columns:
         results = found.get(column.dataset or "")
@@ -163,7 +163,7 @@ def _is_whole(results: DatasetResults, row: str) -> bool:
 
 
 def _notes(found: Mapping[str, DatasetResults], choice: Choice, selector: str) -> list[str]:
-    """Say how ours were made; what holds for all datasets once."""
+    """Return notes on our runs; notes that hold for all datasets appear once."""
     said = {
         name: protocol_notes(results, selector, choice.scale) for name, results in found.items()
     }
@@ -186,12 +186,12 @@ def _ranks(
     *,
     comparable: bool,
 ) -> Comparison:
-    """Return the ranks over the datasets that we have."""
+    """Return the ranks over the datasets that we have run."""
     table = paper_table("table2")
     published = selector == PUBLISHED_SELECTOR
     ranks = rank_algorithms(
         {
-            # As printed, like the paper's: what looks equal is equal.
+            # Ranks use the printed values, like the paper's: values that look equal are equal.
             row: {name: round(fmean(by.values()), 1) for name, by in own.items() if by}
             for row, own in averages.items()
         }

@@ -10,7 +10,7 @@ from torch import Tensor
 def input_gradient_penalty(risk: Tensor, inputs: Tensor) -> Tensor:
     """Return (1/n) Σⱼ ‖∂ℓⱼ/∂zⱼ‖², differentiable.
 
-    risk [...] holds the loss ℓⱼ of each of the n samples, and inputs [..., k] the zⱼ it came from.
+    risk [...] holds the losses ℓⱼ of the n samples, and inputs [..., k] their inputs zⱼ.
     """
     (gradients,) = torch.autograd.grad(risk.sum(), inputs, create_graph=True)
     return gradients.square().sum(dim=-1).mean()

@@ -1,4 +1,4 @@
-"""CAD's bottleneck: how well the domain of a sample can be told from its nearest others."""
+"""CAD's bottleneck: how well the domain of a sample can be predicted from its neighbours."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def domain_bottleneck(
     normalized: bool = False,
     flipped: bool = True,
 ) -> Tensor:
-    """Return the contrastive bottleneck of Ruan et al. (2022), a scalar that small I(D;Z) lowers.
+    """Return the contrastive bottleneck of Ruan et al. (2022), a scalar that falls with I(D;Z).
 
-    Sample i picks another one j of its pool with probability p(j|i) ∝ exp(zᵢ·zⱼ / τ).  With sᵢ the
-    probability that it picks one of its own domain, the result is the mean over samples of
+    Sample i picks another sample j of its pool with probability p(j|i) ∝ exp(zᵢ·zⱼ / τ).  With sᵢ
+    the probability that j is from the domain of i, the result is the mean over samples of
 
         −(τ/τ₀) log(1 − sᵢ)  (`flipped`, ≥ 0),  or  (τ/τ₀) log sᵢ  (≤ 0),  τ₀ = 0.07.
 
-    Both fall as domains mix.  The former has the larger slope where domains are apart.
+    Both decrease as domains mix.  The former has the larger slope where domains are apart.
 
     groups [domains, batch, k] are the z, scaled to length 1 if `normalized`.  The pool of a sample
     is the rest of the batch.  With labels [domains, batch] it is the rest of its class: then the
-    result bounds I(D;Z|Y).  Samples whose pool has none of another domain (or, not flipped, of
-    their own) are left out; if all are, the result is 0.
+    result bounds I(D;Z|Y).  Samples whose pool has no sample of another domain (or, if not
+    `flipped`, of their own) are left out; if all are, the result is 0.
     """
     domains, size, _ = groups.shape
     z = groups.flatten(0, 1)
@@ -54,7 +54,7 @@ def domain_bottleneck(
 def log_sum(x: Tensor, chosen: Tensor) -> Tensor:
     """Return log Σⱼ exp(xᵢⱼ) over the chosen j of each row: x, chosen [n, l] → [n].
 
-    A row without any gets a finite number that means nothing, so that its gradient can be dropped.
+    A row with no chosen j gets an arbitrary finite number, so that its gradient can be dropped.
 
     >>> log_sum(torch.zeros(1, 3), torch.tensor([[True, True, False]])).exp()
     tensor([2.])

@@ -1,4 +1,4 @@
-"""What a layer's features still tell of those of a frozen network: a variational bound."""
+"""The information of a layer's features on those of a frozen network: a variational bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The product of an inverse Hessian with a vector, from products with the Hessian alone."""
+"""The product of an inverse Hessian with a vector, using only products with the Hessian."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-# Where an element of the sum is larger than this, the series does not converge.
+# If an element of the sum is larger than this, the series is taken to diverge.
 LARGEST = 10.0
 
 
 def neumann_inverse(product: Callable[[Tensor], Tensor], v: Tensor, terms: int) -> Tensor:
-    """Return Σₖ (I − H)ᵏ v for k = 0 … `terms`, the beginning of a series for H⁻¹ v.
+    """Return Σₖ (I − H)ᵏ v for k = 0 … `terms`, the truncated Neumann series of H⁻¹ v.
 
-    It converges if all eigenvalues of H are in (0, 2).  A sum with an element beyond ±10 is taken
-    as one that does not, and stops there (as in the code of Xu and Jaakkola, 2021).
+    The series converges if all eigenvalues of H are in (0, 2).  If an element of the sum exceeds
+    ±10, it is taken to diverge and stops there (as in the code of Xu and Jaakkola, 2021).
 
-    v [m, p] are m vectors, each with a Hessian of its own, and `product` maps such vectors to H v.
+    v [m, p] are m vectors, each with its own Hessian, and `product` maps such vectors to H v.
 
     >>> neumann_inverse(lambda v: 0.5 * v, torch.ones(1, 1), terms=1)
     tensor([[1.5000]])

@@ -1,11 +1,11 @@
 """Masks that keep a gradient only where the domains agree on it.
 
-With g^i [domains, …] the gradient of domain i by one parameter tensor and ḡ its mean over domains,
+With g^i [domains, …] the gradient of domain i for one parameter tensor and ḡ its mean over domains,
 the agreement of an entry is a = |(1/m) Σᵢ sign(g^i)| ∈ [0, 1], and the gradient to descend is
 
     (M ⊙ ḡ) / (10⁻¹⁰ + mean(M)),
 
-with M the mask; the divisor keeps the size of the step when few entries are left.
+with M the mask; the divisor preserves the step size if few entries are left.
 """
 
 from __future__ import annotations

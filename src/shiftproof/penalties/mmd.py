@@ -1,4 +1,4 @@
-"""MMD: maximum mean discrepancy, the distance between domains in the space of a kernel."""
+"""MMD: maximum mean discrepancy, the distance between domains in a kernel's feature space."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def gaussian_kernels(
 ) -> Tensor:
     """Return Σ_γ exp(−γ ‖xᵢ − yⱼ‖²) over `inverse_widths`: x [n, k], y [l, k] → [n, l].
 
-    These are γ = 10⁻³ … 10³ unless given.
+    The default is γ = 10⁻³ … 10³.
 
     >>> gaussian_kernels(torch.zeros(1, 2), torch.zeros(1, 2))
     tensor([[7.]])
     """
     squares = x.square().sum(dim=1, keepdim=True) + y.square().sum(dim=1)
-    # Rounding can make the distance of equal points negative.
+    # Rounding can make the distance between equal points negative.
     distances = (squares - 2 * x @ y.T).clamp_min(0)
     return torch.stack([torch.exp(-gamma * distances) for gamma in inverse_widths]).sum(dim=0)

@@ -10,8 +10,8 @@ from shiftproof.core.late_buffers import LateBuffers
 class MovingAverage(LateBuffers):
     """x̄ₜ = γ x̄ₜ₋₁ + (1 − γ) xₜ with x̄₀ = 0; only xₜ carries a gradient.
 
-    With `corrected` the result is x̄ₜ / (1 − γ), as in the code of Fishr (Rame et al., 2022)
-    and of IDM: the gradient that reaches xₜ then does not depend on γ.
+    With `corrected`, the result is x̄ₜ / (1 − γ), as in the code of Fishr (Rame et al., 2022)
+    and of IDM: the gradient of xₜ then does not depend on γ.
 
     The average is a buffer, so it is saved, moved and restored with the model.
 
@@ -30,12 +30,12 @@ class MovingAverage(LateBuffers):
         self.corrected = corrected
 
     def forward(self, x: Tensor) -> Tensor:
-        """Take in `x` and return the new average, of the same shape."""
+        """Update the average with `x` and return it, in the same shape."""
         if self.gamma == 0:
             return x
         current = (1 - self.gamma) * x
         if self.average is not None:
-            # Loaded from a checkpoint, it may still be where the checkpoint was read.
+            # If loaded from a checkpoint, the average may still be on another device.
             current = current + self.gamma * self.average.to(current)
         self.average = current.detach()
         return current / (1 - self.gamma) if self.corrected else current

@@ -13,8 +13,8 @@ HALVINGS = 32
 def kernel_quantile(x: Tensor, quantile: float) -> Tensor:
     """Return t with F(t) = α, for F the kernel density estimate of x [n], n ≥ 2: a scalar.
 
-    F(t) = (1/n) Σᵢ Φ((t − xᵢ)/h), with the bandwidth h = 1.06 s n^(−1/5) that is best for normal
-    data and s the unbiased standard deviation.  With z = Φ⁻¹(α), F ≤ α at min x + z h and F ≥ α at
+    F(t) = (1/n) Σᵢ Φ((t − xᵢ)/h), with h = 1.06 s n^(−1/5) the optimal bandwidth for normal data
+    and s the unbiased standard deviation.  With z = Φ⁻¹(α), F ≤ α at min x + z h and F ≥ α at
     max x + z h, so
 
         t = (1 − w)(min x + z h) + w (max x + z h)   for some w in [0, 1],

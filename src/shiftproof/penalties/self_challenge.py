@@ -1,6 +1,6 @@
-"""Which features of which samples RSC mutes (Huang et al., 2020).
+"""The features that RSC mutes, and for which samples (Huang et al., 2020).
 
-It mutes the features that a prediction uses most, for the samples whose prediction then changes
+RSC mutes the features that a prediction uses most, for the samples whose prediction then changes
 most.
 """
 
@@ -53,6 +53,6 @@ def spared_features(gradients: Tensor, drop: float) -> Tensor:
 def spared_samples(changes: Tensor, drop: float) -> Tensor:
     """Return which samples keep all features: all but the share `drop` that muting hurts most.
 
-    changes [domains, batch], the fall of the label's probability by muting → booleans.
+    changes [domains, batch], the decrease of the label's probability by muting → booleans.
     """
     return changes < percentile(changes.flatten(), (1 - drop) * 100)

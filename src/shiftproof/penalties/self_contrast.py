@@ -1,4 +1,4 @@
-"""SelfReg's dissimilarities: the distance of a sample to others of its class (Kim et al., 2021)."""
+"""SelfReg's dissimilarities between a sample and others of its class (Kim et al., 2021)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FEATURE_SHARE = 0.3
 def same_class_partners(labels: Tensor, order: Tensor) -> Tensor:
     """Turn a shuffle of all samples into a shuffle within each class.
 
-    labels [n] are integers; order [n] is a permutation of 0 … n − 1, uniform for a uniform result.
-    The partners [n] are a permutation with labels[partners] = labels.
+    labels [n] are integers; order [n] is a permutation of 0 … n − 1.  If it is uniformly random, so
+    is the result.  The partners [n] are a permutation with labels[partners] = labels.
 
     >>> same_class_partners(torch.tensor([0, 1, 0, 1]), torch.tensor([2, 1, 3, 0]))
     tensor([2, 1, 0, 3])

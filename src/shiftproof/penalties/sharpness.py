@@ -1,4 +1,4 @@
-"""Steps in weight space that sharpness-aware methods take before they compute their gradient."""
+"""Steps in weight space that sharpness-aware methods take before computing the gradient."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-# Below any gradient norm of use; a gradient of zero then gives a step of zero.
+# Smaller than any relevant gradient norm; avoids division by zero for a zero gradient.
 TINY = 1e-12
 
 
@@ -33,7 +33,7 @@ def moved(weights: Sequence[Tensor], steps: Sequence[Tensor]) -> Iterator[None]:
     with torch.no_grad():
         for weight, step in zip(weights, steps, strict=True):
             weight.add_(step)
-    # Autocast keeps the weights that it has cast, and would use the old ones.
+    # Autocast caches the weights that it has cast, and would use the old ones.
     torch.clear_autocast_cache()
     try:
         yield

@@ -47,7 +47,7 @@ def content_of(features: Tensor) -> Tensor:
 def mix_style(features: Tensor, partner: Tensor, weight: Tensor) -> Tensor:
     """Return the features with a style between their own and their partner's; content is kept.
 
-    Sample i takes (μ, σ²) = wᵢ (μᵢ, σᵢ²) + (1 − wᵢ) (μⱼ, σⱼ²) with j = partner[i].
+    Sample i gets (μ, σ²) = wᵢ (μᵢ, σᵢ²) + (1 − wᵢ) (μⱼ, σⱼ²) with j = partner[i].
     features [n, …], partner [n] of indices, weight [n] → [n, …].
     """
     own = style_of(features)

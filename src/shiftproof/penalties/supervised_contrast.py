@@ -1,4 +1,4 @@
-"""The supervised contrastive loss: samples of one class are near, others are far."""
+"""The supervised contrastive loss, which pulls samples of one class together and others apart."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from shiftproof.penalties.domain_bottleneck import BASE_TEMPERATURE, log_sum
 def supervised_contrast(features: Tensor, labels: Tensor) -> Tensor:
     """Return the mean over samples i of −(1/|Pᵢ|) Σ_{j∈Pᵢ} log p(j|i) (Khosla et al., 2020), ≥ 0.
 
-    p(j|i) ∝ exp(uᵢ·uⱼ / 0.07) over all j ≠ i, with u the features at length 1, and Pᵢ are the other
-    samples of i's class.  Samples without any are left out; if all are, the result is 0.
+    p(j|i) ∝ exp(uᵢ·uⱼ / 0.07) over all j ≠ i, with u the features scaled to length 1, and Pᵢ are
+    the other samples of i's class.  Samples with empty Pᵢ are left out; if all are, return 0.
 
     features [n, k], labels [n] → scalar.
     """

@@ -19,7 +19,7 @@ def variance_across_domains(x: Tensor) -> Tensor:
     >>> variance_across_domains(torch.tensor([1.0, 3.0]))
     tensor(1.)
     """
-    # Not by `var`: of so few values, torch takes three times as long for that and its derivative.
+    # For so few values, `var` and its derivative take three times as long.
     return (x - x.mean(dim=0)).square().mean()
 
 

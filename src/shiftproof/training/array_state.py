@@ -30,19 +30,19 @@ def save_arrays(path: Path, state: State) -> None:
 
 
 def load_arrays(path: Path) -> State | None:
-    """Return what `save_arrays` wrote, or None if there is nothing."""
+    """Return the state that `save_arrays` wrote, or None if there is no file."""
     return read_state(path, "np")
 
 
 def packed(
     state: State, leaf: type[Any], stored: Callable[[Any], Any], leaves: dict[str, Any]
 ) -> dict[str, str]:
-    """Return the header of a state, and put its leaves, as they are stored, into `leaves`."""
+    """Return the header of a state, and add its leaves, in stored form, to `leaves`."""
     return {KEY: str(FORMAT), "tree": json.dumps(_pack(state, "", leaf, stored, leaves))}
 
 
 def read_state(path: Path, framework: str) -> State | None:
-    """Return the state in a file, with leaves of a framework of safetensors; None without one."""
+    """Return the state in a file, its leaves in a safetensors framework; None if there is none."""
     require_regular(path)
     if not path.exists():
         return None

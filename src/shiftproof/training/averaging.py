@@ -1,12 +1,12 @@
 """Weight averages over a run, for any algorithm: `ema`, `swad` and `best`.
 
-The parameters and the running statistics of normalisation layers are averaged: all that a
-prediction depends on.  Other buffers (a step count, the moving averages of Fishr or IDM) belong to
+Everything that predictions depend on is averaged: the parameters and the running statistics of
+normalisation layers.  Other buffers (a step count, the moving averages of Fishr or IDM) belong to
 the algorithm and are not averaged.  Training itself does not change: it continues from the raw
 weights.  `best` selects the weights of a single step, with the same interface.
 
-The scores of a record are those of the weights that the run would return if it ended there.  Its
-field `scored` describes them: the average over which steps, or the raw weights if there is none.
+A record scores the weights that the run would return if it ended there.  Its field `scored`
+describes them: which steps were averaged, or the raw weights if there is no average.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ class Span(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """How many steps it spans."""
+        """The number of steps averaged."""
         return self.last - self.first + 1
 
     def joined(self, later: Span) -> Span:
-        """Return the mean over the steps of both, if each is the mean over its own."""
+        """Return the mean over the steps of both spans, if each is a mean over its own steps."""
         weights = [weight.clone() for weight in self.weights]
         blend(weights, later.weights, self.steps / (self.steps + later.steps))
         return Span(weights, self.first, later.last)
 
 
 def blend(average: list[Tensor], new: list[Tensor], keep: float) -> None:
-    """Replace each tensor ā of `average` by keep · ā + (1 − keep) · new, with torch's update."""
+    """Replace each tensor ā of `average` by keep · ā + (1 − keep) · new, as torch does."""
     get_ema_multi_avg_fn(keep)(average, new, 0)  # type: ignore[no-untyped-call]
 
 
 def warm_decay(n: int) -> float:
     """Return the decay of a moving average of n weights: min(0.999, (1 + n) / (10 + n)).
 
-    An early average forgets the first steps quickly, and one after step t ≤ 9000 covers about the
-    last t / 9 steps.  With 0.999 alone, 37% of the first weights would remain after step 1000.
+    The average forgets the first steps quickly: after step t ≤ 9000 it covers about the last t / 9
+    steps.  With 0.999 throughout, 37% of the first weights would remain after step 1000.
 
     >>> warm_decay(1), warm_decay(8989) < 0.999, warm_decay(9000)
     (0.18181818181818182, True, 0.999)
@@ -62,7 +62,7 @@ def warm_decay(n: int) -> float:
 
 @dataclass(frozen=True)
 class LossValley:
-    """SWAD's window of steps, found from the validation risks E₁, E₂, … one by one.
+    """SWAD's window of steps, found online from the validation risks E₁, E₂, ….
 
     Each evaluation adds its risk and a segment: the mean weights of the steps since the last
     evaluation.  With patiences Nₛ and Nₑ and tolerance r, as in algorithm 1 of Cha et al. (2021),
@@ -71,7 +71,7 @@ class LossValley:
     - the window opens with segment s, for the first s with Eₛ = min(Eₛ, …, E_{s+Nₛ−1}); the
       valley's `limit` is r · mean(Eₛ, …, E_{s+Nₛ−1});
     - it closes with the last segment before the first Nₑ evaluations in a row above the limit.
-      Without such Nₑ evaluations, it reaches to the last one.
+      Without such Nₑ evaluations, it extends to the last one.
 
     Every step of the window has the same weight.  The authors' code differs: it gives every segment
     the same weight, however short; it may begin a few segments earlier, if within the limit; and it
@@ -82,7 +82,7 @@ class LossValley:
     start_patience: int = 3
     end_patience: int = 6
     tolerance: float = 1.3
-    # Before the window: the last few evaluations.
+    # Before the window opens: the last few evaluations.
     recent: tuple[tuple[Span, float], ...] = ()
     # In the window: the mean from s to the last evaluation, and to the last within the limit.
     limit: float | None = None
@@ -92,7 +92,7 @@ class LossValley:
 
     @property
     def ended(self) -> bool:
-        """Whether the window is closed, so that no later evaluation changes it."""
+        """Whether the window is closed: later evaluations no longer change it."""
         return self.above == self.end_patience
 
     def after(self, segment: Span, risk: float) -> LossValley:
@@ -125,9 +125,9 @@ def averaged_tensors(algorithm: Algorithm) -> list[Tensor]:
 
 
 class Average:
-    """No average, and the interface of one: methods that do nothing here may be overridden."""
+    """Base class of weight averages; by itself, it averages nothing."""
 
-    # Its name in records and checkpoints.
+    # The name in records and checkpoints.
     name: ClassVar[str] = ""
     # Whether `judge` needs the risk of the raw weights on the training domains' held-out parts.
     judges: ClassVar[bool] = False
@@ -144,22 +144,22 @@ class Average:
         """Add the validation risk of the raw weights at an evaluation."""
 
     def described(self) -> dict[str, Any]:
-        """Describe which weights are scored as `{"scored": …}`; nothing without averaging."""
+        """Describe which weights are scored as `{"scored": …}`; empty without averaging."""
         steps = self.span and [*self.span[1:]]
         return {"scored": {"weights": self.name, "steps": steps}} if self.name else {}
 
     def state(self) -> dict[str, Any]:
-        """Return the state as `{"average": …}`; nothing without averaging."""
+        """Return the state as `{"average": …}`; empty without averaging."""
         return {"average": {self.name: self.span}} if self.name else {}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restore a state that holds what `state` returned."""
+        """Restore the average from a state that contains the output of `state`."""
         if self.name:
             self.span = self._read(state["average"][self.name])
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Put the average into the algorithm inside the context, and the raw weights back after."""
+        """Use the averaged weights inside the context, and restore the raw weights after it."""
         if self.span is None:
             yield
             return
@@ -202,8 +202,8 @@ class ExponentialAverage(Average):
 class ValleyAverage(Average):
     """`swad`: the mean of the weights after every step of the window of a `LossValley`.
 
-    `scored` has the state of the valley: `not found` (the raw weights are scored), `open`
-    (the window reaches to the newest evaluation) or `ended`.
+    `scored` gives the state of the valley: `not found` (the raw weights are scored), `open`
+    (the window extends to the newest evaluation) or `ended`.
     """
 
     judges = True
@@ -225,7 +225,7 @@ class ValleyAverage(Average):
             self._segment, self.span = None, self._valley.whole
 
     def described(self) -> dict[str, Any]:
-        """Return the state of the valley and which steps are in the average."""
+        """Return the state of the valley and the averaged steps."""
         if self.span is None:
             return {"scored": {"weights": "raw", "valley": "not found"}}
         valley = "ended" if self._valley.ended else "open"
@@ -248,7 +248,7 @@ class ValleyAverage(Average):
 class BestWeights(Average):
     """`best`: the weights of the evaluation with the lowest validation risk.
 
-    Of equal risks, the earliest counts, as in the protocol's selection by training domains.
+    Ties go to the earliest, as in the protocol's selection by training domains.
     """
 
     name = "best"
@@ -257,7 +257,7 @@ class BestWeights(Average):
     def __init__(self, algorithm: Algorithm) -> None:
         super().__init__(algorithm)
         self._risk = math.inf
-        # Every step sets it before it is used, so it is not part of the state.
+        # Every step sets this before it is used, so it is not part of the state.
         self._step = 0
 
     def follow(self, step: int) -> None:

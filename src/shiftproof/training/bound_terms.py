@@ -1,12 +1,12 @@
-"""Two amounts that follow the terms of the paper's bound, beside the gap, over a run.
+"""Proxies for the two terms of the paper's bound over a run, beside the generalization gap.
 
-What training learns of the domains is at most what its gradients tell of them, step by step:
-I(W;D) ≤ Σₜ I(Gₜ;D | W₁ … Wₜ₋₁), and what a test domain may change is bounded by I(R;D).  A run of
-IDM with `track_information` records a bound for *one dimension* of either, on average over
-dimensions (`matching_information`).  These fall and rise with the terms, but do not bound them: the
+The weights contain at most the information on the domains that the gradients of all steps contain:
+I(W;D) ≤ Σₜ I(Gₜ;D | W₁ … Wₜ₋₁).  The effect of a test domain is bounded by I(R;D).  A run of IDM
+with `track_information` records a bound for *one dimension* of G and of R, averaged over dimensions
+(`matching_information`).  These rise and fall with the terms, but do not bound them: the
 information of all dimensions together can be larger than the sum over dimensions (two correlated
-ones) or smaller (two copies).  Records hold means over the steps since the last one, so that the
-sum over all steps is exact.
+ones) or smaller (two copies).  Records hold means over the steps since the last record, so that
+the sum over all steps is exact.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from shiftproof.training.records import Record
 
 
 class BoundTerms(NamedTuple):
-    """After `step` updates; information in nats a dimension, the gap in units of the risk.
+    """The terms after `step` updates: information in nats per dimension, `gap` in units of risk.
 
-    `gradient` is the mean per step since the last record, `accumulated` its sum over all steps
-    so far.  `gap` is the mean risk of the test domains less that of the training domains.
+    `gradient` is the mean per step since the last record, `accumulated` the sum over all steps so
+    far.  `gap` is the mean risk on the test domains minus that on the training domains.
     """
 
     step: int
@@ -52,7 +52,7 @@ def bound_terms(records: Sequence[Record], test_domains: Collection[str]) -> lis
 
 
 def _gap(record: Record, test_domains: Collection[str]) -> float:
-    """Return the mean test risk less the mean training risk, each domain alike."""
+    """Return the mean test risk minus the mean training risk, with equal weight for each domain."""
     risks: dict[bool, list[float]] = {True: [], False: []}
     for name, risk in record["risk"].items():
         domain, part = name.rsplit("/", 1) if "/" in name else (name, "")

@@ -22,7 +22,7 @@ def save_state(path: Path, state: State) -> None:
 
 
 def load_state(path: Path) -> State | None:
-    """Return what `save_state` wrote, on the CPU, or None if there is nothing."""
+    """Return the state that `save_state` wrote, on the CPU, or None if there is no file."""
     return read_state(path, "pt")
 
 

@@ -1,10 +1,10 @@
-"""Which of several backbones to train on, chosen by held-out training domains.
+"""Choose one of several backbones by its loss on held-out training domains.
 
 SIMPLE (Li, Ren, Zhao, Zhang, Xie, Yu and Li, 2023, *SIMPLE: Specialized Model-Sample Matching for
 Domain Generalization*, ICLR) finds that no pretrained network is best on every domain, and selects
-from a pool of frozen ones.  Here a linear model of each network's features is judged by training
-domains that it was not trained on (`learners.judging`), and the network with the least loss is
-taken.  Test domains have no say.
+from a pool of frozen ones.  Here a linear model on each network's features is scored on training
+domains that it was not trained on (`learners.judging`), and the network with the lowest loss is
+chosen.  Test domains are not used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from shiftproof.training.rows import samples_of
 
 ALL, BEST = "all", "best"
 POOLS = (ALL, BEST)
-# Rows of each domain that judge, at most: enough to rank a few networks by a linear model.
+# The most rows of each domain to use: enough to rank a few networks by a linear model.
 MOST_ROWS = 1000
 
 
@@ -42,8 +42,8 @@ def pooled(
 ) -> tuple[DomainDataset, tuple[str, ...]]:
     """Return the data with all its vectors or the best one, and a note on the choice.
 
-    `pool` is `all` or `best`.  The choice sees the training domains alone, whole: also the part
-    that a run holds out of them.
+    `pool` is `all` or `best`.  The choice uses the training domains only, including the parts of
+    them that a run holds out.
     """
     if pool not in POOLS:
         raise UnknownName("pool", pool, POOLS)
@@ -75,7 +75,7 @@ def _columns(dataset: DomainDataset) -> Sequence[Column]:
 
 
 def _only(dataset: DomainDataset, places: Sequence[int]) -> DomainDataset:
-    """Return a table with some of its columns."""
+    """Return a table with only the columns at `places`."""
     columns = dataset.preparation
     if not isinstance(columns, Columns):
         raise InvalidValue(f"{dataset.name} has no columns")
@@ -88,7 +88,7 @@ def _only(dataset: DomainDataset, places: Sequence[int]) -> DomainDataset:
 
 
 def _risk(dataset: DomainDataset, test_domains: Sequence[str], seed: int) -> float:
-    """Return the loss of a linear model on training domains, each by models without it."""
+    """Return the loss of linear models on training domains that they were not trained on."""
     rng = np.random.default_rng(seed_hash("pool", seed))
     domains = [domain for domain in dataset.domains if domain.name not in test_domains]
     rows = [np.sort(rng.permutation(len(domain))[:MOST_ROWS]) for domain in domains]

@@ -1,4 +1,4 @@
-"""Compile a network with torch's compiler, or say in one line why that fails."""
+"""Compile a network with torch's compiler, or explain in one line why that fails."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from shiftproof.core.text import reason_of
 
 
 def compile_network(network: nn.Module) -> None:
-    """Do what ``network.compile()`` does, also for a ``Sequential`` of torch's own layers.
+    """Compile like ``network.compile()``, even a ``Sequential`` of torch's own layers.
 
-    With older torch, such as 2.7, that method silently does nothing for those, because it compiles
-    no function of torch's own modules; this one is ours.
+    In older torch, such as 2.7, that method silently does nothing for these, because it compiles
+    no function of torch's own modules; the function here is ours.
     """
 
     def call(*inputs: Any) -> Any:
@@ -28,7 +28,7 @@ def compile_network(network: nn.Module) -> None:
 
 @contextlib.contextmanager
 def compiling() -> Iterator[None]:
-    """Say in one line why torch cannot compile a network."""
+    """Raise an error of one line if torch cannot compile a network."""
     try:
         yield
     except Exception as error:

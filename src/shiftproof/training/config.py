@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from shiftproof.models.base import Model
 
 PRECISIONS = ("fp32", "bf16")
-# Averages of weights (`training.averaging`), and whether they are judged by the risk on train-out.
+# Weight averages (`training.averaging`), and whether they need the risk on train-out.
 AVERAGES = {"none": False, "ema": False, "swad": True, "best": True}
 # Which samples to evaluate on: the two parts of the training and of the test domains, and the
 # dataset's extra sets.
 EVALUATION_SETS = ("train-in", "train-out", "test-in", "test-out", "extra")
-# What `evaluate` may name: the sets, and a test whether the outputs on train-out mean the same in
+# Values of `evaluate`: the sets, and a test of whether the outputs on train-out mean the same in
 # every training domain (see `training.invariance`).
 INVARIANCE = "invariance"
 EVALUATIONS = (*EVALUATION_SETS, INVARIANCE)
@@ -44,21 +44,22 @@ DEFAULT_EVALUATION = ("train-out", "test-in", "test-out", "extra")
 class RunConfig:
     """All that determines a run: the data by its fingerprint, everything else by value.
 
-    `hparams` holds the hyper-parameters of the algorithm and the backbone; `data_seed` decides
-    generated data and splits, `seed` starting weights, batches and noise.  `init_seed` decides the
-    starting weights in place of `seed`, so that runs of different seeds can start alike.
+    `hparams` holds the hyper-parameters of the algorithm and the backbone.  `data_seed` determines
+    generated data and splits; `seed` determines initial weights, batches and noise.  `init_seed`
+    replaces `seed` for the initial weights, so that runs of different seeds can share them.
 
     `frozen` names the network that computed the features, if `backbone` is trained on features
     (see `training.features`).  With `augment_validation`, the training domains are evaluated on
-    random views, as in the original protocol.  A `private` run keeps what tells of single training
-    samples out of its model (see `TrainedModel.without_training_data`).  `standardize` says how
-    rows are standardised within their domain (see `data.within_domain`); results then are of
-    adaptation.  `loss` names that of a sample, and so whether classes or numbers are predicted.
-    `class_weight` says how much classes count (`training.sample_weights`).
+    random views, as in the original protocol.  A `private` run leaves information on single
+    training samples out of its model (see `TrainedModel.without_training_data`).  `standardize`
+    says how rows are standardised within their domain (see `data.within_domain`); the results are
+    then those of adaptation.  `loss` names the per-sample loss, and so determines whether classes
+    or numbers are predicted.  `class_weight` says how classes are weighted
+    (`training.sample_weights`).
 
-    If `weights` is a file, `hparams` holds the hash of its content; `weights_file` is its
-    path on this machine and not part of the run: not compared, not written, and not in the id.
-    So is `estimator`, a scikit-learn classifier to train, which `hparams` identifies.
+    If `weights` is a file, `hparams` holds the hash of its content.  `weights_file` is its path on
+    this machine and not part of the run: it is not compared, written or included in the id.
+    Neither is `estimator`, the scikit-learn estimator to train, which `hparams` identifies.
     """
 
     dataset: str
@@ -88,19 +89,19 @@ class RunConfig:
 
     @property
     def title(self) -> str:
-        """What results of the run are called: its algorithm, and how it adapts to a domain."""
+        """The name of the run's results: its algorithm, and how it adapts to a domain."""
         return adaptation_title(self.algorithm, self.standardize)
 
     @property
     def run_id(self) -> str:
-        """A hash of the content."""
+        """A hash of the configuration."""
         text = json.dumps(self.to_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
         """Return the configuration as JSON values.
 
-        Settings that were added later are left out where unused, so older runs keep their ids.
+        Settings added in later versions are left out if unused, so that older runs keep their ids.
         """
         of_this_machine = {"weights_file", "estimator"}
         unused: dict[str, Any] = {"average": "none", "frozen": {}, "augment_validation": False}
@@ -114,19 +115,19 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunConfig:
-        """Rebuild what `to_json` returned."""
+        """Return the configuration that `to_json` wrote."""
         fields: dict[str, Any] = {
             key: tuple(item) if isinstance(item, list) else item for key, item in value.items()
         }
         return cls(**fields)
 
     def evaluates_after(self, step: int) -> bool:
-        """Whether the run is evaluated after this update: 1, 1 + every, …, and the last."""
+        """Return whether the run is evaluated after this update: 1, 1 + every, …, and the last."""
         every = self.eval_every
         return step == self.steps or (every > 0 and (step - 1) % every == 0)
 
     def task(self, dataset: DomainDataset) -> Task:
-        """Return the task of the training domains of `dataset`, whose labels are as loaded."""
+        """Return the task of the training domains; `dataset` must have its labels as loaded."""
         return Task(
             dataset.input_shape,
             len(dataset.classes),
@@ -137,7 +138,7 @@ class RunConfig:
         )
 
     def _units(self, dataset: DomainDataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return the standard units of the labels that are trained on."""
+        """Return the standard units of the training labels."""
         splits = self.training_splits(dataset)
         labels = [d.label_array[splits[d.name].in_] for d in dataset.domains if d.name in splits]
         return standard_units(labels, training_weights(dataset, splits, self.class_weight))
@@ -152,7 +153,7 @@ class RunConfig:
     def training_splits(self, dataset: DomainDataset) -> dict[str, Split]:
         """Return the *in* and *out* part of each training domain, by name.
 
-        Samples of weight 0 are in no *in* part.
+        Samples of weight 0 are left out of the *in* parts.
         """
         pairs = zip(dataset.domain_names, self.splits(dataset), strict=True)
         splits = {name: split for name, split in pairs if name not in self.test_domains}
@@ -179,6 +180,6 @@ class RunConfig:
 
 
 def declared_hparams(declared: type, hparams: Mapping[str, object]) -> dict[str, object]:
-    """Return those of the hyper-parameters that a class declares."""
+    """Return the hyper-parameters that a class declares."""
     names = specs(declared)
     return {name: value for name, value in hparams.items() if name in names}

@@ -1,4 +1,4 @@
-"""Settings that a user gives, checked and completed to the configuration of a run."""
+"""Check the user's settings and complete them to the configuration of a run."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from shiftproof.training.config import (
 
 
 def default_algorithm(*, images: bool, kind: Kind = CLASSIFICATION) -> str:
-    """Return what is trained if nothing is named: IDM at automatic strength, or `best` for rows.
+    """Return the default algorithm: IDM with automatic strength for images, `best` for rows.
 
-    Numbers have no automatic strength, so images are trained by ERM.
+    Automatic strength needs classes: for regression on images, the default is ERM.
     """
     if not images:
         return "best"
@@ -42,7 +42,7 @@ def default_algorithm(*, images: bool, kind: Kind = CLASSIFICATION) -> str:
 
 
 def default_holdout(learner: type[Learner]) -> float:
-    """Return the share of each domain to hold out; what is fitted at once holds out domains."""
+    """Return the share of each domain to hold out; algorithms fitted at once hold out domains."""
     return 0.0 if learner.exact else 0.2
 
 
@@ -72,10 +72,10 @@ def configure(
     """Return the configuration of a run, with all names and values checked and defaults filled in.
 
     The parameters are those of `shiftproof.train`: `algorithm` is a name or a scikit-learn
-    classifier.  `dataset` is the loaded data, made with
-    `data_seed`; `evaluate` are some of `EVALUATIONS`, and `average` is one of `AVERAGES`.
-    `fewest_training_domains` must be left for training; 1 is for runs that leave out most domains
-    to choose hyper-parameters.
+    estimator.  `dataset` is the data loaded with `data_seed`, `evaluate` lists some of
+    `EVALUATIONS`, and `average` is one of `AVERAGES`.  At least `fewest_training_domains` domains
+    must be left for training; 1 is for runs that leave out most domains to choose
+    hyper-parameters.
     """
     estimator = None
     if not isinstance(algorithm, str):
@@ -137,7 +137,7 @@ def configure(
 def _own_estimator(
     given: Any, dataset: DomainDataset, hparams: Mapping[str, object] | None, private: bool
 ) -> tuple[Any, dict[str, str]]:
-    """Return a scikit-learn estimator of the user's, and what identifies it."""
+    """Return the user's scikit-learn estimator, and the hyper-parameters that identify it."""
     estimator = accepted(given, dataset.kind)
     if hparams:
         raise InvalidValue(
@@ -218,7 +218,7 @@ def _check_schedule(steps: int, eval_every: int, holdout: float) -> None:
 
 
 def _check_evaluation(evaluate: Sequence[str], eval_every: int, average: str) -> None:
-    """Raise if the sets to evaluate are unknown, or lack what something else reads."""
+    """Raise if a set to evaluate is unknown, or if one that another setting needs is missing."""
     for name in evaluate:
         if name not in EVALUATIONS:
             raise UnknownName("evaluation set", name, EVALUATIONS)
@@ -237,7 +237,7 @@ def _check_evaluation(evaluate: Sequence[str], eval_every: int, average: str) ->
 
 
 def _loss(dataset: DomainDataset, asked: str | None) -> str:
-    """Return the name of the loss: by default cross-entropy of classes, squared of numbers."""
+    """Return the name of the loss: by default cross-entropy for classes, squared for numbers."""
     if dataset.kind == CLASSIFICATION:
         if asked not in (None, CROSS_ENTROPY):
             raise InvalidValue(
@@ -268,13 +268,13 @@ def _test_domains(dataset: DomainDataset, asked: Sequence[str], fewest: int) -> 
 
 
 def _device(asked: str, dataset: DomainDataset, learner: type[Learner]) -> str:
-    """Return the device of a run; what is fitted at once computes on the CPU."""
+    """Return the device of a run; algorithms fitted at once use the CPU by default."""
     alone = learner.exact and not dataset.frozen  # no network computes its features
     return "cpu" if alone and asked == "auto" else choose_device(asked)
 
 
 def choose_device(asked: str) -> str:
-    """Return `asked`, or for `auto` the fastest device; raise if the machine lacks it."""
+    """Return `asked`, or the fastest device for `auto`; raise if the machine lacks it."""
     if asked == "cpu":
         return asked
     import torch

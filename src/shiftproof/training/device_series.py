@@ -1,4 +1,4 @@
-"""One number a step, kept on the device until it is read."""
+"""One number per step, kept on the device until it is read."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ ROOM = 256
 class DeviceSeries:
     """A series of numbers in a few tensors.
 
-    One tensor for each number would be simpler, but thousands of tiny allocations between the large
-    ones of a step fragment the heap: the memory of a run on images then grows by half a megabyte a
+    One tensor per number would be simpler, but thousands of tiny allocations between the large ones
+    of a step fragment the heap: the memory of a run on images would grow by half a megabyte per
     step.
     """
 

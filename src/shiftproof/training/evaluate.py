@@ -1,6 +1,6 @@
-"""Evaluation of a network: accuracy or errors, and risk, on the requested sets, and on no others.
+"""Evaluation of a network: accuracy or errors, and risk, on the requested sets only.
 
-`training.evaluate_rows` does the same for what is fitted at once.
+`training.evaluate_rows` does the same for algorithms fitted at once.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def evaluate(
     *,
     keep_outputs: bool = False,
 ) -> Score:
-    """Return what is measured on a set; the algorithm keeps its mode, training or evaluation.
+    """Return the score on a set; the algorithm keeps its mode, training or evaluation.
 
     The risk is not finite if the model's outputs are not.  `workers` threads read lazy inputs;
-    `view_seed` decides the random views of an augmented set.
+    `view_seed` determines the random views of an augmented set.
     """
     device = subset.domain.y.device
     task = algorithm.task
@@ -86,7 +86,7 @@ class _Errors:
 
 
 def _precise(device: torch.device) -> torch.dtype:
-    """Return in which precision to add up; MPS has no float64."""
+    """Return the precision for sums: float64, except on MPS, which lacks it."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
@@ -96,7 +96,7 @@ def predictions(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield logits and labels of a set, batch by batch; the algorithm keeps its mode.
 
-    Of several processes, each reads a share of the images.
+    If there are several processes, each reads a share of the images.
     """
     device = subset.domain.y.device
     was_training = algorithm.training
@@ -110,7 +110,7 @@ def predictions(
 
 
 def outputs_of(task: Task, logits: Tensor, labels: Tensor, rows: np.ndarray) -> AnyOutputs:
-    """Return outputs in the order of the rows; labels are as a batch has them."""
+    """Return the outputs in the order of the rows; `labels` are in the form of a batch."""
     answers = logits if task.kind == REGRESSION else class_probabilities(logits.double())
     return in_row_order(task, answers.numpy(), labels.numpy(), rows)
 
@@ -120,7 +120,7 @@ def read_in_order(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the stored inputs and the labels of a set, batch by batch.
 
-    If they are `divided`, the inputs are only those of this process's share of the batch.
+    With `divided`, the inputs are only this process's share of each batch.
     """
     domain = subset.domain
     size = batch_size(domain)

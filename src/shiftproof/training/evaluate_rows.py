@@ -1,4 +1,4 @@
-"""Evaluation of what is fitted at once, without torch: accuracy or errors, and risk."""
+"""Evaluation of algorithms fitted at once, without torch: accuracy or errors, and risk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shiftproof.training.evaluation_sets import (
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the probabilities of logits [n, c], in double precision.
+    """Return the log-probabilities of logits [n, c], in double precision.
 
     >>> log_softmax(np.array([[0.0, 0.0]])).round(4).tolist()
     [[-0.6931, -0.6931]]
@@ -40,14 +40,14 @@ def row_losses(task: Task, outputs: np.ndarray, labels: np.ndarray) -> np.ndarra
 
 
 def row_outputs(learner: Exact, subset: EvaluationSet) -> np.ndarray:
-    """Return log-probabilities or numbers of the rows of a set, as float32."""
+    """Return the predicted log-probabilities or numbers for the rows of a set, as float32."""
     found = [learner.predict(as_float_rows(subset.domain.rows(own))) for own in batches_of(subset)]
     whole: np.ndarray = np.concatenate(found).astype(np.float32)
     return whole
 
 
 def evaluate_rows(learner: Exact, subset: EvaluationSet, *, keep_outputs: bool = False) -> Score:
-    """Return what is measured on a set."""
+    """Return the score on a set."""
     task = learner.task
     outputs, labels = row_outputs(learner, subset), subset.domain.label_array[subset.index]
     risk = float(row_losses(task, outputs, labels).mean())

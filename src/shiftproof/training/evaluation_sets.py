@@ -1,4 +1,4 @@
-"""Which samples a run is evaluated on, in which batches, and what is measured of them."""
+"""The samples that a run is evaluated on, their batches, and their scores."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class Score:
-    """What was measured on samples, by name, and their mean risk.
+    """Measures on some samples, by name, and their mean risk.
 
-    Of classes it is the `accuracy`, the share classified correctly; of numbers `r2`, `mae` and
-    `rmse`, in the units of the labels, without R² where all labels are equal.  Several targets have
-    no common unit: there all three are means over targets, in standard units (`core.types.Task`).
-    `outputs` are the logits [n, classes] or numbers [n, targets], and the labels, tensors on
-    the CPU or arrays, if they were requested.
+    For classification, `measured` holds `accuracy`; for regression, `r2`, `mae` and `rmse` in the
+    units of the labels, without R² if all labels are equal.  Several targets have no common unit:
+    all three are then means over targets, in standard units (`core.types.Task`).  If requested,
+    `outputs` holds the logits [n, classes] or numbers [n, targets], and the labels, as tensors on
+    the CPU or arrays.
     """
 
     measured: Mapping[str, float]
@@ -57,8 +57,8 @@ def plan_evaluation(
 ) -> list[EvaluationSet]:
     """Return the sets in `config.evaluate`, named `domain/in` or `domain/out`.
 
-    An extra set has its own name.  A requested part of a training domain without samples is an
-    error.
+    An extra set keeps its own name.  A requested part of a training domain that has no samples is
+    an error.
     """
     sets = []
     for domain, split in zip(dataset.domains, splits, strict=True):
@@ -68,7 +68,7 @@ def plan_evaluation(
             if kind not in config.evaluate:
                 continue
             if len(index) == 0 and role == "test":
-                continue  # all of the domain is in the other part
+                continue  # all samples are in the other part
             if len(index) == 0:
                 raise DataError(
                     f"domain {domain.name!r} ({len(domain)} samples) has none in its {part!r} part"
@@ -86,7 +86,7 @@ def plan_evaluation(
 def error_measures(sums: Sequence[Sequence[float]], scale: float) -> dict[str, float]:
     """Return R², MAE and RMSE from the means of y, y², |e| and e² of each target.
 
-    They are means over targets, times `scale` where they have a unit; R² is left out where all
+    They are means over targets; MAE and RMSE are multiplied by `scale`, and R² is left out if all
     labels are equal.
     """
     r2, found = [], {"mae": 0.0, "rmse": 0.0}
@@ -94,7 +94,7 @@ def error_measures(sums: Sequence[Sequence[float]], scale: float) -> dict[str, f
         variance = squared_y - y * y
         found["mae"] += scale * absolute / len(sums)
         found["rmse"] += scale * math.sqrt(squared) / len(sums)
-        # What is left of the variance of equal labels is a rounding error.
+        # The variance of equal labels may be a rounding error instead of 0.
         if variance > 1e-12 * squared_y:
             r2.append(1 - squared / variance)
     return {"r2": fmean(r2), **found} if r2 else found
@@ -114,7 +114,7 @@ def batch_size(domain: Domain) -> int:
 
 
 def reading_threads(asked: int | None) -> int:
-    """Return how many threads read image files: by default one a core, at most eight."""
+    """Return the number of threads that read image files: by default one per core, at most 8."""
     if asked is None:
         return min(os.cpu_count() or 1, 8)
     if asked < 0:

@@ -1,8 +1,8 @@
-"""Frozen features: a backbone computes the features of every image once, to train on them.
+"""Frozen features: a backbone computes the features of every image once, for training on them.
 
-The features φ(x) of a domain are cached on disk under a hash of all they depend on: the content of
-the images and their view, the network, its weights, the precision.  So they are found again if the
-images are moved or renamed, but not if they change.
+The features φ(x) of a domain are cached on disk under a hash of everything they depend on: the
+content of the images and their view, the network, its weights, the precision.  So they are found
+again if the images are moved or renamed, but not if they change.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from shiftproof.training.frozen_features import FrozenFeatures as FrozenFeatures
 
 # Samples in a file: an interrupted extraction repeats at most this many.
 SHARD = 2048
-# In the header of such a file: a hash of its shape and numbers.
+# Key in the header of such a file: a hash of its shape and numbers.
 CHECKSUM = "sha256"
 
 
@@ -69,8 +69,8 @@ def freeze(
     computed before are read from the cache; an interrupted extraction resumes.  By default, the
     network trained on the features is an `mlp`.
 
-    Several backbones, separated by commas, give all their features side by side; each run fits
-    their standard units to its training samples.  `weights` then are those of all, or one for each,
+    The features of several backbones, separated by commas, are concatenated; each run fits their
+    standard units to its training samples.  `weights` is then one value for all, or one for each,
     separated by commas.
     """
     if "," in backbone:
@@ -126,7 +126,7 @@ def freeze(
         paths = [folder / f"{start:09d}.safetensors" for start in starts]
         stored = [_read(path, len(index)) for path, index in zip(paths, indices, strict=True)]
         missing = [index for index, own in zip(indices, stored, strict=True) if own is None]
-        # One series for all: the images of the next file are read while this one is computed.
+        # One iterator for all: the images of the next file are read while this one is computed.
         computed = extractor.features(domain, missing, workers) if missing else iter(())
         for path, index, features in zip(paths, indices, stored, strict=True):
             if features is None:
@@ -156,7 +156,7 @@ def freeze(
 
 
 def several_backbones(backbone: str, weights: str) -> list[tuple[str, str]]:
-    """Return backbones that are separated by commas, each with its weights.
+    """Split backbones separated by commas, and return each with its weights.
 
     >>> several_backbones("resnet18, resnet50", "random")
     [('resnet18', 'random'), ('resnet50', 'random')]
@@ -175,7 +175,7 @@ def several_backbones(backbone: str, weights: str) -> list[tuple[str, str]]:
 
 
 def joined_features(parts: Sequence[FrozenFeatures]) -> FrozenFeatures:
-    """Return the features of several networks as one dataset, to be standardised by each run."""
+    """Return the features of several networks as one dataset, which each run standardises."""
     first = parts[0]
     columns = [
         Column(name, "number")
@@ -210,7 +210,7 @@ def _built_side_by_side(parts: Sequence[FrozenFeatures]) -> nn.Module:
 
 @dataclass
 class _Extractor:
-    """A backbone that is built when features are first missing."""
+    """A backbone that is built only if features are missing."""
 
     model: Model
     input_shape: tuple[int, ...]
@@ -222,7 +222,7 @@ class _Extractor:
     def features(
         self, domain: Domain, groups: Sequence[np.ndarray], workers: int
     ) -> Iterator[Tensor]:
-        """Yield the features of groups of samples, batch by batch; no batch has two groups."""
+        """Yield the features of groups of samples, batch by batch; no batch spans two groups."""
         featurizer = self.built()
         autocast = torch.autocast(self.device.type, dtype=torch.bfloat16)
         size = batch_size(domain)
@@ -250,12 +250,12 @@ class _Extractor:
 
 
 def extractor_model(backbone: str, weights: str) -> Model:
-    """Return the network that computes features, not built yet."""
+    """Return the model that computes features, not built yet."""
     return resolve(MODELS.get(backbone), "large-image", {"weights": weights, "dropout": 0.0})
 
 
 def untrained_stem(frozen: Mapping[str, str], input_shape: tuple[int, ...]) -> nn.Module:
-    """Return the network, or networks, that computed features; a model's file has its weights."""
+    """Return the network or networks that computed features, with random weights."""
     networks = [
         build_extractor(extractor_model(name, RANDOM), input_shape)
         for name in frozen["backbone"].split(",")
@@ -264,8 +264,8 @@ def untrained_stem(frozen: Mapping[str, str], input_shape: tuple[int, ...]) -> n
 
 
 def build_extractor(model: Model, input_shape: tuple[int, ...]) -> nn.Module:
-    """Return a network that computes features of inputs of a shape, in eval mode."""
-    # Its featurizer depends only on the input shape of the task.
+    """Return a network, in eval mode, that computes features for inputs of a given shape."""
+    # The featurizer depends only on the input shape of the task.
     return model.build(Task(input_shape, 2, 1, "large-image")).featurizer.eval()
 
 
@@ -275,13 +275,13 @@ def _key(frozen: dict[str, str], domain: Domain) -> str:
 
 
 def _shard(features: Tensor) -> bytes:
-    """Return the file of features [n, k] float32, with their checksum."""
+    """Return the content of a file with features [n, k] float32 and their checksum."""
     header = {KEY: str(FORMAT), CHECKSUM: _checksum(features)}
     return safetensors.torch.save({"features": features}, metadata=header)
 
 
 def _read(path: Path, rows: int) -> Tensor | None:
-    """Return the features [rows, k] of a file, or None if it is missing, damaged or another's."""
+    """Return the features [rows, k] of a file, or None if it is missing, damaged or different."""
     if not path.exists():
         return None
     try:

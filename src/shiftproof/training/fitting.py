@@ -1,4 +1,4 @@
-"""A run of what is fitted at once, without torch: its single step, its evaluation, its state."""
+"""Run an algorithm that is fitted at once, without torch: its step, evaluation and state."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from shiftproof.training.session import TEST_PARTS, Session
 
 @dataclass
 class Fitting(Session):
-    """A learner that is fitted at once, and the samples that it is fitted to.
+    """A learner that is fitted at once, and its training samples.
 
-    Of the checkpoint `saved`, the preparation of the inputs is used; `load` restores the rest.
-    `workers` and `compiled` are for networks.
+    Only the input preparation is read from the checkpoint `saved`; `load` restores the rest.
+    `workers` and `compiled` are ignored: they are for networks.
     """
 
     config: RunConfig
@@ -71,7 +71,7 @@ class Fitting(Session):
 
     @classmethod
     def surroundings(cls) -> AbstractContextManager[Any]:
-        """Nothing around it changes: all randomness comes from seeds of its own."""
+        """Return a context that does nothing: all randomness comes from the run's own seeds."""
         return nullcontext()
 
     @classmethod
@@ -84,12 +84,12 @@ class Fitting(Session):
         save_arrays(checkpoint, self.state())
 
     def choose_threads(self, known: int | None) -> None:
-        """Take down a number that was asked for: candidates choose theirs (`learners.threads`)."""
+        """Store a requested number; otherwise candidates choose theirs (`learners.threads`)."""
         self.threads = known
 
     @property
     def threads_used(self) -> int:
-        """How many threads it may compute with."""
+        """The number of threads it may compute with."""
         return self.threads or allowed_threads()
 
     def working(self) -> AbstractContextManager[Any]:
@@ -97,22 +97,22 @@ class Fitting(Session):
         return nullcontext()
 
     def advance(self, progress: Progress = silent) -> Mapping[str, float]:
-        """Fit to all samples; return the loss."""
+        """Fit the learner to all samples; return the loss."""
         self.pending = self.algorithm.fit(self.samples, progress)
         self.step += 1
         return self.pending
 
     def divergence(self) -> int | None:
-        """Return the step, if its loss was not finite."""
+        """Return the step if its loss was not finite, else None."""
         return None if math.isfinite(self.pending.get("loss", 0.0)) else self.step
 
     def agree(self) -> None:
-        """Do nothing: the first of several processes writes what it has fitted."""
+        """Do nothing: only the first of several processes writes its fitted learner."""
 
     def measure(self) -> Record:
         """Evaluate, and describe the members.
 
-        `shift` is that of the outputs (see `invariance`), if it was requested.
+        `shift` describes the shift of the outputs (see `invariance`), if requested.
         """
         record: Record = {"step": self.step, **self.pending}
         self.pending = {}
@@ -137,12 +137,12 @@ class Fitting(Session):
         return {"scored": {"weights": self.config.average, "steps": [self.step, self.step]}}
 
     def timings(self) -> dict[str, float]:
-        """Return how long the members took, in seconds."""
+        """Return the time that each member took, in seconds."""
         timings: dict[str, float] = self.algorithm.head.ensemble.timings()
         return timings
 
     def state(self) -> State:
-        """Return all that was fitted."""
+        """Return the fitted learner and the progress of the run."""
         return {
             "step": self.step,
             "seconds": self.seconds,
@@ -153,12 +153,12 @@ class Fitting(Session):
         }
 
     def load(self, state: State) -> None:
-        """Restore a state; what is pending has been recorded, since the step is the last."""
+        """Restore a state; pending losses are already recorded, since there is a single step."""
         self.step, self.seconds = state["step"], state["seconds"]
         self.algorithm.load_training_state(state["algorithm"])
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of the libraries that compute."""
+        """Return the versions of scikit-learn and NumPy."""
         return {name: version(name) for name in ("scikit-learn", "numpy")}
 
     def _outputs_on_test_domains(self, scores: Mapping[str, Score]) -> dict[str, AnyOutputs]:
@@ -189,7 +189,7 @@ class Fitting(Session):
 
 
 def build_exact(config: RunConfig, task: Task) -> Exact:
-    """Return the unfitted learner of a run; stream `noise` draws its seed."""
+    """Return the unfitted learner of a run, with a seed from stream `noise`."""
     cls: type[Exact] = ALGORITHMS.get(config.algorithm)
     learner = cls(task, config.algorithm_hparams(task.regime), stream_seed(config.seed, "noise"))
     if isinstance(learner, EstimatorAlgorithm):

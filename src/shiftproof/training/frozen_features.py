@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class FrozenFeatures(DomainDataset):
     """Features as a dataset, with the input form and the network that computed them.
 
-    `parts` are those of each network, if they are several.
+    `parts` holds the features of each network, if there are several.
     """
 
     source: InputForm = field(kw_only=True)

@@ -1,4 +1,4 @@
-"""How a run does on the domain that it held out."""
+"""Scores of a run on the domain that it held out."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from shiftproof.training.records import Record
 class HeldOutScore:
     """Accuracies of a run that held out one domain.
 
-    `accuracy` is over the `samples` of the held-out domain that were evaluated;
-    `commonest_class` is what always predicting the domain's commonest class would give there.
-    `training_domains` is the mean over the training domains of the accuracy on the part of each
-    that was not trained on.  What was not evaluated is NaN, and so is the AUROC (macro) of a domain
-    with one class.
+    `accuracy` is computed on the `samples` of the held-out domain that were evaluated;
+    `commonest_class` is the accuracy there of always predicting the domain's commonest class.
+    `training_domains` is the mean over the training domains of the accuracy on their held-out
+    parts.  Values that were not evaluated are NaN, and so is the AUROC (macro) of a domain with
+    one class.
     """
 
     domain: str
@@ -35,19 +35,19 @@ class HeldOutScore:
 
     @property
     def shown(self) -> float:
-        """What is shown first, and of which more is better."""
+        """The measure that is shown first; higher is better."""
         return self.accuracy
 
 
 @dataclass(frozen=True)
 class HeldOutNumbers:
-    """Errors of a run of regression that held out one domain.
+    """Errors of a regression run that held out one domain.
 
-    `r2`, `mae` and `rmse` are over the `samples` of the held-out domain that were evaluated, and
-    `training_mean` is the MAE there of always predicting the mean of the training domains, each
-    counted alike.  `training_domains` is the mean over the training domains of R² on the part of
-    each that was not trained on (of several targets, the mean over them).  What was not evaluated,
-    or is undefined, is NaN.  `target` is the number that is predicted.
+    `r2`, `mae` and `rmse` are computed on the `samples` of the held-out domain that were evaluated;
+    `training_mean` is the MAE there of always predicting the mean of the training domains, with
+    equal weight for each.  `training_domains` is the mean over the training domains of R² on their
+    held-out parts (for several targets, averaged over them).  Values that were not evaluated, or
+    are undefined, are NaN.  `target` is the name of the predicted number.
     """
 
     domain: str
@@ -61,7 +61,7 @@ class HeldOutNumbers:
 
     @property
     def shown(self) -> float:
-        """What is shown first, and of which more is better."""
+        """The measure that is shown first; higher is better."""
         return self.r2
 
 
@@ -74,7 +74,7 @@ def held_out_numbers(
     dataset: DomainDataset,
     outputs: NumberOutputs | None,
 ) -> list[HeldOutNumbers]:
-    """Return the errors on each target of a run with one test domain, from its outputs there."""
+    """Return the errors of a run with one test domain, for each target, from its outputs there."""
     (domain,) = config.test_domains
     labels = dataset.domains[dataset.index_of(domain)].label_array.reshape(-1, len(dataset.targets))
     centers = config.task(dataset).center

@@ -26,19 +26,18 @@ class Stop:
         self.heeded = False
 
     def asked(self) -> bool:
-        """Return whether a signal has come."""
+        """Return whether a signal has been received."""
         return self.number is not None
 
 
 @contextmanager
 def stop_on_signal() -> Iterator[Stop]:
-    """Catch the first signal that asks to stop; yields what tells whether one came.
+    """Catch the first signal that asks to stop; yield a `Stop` that says whether one came.
 
-    These are SIGINT (Ctrl-C), SIGTERM, and SIGHUP (the terminal was closed), which `nohup` makes
-    processes ignore.  A second signal has its usual effect.  So has, when the block ends, the first
-    one if it came too late for the block to heed it (`Stop.heeded`): whatever the caller would do
-    next has to stop too.  Outside the main thread, where Python handles no signals, nothing is
-    caught.
+    The signals are SIGINT (Ctrl-C), SIGTERM, and SIGHUP (the terminal was closed), which `nohup`
+    makes processes ignore.  A second signal has its usual effect.  If the first came too late for
+    the block to heed it (`Stop.heeded`), it has its usual effect when the block ends, so that the
+    caller stops too.  Outside the main thread, where Python handles no signals, nothing is caught.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -60,7 +59,7 @@ def stop_on_signal() -> Iterator[Stop]:
     try:
         yield stop
     except (KeyboardInterrupt, SystemExit):
-        stop.heeded = True  # a second signal is on its way to the caller
+        stop.heeded = True  # the caller receives a second signal
         raise
     finally:
         restore()

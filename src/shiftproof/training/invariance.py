@@ -1,13 +1,13 @@
 """Test whether a model's outputs mean the same in every training domain.
 
 The outputs R are a representation too: the network is the encoder and softmax the predictor.  So
-the concept shift I(Y;D|R) and the covariate shift I(R;D) are estimated for them; they are few, and
-a linear rule suits them.
+the concept shift I(Y;D|R) and the covariate shift I(R;D) are estimated for them.  Outputs have few
+dimensions, so linear classifiers suffice.
 
 Logits are defined up to a common constant: c classes have c − 1 contrasts.  With many classes, each
-has too few samples for its own rule, and the question becomes coarser: does the same confidence
-mean the same chance of a correct prediction?  Then the largest log-probabilities, in order, replace
-the outputs, and "the first is correct" replaces the label.
+has too few samples for its own classifier, and the question becomes coarser: does the same
+confidence mean the same chance of a correct prediction?  Then the largest log-probabilities, in
+order, replace the outputs, and "the first is correct" replaces the label.
 
 The power of the test depends on the number of samples: small held-out parts rarely show a shift.
 """
@@ -31,15 +31,15 @@ MOST_CLASSES = 12
 
 
 def shift_of_outputs(outputs: Mapping[str, tuple[Tensor, Tensor]], seed: int) -> dict[str, Any]:
-    """Return how the outputs shift between training domains, as JSON values.
+    """Return the shift of the outputs between training domains, as JSON values.
 
     Args:
         outputs: logits [n, classes] and labels [n] of each training domain's held-out part.
-        seed: decides which samples are taken, if there are many, and how they are resampled.
+        seed: determines which samples are used, if there are many, and how they are resampled.
 
-    `label_entropy` is, by domain, the risk of a model that predicts the label shares: a model
-    that does no better has learnt nothing.  `concept` and `covariate` each hold value, low and
-    high (95%) and p_value; if they cannot be measured, `untested` says why.
+    `label_entropy` is, for each domain, the risk of a model that predicts the label frequencies: a
+    model that does no better has learnt nothing.  `concept` and `covariate` each hold value, low
+    and high (95%) and p_value; if they cannot be measured, `untested` says why.
     """
     shift: dict[str, Any] = {
         "classes": max((logits.shape[1] for logits, _ in outputs.values()), default=0),
@@ -47,7 +47,7 @@ def shift_of_outputs(outputs: Mapping[str, tuple[Tensor, Tensor]], seed: int) ->
     }
     if why := _untestable(outputs):
         return shift | {"untested": why}
-    # scikit-learn takes a while to import.
+    # scikit-learn is slow to import.
     from shiftproof.information.classifiers import CrossFitted
 
     taken = _share(list(outputs.values()), seed)
@@ -71,7 +71,7 @@ def shift_of_outputs(outputs: Mapping[str, tuple[Tensor, Tensor]], seed: int) ->
 def read(logits: Tensor, labels: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Return features [n, at most 12] of logits [n, classes], and labels [n].
 
-    Contrasts of the logits and the labels themselves; with many classes, the largest
+    These are contrasts of the logits and the labels themselves; with many classes, the largest
     log-probabilities and whether the first is correct.
     """
     # In double precision, so that rounding does not affect the test.
@@ -86,7 +86,7 @@ def read(logits: Tensor, labels: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def label_entropy(labels: Tensor) -> float:
-    """Return the entropy in nats of the shares of labels [n].
+    """Return the entropy in nats of the label frequencies; labels [n].
 
     >>> round(label_entropy(torch.tensor([0, 1, 0, 1])), 6)
     0.693147
@@ -97,7 +97,7 @@ def label_entropy(labels: Tensor) -> float:
 
 
 def _untestable(outputs: Mapping[str, tuple[Tensor, Tensor]]) -> str:
-    """Return why nothing can be measured, or an empty text."""
+    """Return why nothing can be measured, or an empty string."""
     if len(outputs) < 2:
         return "a single training domain"
     for name, (logits, labels) in outputs.items():
@@ -111,7 +111,7 @@ def _untestable(outputs: Mapping[str, tuple[Tensor, Tensor]]) -> str:
 
 
 def _share(outputs: list[tuple[Tensor, Tensor]], seed: int) -> list[tuple[Tensor, Tensor]]:
-    """Return the same share of each domain's samples; all of them if they are few."""
+    """Return the same share of each domain's samples; all samples if there are few."""
     total = sum(len(labels) for _, labels in outputs)
     if total <= MOST_SAMPLES:
         return outputs

@@ -34,7 +34,7 @@ def read_run(folder: Path) -> RunConfig:
 
 
 def read_arrays(folder: Path) -> State:
-    """Return the state of the run in a folder, with arrays."""
+    """Return the state of the run in a folder, as arrays."""
     return existing_state(load_arrays(RunFolder(folder).checkpoint), folder)
 
 
@@ -50,8 +50,8 @@ def fitted_preparation(
 ) -> FittedPreparation | None:
     """Return the preparation of a run's inputs, fitted to its training samples.
 
-    It is fitted once, when the run starts, and kept in its checkpoint.  Checkpoints of version 0.1
-    do not hold it.
+    It is fitted once, when the run starts, and stored in its checkpoint.  Checkpoints of version
+    0.1 do not contain it.
     """
     if dataset.preparation is None:
         return None
@@ -65,13 +65,13 @@ def fitted_preparation(
 
 
 def without_starting_weights(run: RunConfig, device: str = "auto") -> RunConfig:
-    """Return a run whose network starts from random weights, into which trained ones are loaded."""
+    """Return a run whose network starts from random weights, to be replaced by trained ones."""
     started = {**run.hparams, **({"weights": RANDOM} if "weights" in run.hparams else {})}
     return replace(run, hparams=started, device=choose_device(device), weights_file="")
 
 
 def unfit_checkpoint(folder: Path, error: Exception) -> CheckpointError:
-    """Return the error of a checkpoint that cannot be loaded, in one line."""
+    """Return the error for a checkpoint that cannot be loaded, in one line."""
     reason = reason_of(error)
     return CheckpointError(
         f"the checkpoint in {folder} does not fit this version ({reason}); {START_OVER}"

@@ -23,11 +23,11 @@ def read_checkpoint(folder: Path) -> State:
 def weights_in_place(
     folder: Path, run: RunConfig, algorithm: Algorithm, state: State
 ) -> Iterator[None]:
-    """Load the weights of a checkpoint; inside the context, averaged ones if the run averages."""
+    """Load the weights of a checkpoint; inside the context, their average if the run has one."""
     average = AVERAGES[run.average](algorithm)
     try:
         modules = state["algorithm"]["modules"]
-        for part in algorithm.predicts_with:  # what else is state may be of an older version
+        for part in algorithm.predicts_with:  # other state may be from an older version
             names = [name for name in modules if name.startswith(f"{part}.")]
             own = {name.removeprefix(f"{part}."): modules[name] for name in names}
             getattr(algorithm, part).load_state_dict(own)

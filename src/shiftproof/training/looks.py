@@ -13,8 +13,8 @@ from shiftproof.data.splits import Split
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluation_sets import EvaluationSet
 
-# All looks together pass at most this share of the samples that training passes.  They pass them
-# forward alone, a third of the work of a step: with a fifth, a run takes at most 7% longer.
+# All looks together process at most this share of the samples that training processes.  They need
+# only forward passes, a third of the work of a step: with a fifth, a run takes at most 7% longer.
 SHARE = 0.2
 
 
@@ -23,8 +23,8 @@ def held_out_sets(
 ) -> list[EvaluationSet]:
     """Return samples of each training domain's held-out part, the same ones for every look.
 
-    `batch` is the number of samples in a step, over all domains.  Every domain has the same share
-    of its samples; no look is smaller than a batch, if there are so many.
+    `batch` is the number of samples in a step, over all domains.  Every domain contributes the same
+    share of its samples; a look uses at least a batch of samples, if there are that many.
     """
     if config.holdout == 0:
         raise InvalidValue(

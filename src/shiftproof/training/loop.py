@@ -31,7 +31,7 @@ from shiftproof.training.session import Session, session_for
 
 # Steps between checks that the losses are finite; the other steps do not wait for the device.
 CHECK_EVERY = 100
-# Checkpoints take at most this share of the time.
+# Writing checkpoints takes at most this share of the time.
 CHECKPOINT_SHARE = 0.02
 # Seconds until the first checkpoint of a process.
 FIRST_CHECKPOINT = 0.5
@@ -39,10 +39,10 @@ FIRST_CHECKPOINT = 0.5
 
 @dataclass(frozen=True)
 class RunResult:
-    """The state of a run: `finished`, `diverged` (a loss was not finite) or `stopped`.
+    """The result of a run: `finished`, `diverged` (a loss was not finite) or `stopped`.
 
-    `seconds` is the time spent on training and evaluation, over all its sessions, and `timings`
-    that of each member of an ensemble.
+    `seconds` is the time spent on training and evaluation, summed over all sessions; `timings`
+    holds the time of each member of an ensemble.
     """
 
     status: str
@@ -70,19 +70,20 @@ def train(
     threads: int | None = None,
     compiled: bool = False,
 ) -> RunResult:
-    """Train as `config` says, in `folder`; called again, resume.
+    """Train the run that `config` describes in `folder`, or resume it.
 
     A run that was killed and resumed ends with the same records and weights as one that was not.
     The first SIGINT, SIGTERM or SIGHUP stops it after the current step with a checkpoint.  If the
     run ends before it can stop, the signal has its usual effect.
 
-    With `keeps_outputs` the outputs on the test domains are written too (`training.outputs`).
-    `workers` threads read image files ahead; by default one a core, at most eight.  The result
-    does not depend on their number.  `threads` is how many torch computes with; by default the
-    first steps choose it (`training.threads`).  If it is `compiled`, torch compiles the featurizer.
+    With `keeps_outputs`, the outputs on the test domains are saved too (`training.outputs`).
+    `workers` threads prefetch image files; by default one per core, at most eight.  The result
+    does not depend on their number.  `threads` is the number of threads torch computes with; by
+    default the first steps choose it (`training.threads`).  With `compiled`, torch compiles the
+    featurizer.
 
-    Processes that `torchrun` has started work on the run together (`training.processes`), and the
-    first of them writes the files.
+    Processes started by `torchrun` train the run together (`training.processes`), and the first
+    of them writes the files.
     """
     processes.join(config.device)
     workers = reading_threads(workers)
@@ -91,7 +92,7 @@ def train(
     run = RunFolder(folder)
     observer = observer or Observer()
     with run.claim(config) if processes.leads() else contextlib.nullcontext():
-        processes.wait()  # until the folder is this run's
+        processes.wait()  # until the folder is claimed
         ended = run.done()
         if ended is None:
             kind: Any = session_for(config)
@@ -134,7 +135,7 @@ def _restore(trainer: Session, state: State | None, run: RunFolder) -> None:
 
 
 def _known_threads(state: State | None, asked: int | None, run: RunFolder) -> int | None:
-    """Return the number of threads as asked, or as before an interruption; None if neither."""
+    """Return the requested number of threads, or the one before an interruption, or None."""
     try:
         before = checked_threads((state or {}).get("threads"))
     except InvalidValue as error:
@@ -149,7 +150,7 @@ def _run(
     stop: Stop,
     checkpoint_seconds: float,
 ) -> dict[str, Any]:
-    """Take the remaining steps; return the content of done.json, or the same of a stopped run."""
+    """Run the remaining steps; return the content of done.json, or a summary of a stopped run."""
     config = trainer.config
     clock = _Clock(trainer, checkpoint_seconds)
     progress = _stoppable(observer, config, stop)
@@ -158,7 +159,7 @@ def _run(
     while trainer.step < config.steps and diverged_at is None:
         try:
             measured = trainer.advance(progress)
-        except _Stopped:  # within a fit that has no steps to resume from
+        except _Stopped:  # during a fit, which has no steps to resume from
             return {"status": "stopped", "step": trainer.step, "seconds": clock.read()}
         observer.step(trainer.step, measured)
         evaluation_due = trainer.evaluation_due()
@@ -216,7 +217,7 @@ class _Stopped(Exception):
 
 
 def _stoppable(observer: Observer, config: RunConfig, stop: Stop) -> Progress:
-    """Return a `Progress` that tells the observer, and raises if the user has asked to stop."""
+    """Return a `Progress` that notifies the observer and raises if the user has asked to stop."""
     without = f" without {', '.join(config.test_domains)}" if config.test_domains else ""
 
     def progress(what: str, done: int, total: int) -> None:
@@ -228,10 +229,10 @@ def _stoppable(observer: Observer, config: RunConfig, stop: Stop) -> Progress:
 
 
 class _Clock:
-    """Count the seconds of a trainer, and decide when to write a checkpoint.
+    """Measure the time of a trainer, and decide when to write a checkpoint.
 
-    The first one of a process comes early and the next ones after twice as long each, up to
-    `checkpoint_seconds`: so a run advances even if its processes are killed soon, again and again.
+    The first checkpoint of a process is written early; then the interval doubles, up to
+    `checkpoint_seconds`.  So a run advances even if its processes are repeatedly killed early.
     """
 
     def __init__(self, trainer: Session, checkpoint_seconds: float) -> None:

@@ -17,22 +17,22 @@ class Observer:
     """Callbacks of a run; each does nothing unless overridden."""
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Part of the data is read, or of another long task before or after training is done."""
+        """Report the progress of loading data or another long task before or after training."""
 
     def loaded(self, dataset: DomainDataset) -> None:
-        """The data is read; called before `begin`."""
+        """Handle the loaded data; called before `begin`."""
 
     def begin(self, config: RunConfig, step: int) -> None:
-        """The run starts, or resumes after `step` updates."""
+        """Handle the start of a run, or its resumption after `step` updates."""
 
     def step(self, step: int, measured: Mapping[str, Tensor | float]) -> None:
-        """An update was made; reading `measured` waits for the device, so do it rarely."""
+        """Handle an update; reading `measured` waits for the device, so do it rarely."""
 
     def record(self, record: Record) -> None:
-        """An evaluation was recorded."""
+        """Handle a recorded evaluation."""
 
     def note(self, text: str) -> None:
-        """Something that the user may not expect, in one sentence."""
+        """Handle a note on something that the user may not expect, in one sentence."""
 
 
 def _passed_on(name: str) -> Callable[..., None]:

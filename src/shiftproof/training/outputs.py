@@ -1,7 +1,7 @@
-"""What a run answered on its test domains, row by row: the file `held_out.safetensors`.
+"""The outputs of a run on its test domains, row by row: the file `held_out.safetensors`.
 
-Everything that is said about a held-out domain (accuracy, AUROC, calibration, intervals) is
-computed from this file.
+All measures on a held-out domain (accuracy, AUROC, calibration, intervals) are computed from this
+file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Outputs(NamedTuple):
 class NumberOutputs(NamedTuple):
     """Predicted numbers and labels of samples, in the units of the labels.
 
-    Both are [n], or [n, targets] of several targets.
+    Both are [n], or [n, targets] for several targets.
     """
 
     predicted: np.ndarray
@@ -47,15 +47,15 @@ class NumberOutputs(NamedTuple):
     def scores(self) -> dict[str, float | None]:
         """Return R², MAE, RMSE and calibration, by name.
 
-        Of several targets, whose units differ, it is the mean of R² alone; `of_target` has the
-        others.
+        For several targets, whose units differ, return only the mean R²; `of_target` gives access
+        to the other scores.
         """
         if self.predicted.ndim == 1:
             return number_scores(self.predicted, self.labels)
         return {"r2": mean_r2(self.predicted, self.labels)}
 
     def of_target(self, place: int) -> NumberOutputs:
-        """Return the numbers of one target, [n]."""
+        """Return the predictions and labels of one target, [n]."""
         predicted, labels = (own.reshape(len(own), -1)[:, place] for own in self[:2])
         return NumberOutputs(predicted, labels, self.rows)
 
@@ -64,7 +64,7 @@ AnyOutputs = Outputs | NumberOutputs
 
 
 def of_classes(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Outputs]:
-    """Return outputs that are probabilities of classes; `what` needs them so, for the error."""
+    """Return the outputs if they are class probabilities, else raise that `what` needs these."""
     found = {}
     for domain, own in outputs.items():
         if isinstance(own, NumberOutputs):
@@ -74,7 +74,7 @@ def of_classes(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Output
 
 
 def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, NumberOutputs]:
-    """Return outputs that are numbers; `what` needs them so, for the error."""
+    """Return the outputs if they are numbers, else raise that `what` needs these."""
     found = {}
     for domain, own in outputs.items():
         if isinstance(own, Outputs):
@@ -86,7 +86,7 @@ def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Number
 def one_target(
     outputs: Mapping[str, AnyOutputs], targets: Sequence[str], asked: str | None = None
 ) -> dict[str, AnyOutputs]:
-    """Return outputs of one number: of several `targets`, the one that is `asked` for."""
+    """Return the outputs of one target: `asked`, if there are several `targets`."""
     if asked is not None and asked not in targets:
         raise UnknownName("target", asked, targets)
     if len(targets) < 2:
@@ -100,9 +100,9 @@ def one_target(
 def in_row_order(
     task: Task, predicted: np.ndarray, labels: np.ndarray, rows: np.ndarray
 ) -> AnyOutputs:
-    """Return outputs in the order of the rows.
+    """Return the outputs in the order of the rows.
 
-    `predicted` are probabilities [n, c], or numbers [n, k] in standard units, as the labels are.
+    `predicted` are probabilities [n, c], or numbers [n, k] in standard units, like the labels.
     """
     order = np.argsort(rows, kind="stable")
     if task.kind == REGRESSION:
@@ -115,7 +115,7 @@ def in_row_order(
 
 
 def save_outputs(folder: Path, outputs: Mapping[str, AnyOutputs]) -> None:
-    """Write the outputs of each domain; probabilities in single precision."""
+    """Write the outputs of each domain, with probabilities in single precision."""
     save_arrays(
         folder / HELD_OUT,
         {
@@ -129,7 +129,7 @@ def save_outputs(folder: Path, outputs: Mapping[str, AnyOutputs]) -> None:
 
 
 def load_outputs(folder: Path) -> dict[str, AnyOutputs]:
-    """Return the outputs of each domain; none if the run kept none."""
+    """Return the outputs of each domain; empty if the run saved none."""
     stored = load_arrays(folder / HELD_OUT) or {}
     try:
         return {domain: _outputs(own) for domain, own in stored.items()}
@@ -140,7 +140,7 @@ def load_outputs(folder: Path) -> dict[str, AnyOutputs]:
 
 
 def _outputs(stored: Mapping[str, np.ndarray]) -> AnyOutputs:
-    """Return outputs as `save_outputs` wrote them; any others are a `ValueError`."""
+    """Return outputs in the form that `save_outputs` writes; raise `ValueError` for any other."""
     if "predicted" in stored:
         return _numbers(*(stored[name] for name in NumberOutputs._fields))
     probabilities, labels, rows = (stored[name] for name in Outputs._fields)

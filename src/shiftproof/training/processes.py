@@ -1,6 +1,6 @@
-"""The processes of a run, as `torchrun` starts them; without it, there is one, and no torch.
+"""The processes of a run that `torchrun` started; without it there is one, and torch is not needed.
 
-What they share of the work is in `training.shared_batches`.
+`training.shared_batches` divides the work among them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import atexit
 import os
 from datetime import timedelta
 
-# How long a process waits for the others: one of them may evaluate or read images meanwhile.
+# Timeout for waiting for other processes, which may be evaluating or reading images.
 PATIENCE = timedelta(hours=2)
 
 
@@ -19,7 +19,7 @@ def several() -> bool:
 
 
 def join(device: str) -> None:
-    """Join the processes that `torchrun` has started, if it has; each gets a device of its own."""
+    """Join the processes that `torchrun` has started, if any; each gets its own device."""
     if not several():
         return
     import torch
@@ -35,7 +35,7 @@ def join(device: str) -> None:
 
 
 def count() -> int:
-    """Return how many processes work on the run."""
+    """Return the number of processes of the run."""
     if not several():
         return 1
     import torch.distributed as dist
@@ -53,12 +53,12 @@ def rank() -> int:
 
 
 def leads() -> bool:
-    """Whether this process writes the files."""
+    """Return whether this process writes the files."""
     return rank() == 0
 
 
 def wait() -> None:
-    """Wait until all processes are here."""
+    """Wait until all processes have reached this call."""
     if count() > 1:
         import torch.distributed as dist
 

@@ -1,6 +1,6 @@
 """Records: the evaluations of a run, one JSON line each, appended as they are made.
 
-They hold nothing that depends on time, so that an interrupted and resumed run ends with the same
+They contain nothing that depends on time, so that an interrupted and resumed run ends with the same
 bytes as an uninterrupted one.
 """
 
@@ -19,8 +19,8 @@ from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 
 Record = dict[str, Any]
 
-# What a record measures on each set, by the kind of task; the first is shown first, and more of it
-# is better.
+# The measures of a record on each set, by kind of task.  The first is shown first; higher is
+# better.
 MEASURES: dict[Kind, tuple[str, ...]] = {
     CLASSIFICATION: ("accuracy",),
     REGRESSION: ("r2", "mae", "rmse"),
@@ -29,7 +29,7 @@ _FIRST = tuple(names[0] for names in MEASURES.values())
 
 
 def shown_measure(record: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
-    """Return the first of what a record measures, with its values by set; more is better."""
+    """Return the main measure of a record, with its values by set; higher is better."""
     for name in _FIRST:
         if name in record:
             return name, record[name]
@@ -67,7 +67,7 @@ class Records:
         return records
 
     def rewind(self, step: int) -> list[Record]:
-        """Delete records after `step` and events, which will come again; return those that stay."""
+        """Delete events and records after `step`, which will be written again; return the rest."""
         kept = [r for r in self.read() if r["step"] <= step and "event" not in r]
         data = b"".join(map(_line, kept))
         if not self._path.exists() or self._path.read_bytes() != data:

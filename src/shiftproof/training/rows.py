@@ -22,11 +22,11 @@ from shiftproof.learners.samples import Samples
 def ready_for(
     algorithm: str, dataset: DomainDataset, fitted: FittedPreparation | None
 ) -> DomainDataset:
-    """Return the dataset as an algorithm takes it.
+    """Return the dataset in the form that an algorithm expects.
 
-    For a network it is prepared.  Algorithms that are fitted at once take raw rows, in which only
-    rare values are pooled (see `FittedColumns.pooled`), in two views side by side where both are to
-    be judged (`standardize='auto'`).
+    For networks the inputs are prepared.  Algorithms that are fitted at once get raw rows, in which
+    only rare values are pooled (see `FittedColumns.pooled`), and in two views side by side if both
+    are to be compared (`standardize='auto'`).
     """
     if not ALGORITHMS.get(algorithm).exact:
         return dataset.prepared(fitted)
@@ -50,7 +50,7 @@ def _pooled(dataset: DomainDataset, fitted: FittedColumns) -> DomainDataset:
 
 
 def in_standard_units(dataset: DomainDataset, task: Task) -> DomainDataset:
-    """Return the dataset with labels as a task's batches have them: classes stay as they are."""
+    """Return the dataset with numeric labels in standard units; classes stay as they are."""
     if task.kind == CLASSIFICATION:
         return dataset
 
@@ -68,10 +68,10 @@ def samples_of(
     private: bool = False,
     loss: str = CROSS_ENTROPY,
 ) -> Samples:
-    """Return the samples of some domains that a run trains on, one row each.
+    """Return the training samples of some domains, one row each.
 
-    Cells of a table stay raw; other inputs are flattened.  Values are rounded to float32, as they
-    are when the model predicts.
+    Cells of a table stay raw; other inputs are flattened.  Values are rounded to float32, as in
+    prediction.
     """
     pairs = list(zip(domains, trained_on, strict=True))
     rows = [as_float_rows(domain.rows(index)).reshape(len(index), -1) for domain, index in pairs]
@@ -82,7 +82,7 @@ def samples_of(
     categorical = np.zeros(x.shape[1], dtype=bool)
     if columns:
         categorical = np.array([column.kind == "category" for column in columns])
-    # The columns of an array are numbered: they have no names of their own.
+    # The columns of an array are only numbered, not named.
     named = columns != tuple(Column(str(place), "number") for place in range(len(columns)))
     return Samples(
         x,

@@ -17,7 +17,7 @@ from shiftproof.core.files import (
 )
 from shiftproof.training.records import Records
 
-if TYPE_CHECKING:  # torch takes a while to import, and reading a run's results does not need it
+if TYPE_CHECKING:  # torch is slow to import, and reading a run's results does not need it
     from shiftproof.training.config import RunConfig
 
 START_OVER = "delete the run to start over"
@@ -36,7 +36,7 @@ class RunFolder:
 
     @property
     def checkpoint(self) -> Path:
-        """The file of all state that the next step depends on."""
+        """The file with all the state that the next step depends on."""
         return self.path / "checkpoint.safetensors"
 
     @contextmanager
@@ -61,10 +61,10 @@ class RunFolder:
         # A sweep writes the last two.
         ours = {"lock", path.name, "job.json", "failed.json"}
         for left in filter(is_temporary, self.path.iterdir()):
-            left.unlink()  # by a process that was killed: the lock is ours
+            left.unlink()  # left by a killed process, since we hold the lock
         # Version 0.1 left files that end in .new.
         others = [f.name for f in self.path.iterdir() if f.name not in ours and f.suffix != ".new"]
-        if not others:  # new, or failed before its first step
+        if not others:  # a new run, or one that failed before its first step
             write_json(path, wanted)
             return
         if not path.exists():
@@ -81,7 +81,7 @@ class RunFolder:
 
 
 def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Name the first few settings and hyper-parameters that differ."""
+    """List the first few settings and hyper-parameters that differ."""
     old, new = _flat(found), _flat(wanted)
     keys = sorted(old.keys() | new.keys())
     named = [
@@ -93,7 +93,7 @@ def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with the hyper-parameters and those of frozen features."""
+    """Return all settings, hyper-parameters and settings of frozen features in one dict."""
     frozen = {f"frozen {name}": value for name, value in config.get("frozen", {}).items()}
     flat = {**config, **config.get("hparams", {}), **frozen}
     return {name: value for name, value in flat.items() if name not in ("hparams", "frozen")}

@@ -1,12 +1,12 @@
-"""How much training samples count: their own weights, and those of their classes.
+"""Weights of training samples: their own, and those of their classes.
 
-With ωᵢ the weight of sample i (1 where none is given), `class_weight="balanced"` multiplies it by
+With ωᵢ the weight of sample i (1 if none is given), `class_weight="balanced"` multiplies it by
 
     Ω / (k Ω_c),   Ω = Σᵢ ωᵢ,   Ω_c = Σ of those of class c,
 
-for the k classes among the training samples of a run: all classes then count alike, and the total
-stays.  Without own weights this is n / (k n_c), as in scikit-learn.  Held-out domains have no part
-in it.
+for the k classes among the training samples of a run: all classes then have the same total weight,
+and the overall total is unchanged.  Without sample weights this is n / (k n_c), as in scikit-learn.
+Held-out domains are not used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shiftproof.data.splits import Split
 
 
 def balanced_weights(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return weights [n] times those that make all classes y [n] count alike.
+    """Return the weights [n], scaled so that all classes y [n] have the same total.
 
     >>> balanced_weights(np.array([0, 0, 0, 1]), np.ones(4)).round(3).tolist()
     [0.667, 0.667, 0.667, 2.0]
@@ -36,7 +36,7 @@ def training_weights(
 ) -> list[np.ndarray] | None:
     """Return the weights of the training samples of each domain in `splits`, in their order.
 
-    None if all count alike.
+    Return None if neither samples nor classes are weighted.
     """
     if not dataset.weighted and class_weight == UNWEIGHTED:
         return None
@@ -54,7 +54,7 @@ def training_weights(
 
 
 def without_weightless(dataset: DomainDataset, splits: dict[str, Split]) -> dict[str, Split]:
-    """Return the splits with samples of weight 0 left out of what is trained on."""
+    """Return the splits without the training samples of weight 0."""
     found = dict(splits)
     for domain in dataset.domains:
         if domain.weight_array is None or domain.name not in splits:

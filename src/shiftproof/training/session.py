@@ -1,7 +1,7 @@
-"""A run under training, of either kind: one step, one evaluation, and all the state of both.
+"""The interface of training: one step, one evaluation, and the state of both.
 
-`training.trainer` trains networks, by steps; `training.fitting` fits what is fitted at once, and
-needs no torch.
+`training.trainer` trains networks step by step; `training.fitting` runs algorithms that are fitted
+at once, and does not need torch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Session(ABC):
     @classmethod
     @abstractmethod
     def surroundings(cls) -> AbstractContextManager[Any]:
-        """Return a context that gives the caller back what a run changes around it."""
+        """Return a context that restores the caller's global state, which a run changes."""
 
     @classmethod
     @abstractmethod
@@ -55,16 +55,16 @@ class Session(ABC):
 
     @abstractmethod
     def choose_threads(self, known: int | None) -> None:
-        """Use so many threads, or choose their number."""
+        """Use `known` threads; if None, choose their number."""
 
     @property
     @abstractmethod
     def threads_used(self) -> int:
-        """How many threads it computes with."""
+        """The number of threads it computes with."""
 
     @abstractmethod
     def working(self) -> AbstractContextManager[Any]:
-        """Return the context of all steps."""
+        """Return the context in which all steps run."""
 
     @abstractmethod
     def advance(self, progress: Progress = silent) -> Mapping[str, Any]:
@@ -79,7 +79,7 @@ class Session(ABC):
 
     @abstractmethod
     def agree(self) -> None:
-        """Make several processes of a run hold the same weights."""
+        """Synchronise the weights between the processes of a run."""
 
     @abstractmethod
     def measure(self) -> Record:
@@ -87,7 +87,7 @@ class Session(ABC):
 
     @abstractmethod
     def scored(self) -> dict[str, Any]:
-        """Describe which weights are scored; nothing if they are the last."""
+        """Describe which weights are scored; empty if they are the last ones."""
 
     @abstractmethod
     def state(self) -> State:
@@ -99,24 +99,24 @@ class Session(ABC):
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """Return the versions of the libraries that compute."""
+        """Return the versions of the libraries used for computing."""
 
     def timings(self) -> dict[str, float]:
-        """Return how long the members of an ensemble took, in seconds."""
+        """Return the time that each member of an ensemble took, in seconds."""
         return {}
 
     def evaluation_due(self) -> bool:
-        """Whether the run is evaluated after this many updates."""
+        """Return whether the run is evaluated after the current step."""
         return self.config.evaluates_after(self.step)
 
     def _keeps(self, subset: EvaluationSet) -> bool:
-        """Return whether the outputs on a set are needed beside its score."""
+        """Return whether the outputs on a set are needed in addition to its score."""
         keep = INVARIANCE in self.config.evaluate and subset.kind == "train-out"
         last = self.step == self.config.steps
         return keep or (self.keeps_outputs and last and subset.kind in TEST_PARTS)
 
     def _scored_record(self, scores: Mapping[str, Score]) -> Record:
-        """Return what is measured on each set, and its risk."""
+        """Return the measures and the risk on each set."""
         record: Record = {}
         for measure in MEASURES[self.algorithm.task.kind]:
             record[measure] = {
@@ -128,7 +128,7 @@ class Session(ABC):
 
 
 def session_for(config: RunConfig) -> type[Session]:
-    """Return what trains a run; a network needs torch, which takes seconds to import."""
+    """Return the class that trains a run; torch, slow to import, is loaded for networks only."""
     if ALGORITHMS.get(config.algorithm).exact:
         from shiftproof.training.fitting import Fitting
 

@@ -1,17 +1,17 @@
-"""One run in several processes, as `torchrun` starts them: the result of one process, to rounding.
+"""One run in several `torchrun` processes, with the result of one process up to rounding.
 
-Most objectives are no sums over samples: they compare the domains of the whole batch.  So every
-process has the whole batch, and only the expensive part is divided: of n samples, process r passes
-its share through the featurizer φ.  The representations are then exchanged, and every process
-computes head, penalties and the same loss L of all of them:
+Most objectives are not sums over samples: they compare the domains of the whole batch.  So every
+process has the whole batch, and only the expensive part is divided: process r passes its share of
+the n samples through the featurizer φ.  The representations are then exchanged, and every process
+computes head, penalties and the same loss L on all of them:
 
     own share  xᵣ → Rᵣ = φ(xᵣ);   exchange  R = (R₁, …, R_p);   L = L(R, y) in every process
 
-Backward, a process knows ∂L/∂R, takes its own part ∂L/∂Rᵣ, and the gradients of φ's parameters,
-Σᵣ (∂Rᵣ/∂θ)ᵀ ∂L/∂Rᵣ, are summed over processes.  Both exchanges are functions of autograd with
-derivatives of their own, so algorithms that use gradients by parameters (masks, meta-learning)
-get the same ones, too.  With dropout in φ, results are the same in distribution only.  Batch norms
-that learn their statistics need the whole batch, so then every process passes all of it.
+In the backward pass, each process computes ∂L/∂R and keeps its own part ∂L/∂Rᵣ; the gradients of
+φ's parameters, Σᵣ (∂Rᵣ/∂θ)ᵀ ∂L/∂Rᵣ, are summed over processes.  Both exchanges are differentiable
+autograd functions, so algorithms that use parameter gradients (masks, meta-learning) get the same
+ones too.  With dropout in φ, results are the same in distribution only.  Batch norms that learn
+their statistics need the whole batch, so every process then passes all of it.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from shiftproof.training import processes
 
 
 def same_weights(module: nn.Module) -> None:
-    """Give all processes the weights of the first; they differ by rounding on some devices."""
+    """Copy the first process's weights to all; on some devices they differ by rounding."""
     if processes.count() > 1:
         for tensor in (*module.parameters(), *module.buffers()):
             dist.broadcast(tensor.data, 0)
 
 
 def own_share(size: int) -> Tensor:
-    """Return the positions of this process's share of `size`; all shares are of one length."""
+    """Return the positions of this process's share of `size`; all shares have the same length."""
     each = -(-size // processes.count())
     return (torch.arange(each) + processes.rank() * each) % size
 
 
 def exchanged(own: Tensor, size: int) -> Tensor:
-    """Return the shares of all processes, [size, …], from that of each."""
+    """Return the shares of all processes, [size, …], given this process's own share."""
     shared: Tensor = _Exchange.apply(own)
     return shared[:size]
 
 
 def learns_statistics(module: nn.Module) -> bool:
-    """Whether a batch norm inside is in training mode: it would see the statistics of a share.
+    """Return whether a batch norm is in training mode: it would learn from one share only.
 
     >>> learns_statistics(nn.BatchNorm1d(2)), learns_statistics(nn.BatchNorm1d(2).eval())
     (True, False)
@@ -57,16 +57,16 @@ def learns_statistics(module: nn.Module) -> bool:
 
 
 def share(featurizer: nn.Module) -> None:
-    """Divide the passes through a network among the processes; its weights keep their names."""
+    """Divide a network's inputs among the processes; its weights keep their names."""
     plain = type(featurizer)
 
     class Shared(plain):  # type: ignore[valid-type, misc]
-        """A network that passes a share of its inputs, and returns the outputs of all."""
+        """A network that computes its share of the outputs, and returns those of all processes."""
 
         inside = False
 
         def forward(self, x: Tensor) -> Tensor:
-            """Return the outputs for all of x [n, …]."""
+            """Return the outputs for x [n, …]."""
             if self.inside:
                 outputs: Tensor = plain.forward(self, x)
                 return outputs
@@ -74,7 +74,7 @@ def share(featurizer: nn.Module) -> None:
                 name: _SumGradient.apply(own) if own.requires_grad else own
                 for name, own in self.named_parameters()
             }
-            if x.requires_grad:  # the inputs are made by another network
+            if x.requires_grad:  # the inputs come from another network
                 x = _SumGradient.apply(x)
             self.inside = True
             try:
@@ -90,7 +90,7 @@ def share(featurizer: nn.Module) -> None:
 
 @contextlib.contextmanager
 def _own_noise(module: nn.Module) -> Any:
-    """Let dropout draw other masks in each process; afterwards generators are alike again."""
+    """Let dropout draw different masks in each process, and restore the generators afterwards."""
     dropout = any(isinstance(own, nn.Dropout) and own.p > 0 for own in module.modules())
     if not (dropout and module.training):
         yield
@@ -102,37 +102,37 @@ def _own_noise(module: nn.Module) -> Any:
 
 
 class _Exchange(torch.autograd.Function):
-    """The shares of all processes, one after the other; backward, the own part of the gradient."""
+    """Concatenate the shares of all processes; backward, select the gradient of the own share."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor) -> Tensor:
-        """Return the shares of all."""
+        """Return the shares of all processes."""
         parts = [torch.empty_like(own) for _ in range(processes.count())]
         dist.all_gather(parts, own.contiguous())
         return torch.cat(parts)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Return the own part."""
+        """Return this process's part of the gradient."""
         return _OwnPart.apply(gradient)
 
 
 class _OwnPart(torch.autograd.Function):
-    """The part of this process; backward, the parts of all."""
+    """Select this process's part; backward, concatenate the parts of all processes."""
 
     @staticmethod
     def forward(ctx: Any, whole: Tensor) -> Tensor:
-        """Return the own part."""
+        """Return this process's part."""
         return whole.chunk(processes.count())[processes.rank()].clone()
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Return the parts of all."""
+        """Return the gradients of all processes."""
         return _Exchange.apply(gradient)
 
 
 class _SumGradient(torch.autograd.Function):
-    """The same tensor; backward, the sum of its gradients over processes."""
+    """Return a tensor unchanged; backward, sum its gradients over processes."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor) -> Tensor:
@@ -146,7 +146,7 @@ class _SumGradient(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over processes, which every process uses alike."""
+    """Sum a tensor over processes; every process uses the sum in the same way."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor) -> Tensor:
@@ -157,5 +157,5 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Return the gradient as it is: all processes have the same one."""
+        """Return the gradient unchanged: all processes have the same one."""
         return gradient

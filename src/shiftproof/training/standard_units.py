@@ -1,4 +1,4 @@
-"""Labels that are numbers in standard units: mean 0 and deviation 1, every domain counted alike."""
+"""Numeric labels in standard units: mean 0 and deviation 1, with equal weight for each domain."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 def standard_units(
     labels: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None = None
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and standard deviation of each target, every domain counted alike.
+    """Return mean and standard deviation of each target, with equal weight for each domain.
 
-    Within a domain, samples count by their weights, if there are any.
+    Within a domain, samples are weighted by `weights`, if given.
 
     >>> standard_units([np.array([0.0, 2.0]), np.array([5.0, 5.0, 5.0])])
     ((3.0,), (2.1213203435596424,))
@@ -38,5 +38,5 @@ def _mean_of_means(parts: Sequence[np.ndarray], weights: Sequence[np.ndarray] | 
 
 
 def _columns(labels: np.ndarray) -> np.ndarray:
-    """Return the labels of each target in a row of its own, [targets, n]."""
+    """Return the labels with one row per target, [targets, n]."""
     return np.ascontiguousarray(labels.reshape(len(labels), -1).T)

@@ -20,7 +20,7 @@ FOLDER = "tensorboard"
 class TensorBoard(Observer):
     """Write every record of a run to `tensorboard` in its folder.
 
-    A resumed run purges what it will record again.
+    A resumed run purges the records that it will write again.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,13 +1,13 @@
-"""How many threads torch uses in a run: chosen in its first steps, by the size of the work.
+"""The number of torch threads in a run, chosen in its first steps by the duration of a step.
 
-Threads that share a short operation wait for each other longer than they compute.  On an idle
-machine several threads are at best a little faster at small networks; on a busy one they are many
-times slower.  So a run begins on one thread.  If a step takes less than `SHORT`, it stays there; if
-it takes longer than `LONG`, it goes on with all free cores; in between, two steps on all free cores
+Threads that share a short operation wait for each other longer than they compute.  For small
+networks, several threads are at best a little faster on an idle machine, and many times slower on a
+busy one.  So a run starts on one thread.  If a step takes less than `SHORT`, it stays there; if it
+takes longer than `LONG`, it continues on all free cores; in between, two steps on all free cores
 are compared with one on a single thread.
 
-The choice is part of the checkpoint, so that a resumed run goes on with the same number.  Sums are
-split differently across threads: losses agree to rounding errors, not to the bit.
+The choice is part of the checkpoint, so that a resumed run uses the same number.  Sums are split
+differently across threads: losses agree up to rounding errors, not to the bit.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import torch
 
 from shiftproof.core.cores import free_cores
 
-# Seconds of a step on one thread: below, threads do not pay; above, they always do.
+# Seconds of a step on one thread: below `SHORT`, more threads do not pay; above `LONG`, they do.
 SHORT, LONG = 0.002, 0.1
-# Several threads must be faster by this factor: they also take cores from others.
+# Several threads must be faster by this factor, since they take cores from other processes.
 GAIN = 0.9
-# The steps of the trial: the first two on one thread, the next two on all; the second of each pair
-# counts, since the first prepares memory.
+# The steps of the trial: two on one thread, then two on all; the second of each pair counts, since
+# the first allocates memory.
 PAIR = 2
 
 
 class ThreadChoice:
-    """The number of threads of a run; None until the first steps have decided it.
+    """The number of threads of a run; None until the first steps have determined it.
 
-    `fixed` is a number that was given, or chosen before the run was interrupted.  Without one, the
-    most that is tried is what torch is allowed now, and no more than the free cores.
+    `fixed` is a number that was given, or chosen before the run was interrupted.  Without it, at
+    most torch's current number of threads is tried, and no more than the free cores.
     """
 
     def __init__(self, fixed: int | None = None) -> None:
@@ -44,12 +44,12 @@ class ThreadChoice:
 
     @classmethod
     def none(cls) -> ThreadChoice:
-        """Return no choice: the number that torch has."""
+        """Return a fixed choice: torch's current number of threads."""
         return cls(torch.get_num_threads())
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
-        """Give torch back the number of threads that it had before."""
+        """Restore torch's number of threads on exit."""
         before = torch.get_num_threads()
         try:
             yield
@@ -58,7 +58,7 @@ class ThreadChoice:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Take one step with the number chosen, or with one that is tried."""
+        """Run one step with the chosen number of threads, or with the one being tried."""
         if self.chosen is not None:
             if torch.get_num_threads() != self.chosen:
                 torch.set_num_threads(self.chosen)
@@ -69,12 +69,12 @@ class ThreadChoice:
         wall, own = time.perf_counter(), time.thread_time()
         yield
         self._steps += 1
-        # On one thread, what counts is computing, not waiting for data or for a core.
+        # On one thread, count computing time only, not waiting for data or for a core.
         seconds = time.thread_time() - own if alone else time.perf_counter() - wall
         self.judge(seconds)
 
     def judge(self, seconds: float) -> None:
-        """Decide after a step of the trial that took so long, if it can be decided."""
+        """Choose the number after a step of the trial that took `seconds`, if possible."""
         if self._steps == PAIR:
             self._alone = seconds
             if seconds < SHORT:

@@ -1,4 +1,4 @@
-"""A network under training: one step, one evaluation, and all the state of both."""
+"""The training of a network: one step, one evaluation, and the state of both."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from shiftproof.training.threads import ThreadChoice
 class Trainer(Session):
     """A network under training, with all the state that the next step depends on.
 
-    Of the checkpoint `saved`, the preparation of the inputs is used; `load` restores the rest.
-    With `keeps_outputs`, `outputs` are those on the test domains after the last step.  If it is
-    `compiled`, torch compiles the featurizer.
+    Only the input preparation is read from the checkpoint `saved`; `load` restores the rest.
+    With `keeps_outputs`, `outputs` holds the outputs on the test domains after the last step.
+    With `compiled`, torch compiles the featurizer.
     """
 
     config: RunConfig
@@ -77,7 +77,7 @@ class Trainer(Session):
         weights = training_weights(self.dataset, splits, config.class_weight)
         size = self.algorithm.hparams.batch_size
         seed = stream_seed(config.seed, "sampler")
-        # Images are read by the process that passes them on; everything else is at hand.
+        # Each process reads only its own share of the images; all other data is in memory.
         self.divided = processes.count() > 1 and any(domain.is_lazy for domain in domains)
         only = shared_batches.own_share(size).numpy() if self.divided else None
         self.sampler = BatchSampler(domains, trained_on, size, seed, weights, only)
@@ -139,7 +139,7 @@ class Trainer(Session):
 
     @classmethod
     def surroundings(cls) -> contextlib.AbstractContextManager[Any]:
-        """Dropout draws from torch's global generators: give the caller's state back."""
+        """Return a context that restores torch's global generators, which dropout draws from."""
         return torch.random.fork_rng()
 
     @classmethod
@@ -152,25 +152,25 @@ class Trainer(Session):
         save_state(checkpoint, self.state())
 
     def choose_threads(self, known: int | None) -> None:
-        """Use so many threads, or let the first steps choose; other devices need none."""
+        """Use `known` threads; if None, let the first steps choose on a CPU."""
         if known is not None or torch.device(self.config.device).type == "cpu":
             self.threads = ThreadChoice(known)
 
     @property
     def threads_used(self) -> int:
-        """How many threads torch computes with."""
+        """The number of threads torch computes with."""
         return self.threads.chosen or torch.get_num_threads()
 
     def working(self) -> contextlib.AbstractContextManager[Any]:
-        """Return a context that gives torch its number of threads back."""
+        """Return a context that restores torch's number of threads on exit."""
         return self.threads.restored()
 
     def agree(self) -> None:
-        """Make several processes of a run hold the same weights."""
+        """Synchronise the weights between the processes of a run."""
         shared_batches.same_weights(self.algorithm)
 
     def scored(self) -> dict[str, Any]:
-        """Describe which weights are scored; nothing if they are the last."""
+        """Describe which weights are scored; empty if they are the last ones."""
         return self.average.described()
 
     def versions(self) -> dict[str, str]:
@@ -189,8 +189,9 @@ class Trainer(Session):
         """Evaluate, and average the losses over the steps since the last record.
 
         If the run averages weights, the average is scored (see `averaging`), and the field
-        `scored` describes it; `validation_risk` is the risk of the raw weights that the average
-        uses.  `shift` is that of the scored outputs (see `invariance`), if it was requested.
+        `scored` describes it; `validation_risk` is the risk of the raw weights, which some
+        averages need.  `shift` describes the shift of the scored outputs (see `invariance`), if
+        requested.
         """
         record: Record = {"step": self.step}
         record |= {name: series.values().mean().item() for name, series in self.pending.items()}
@@ -205,7 +206,7 @@ class Trainer(Session):
         record |= self._scored_record(scores)
         if INVARIANCE in self.config.evaluate:
             outputs = {name: score.outputs for name, score in scores.items() if score.outputs}
-            # The same samples and resamples at every step and in every run on this data.
+            # Use the same samples and resamples at every step and in every run on this data.
             record["shift"] = shift_of_outputs(
                 outputs, seed_hash(INVARIANCE, self.config.data_seed)
             )
@@ -273,7 +274,7 @@ class Trainer(Session):
 
 
 def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
-    """Return the untrained algorithm of a run, on its device; stream `init` draws the weights."""
+    """Return the untrained algorithm of a run on its device, weights drawn from stream `init`."""
     with torch.random.fork_rng():
         start = config.seed if config.init_seed is None else config.init_seed
         torch.manual_seed(stream_seed(start, "init"))
