@@ -77,7 +77,7 @@ class Cell:
 
     @property
     def in_standard_errors(self) -> float | None:
-        """The difference over √(s² + s'²), with s and s' the standard errors of both.
+        """The difference over √(s² + s'² + r²): standard errors of both, and of rounding.
 
         A single run of ours has no standard error of its own: the paper's deviation is used.
         """

@@ -26,7 +26,7 @@ START_OVER = "delete the run to start over"
 class RunFolder:
     """Read and write the files of one run.
 
-    `checkpoint` is written by `save_state` and read by `load_state`.
+    `checkpoint` is written and read by the session (`training.session`), which knows its form.
     """
 
     def __init__(self, path: Path) -> None:
