@@ -1,1 +1,1 @@
-"""Everything that can be trained."""
+"""All trainable models."""

@@ -1,7 +1,7 @@
-"""The contract of all that can be trained, with a network or without, and the registry of it.
+"""The base class of everything that can be trained, and the registry of algorithms.
 
-What is trained by steps is an `Algorithm` (`learners.algorithms.base`); what is fitted at once is
-an `Exact` (`learners.exact`), which needs no torch.
+An `Algorithm` (`learners.algorithms.base`) trains a network in steps.  An `Exact` model
+(`learners.exact`) is fitted in one call and needs no torch.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Family = Literal[
 
 
 class Learner(ABC):
-    """What all learners tell of themselves."""
+    """The attributes that every learner declares."""
 
     family: ClassVar[Family]
     paper: ClassVar[str]
-    # Whether it is meant for batches of whole domains; a sweep of all algorithms leaves it out.
+    # Whether it is meant for batches of whole domains; a sweep over all algorithms skips it.
     full_batches: ClassVar[bool] = False
-    # Whether it is fitted to all samples at once, by `Exact.fit`, and not by steps.
+    # Whether it is fitted to all samples at once by `Exact.fit`, not trained in steps.
     exact: ClassVar[bool] = False
-    # Why it cannot predict numbers, as the end of a sentence; empty if it can.
+    # Why it does not support regression, as the end of a sentence; empty if it does.
     classes_only: ClassVar[str] = ""
-    # Whether the weights of samples count in its loss.
+    # Whether its loss uses sample weights.
     weighs_samples: ClassVar[bool] = False
-    # Whether a prediction depends on its batch, which is treated as one unknown domain.
+    # Whether a prediction depends on the rest of its batch, treated as one unknown domain.
     predicts_by_batch: ClassVar[bool] = False
 
     @dataclass(frozen=True)

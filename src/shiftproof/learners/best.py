@@ -1,4 +1,4 @@
-"""The strongest answer for the next domain: a weighted ensemble, judged by held-out domains."""
+"""The strongest predictor for a new domain: a weighted ensemble, scored on held-out domains."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from shiftproof.learners.views import members_that_count
 from shiftproof.learners.weighting import LOG_LOSS, metric_weights
 from shiftproof.learners.within_candidate import WithinDomains
 
-# A member that counts less is left out: it would cost its fit and change nothing.
+# Members with a smaller weight are dropped: fitting them takes time and changes nothing.
 LEAST_WEIGHT = 0.01
-# Trees of a forest: more change a mean of many members little, and take time to fit and store.
+# Trees per forest: more would hardly change the ensemble, and take time to fit and store.
 TREES = 100
-# What two cores do in a second, in seconds of one: not all that is done can be shared.
+# Speed-up of two cores over one: not all work runs in parallel.
 SPEED_OF_TWO_CORES = 1.5
 # Why a candidate was not tried.
 NO_TIME = "for lack of time"
@@ -47,11 +47,11 @@ TOO_FEW_DOMAINS = "for lack of a third training domain to judge it by"
 def portfolio(samples: Samples) -> list[Candidate]:
     """Return the candidates.
 
-    They differ in kind, since an ensemble gains by members that err in different places: smooth
-    and stepwise, few large steps and many small ones, grown greedily and at random.  The second
-    linear model has scikit-learn's default penalty, 1/n: held-out domains are few, and the penalty
-    that they prefer may be theirs alone.  Where the samples have a second view, standardised within
-    domains, each candidate is there for both.
+    They are of different kinds, because an ensemble gains from members with different errors:
+    smooth and piecewise constant, a few large trees and many small ones, greedy and random splits.
+    The second linear model uses scikit-learn's default penalty, 1/n, because a penalty selected on
+    few held-out domains may fit only those domains.  If the samples have a second view,
+    standardised within domains, each candidate is included for both views.
     """
     rows = len(samples)
     candidates: list[Candidate] = [
@@ -74,7 +74,7 @@ def portfolio(samples: Samples) -> list[Candidate]:
 def planned(
     candidates: list[Candidate], samples: Samples, budget: float
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the candidates that fit a budget of seconds, cheapest first, and the others.
+    """Return the candidates that fit in a budget of seconds, cheapest first, and the others.
 
     The cheapest is always tried.
     """
@@ -93,17 +93,17 @@ def planned(
 class Best(Exact):
     """A portfolio of models, weighted by how they do on held-out training domains.
 
-    Every candidate predicts each training domain without having been trained on it.  Those
-    predictions choose its settings, calibrate it, and fit the weights of the ensemble
+    Every candidate predicts each training domain without having been trained on it.  These
+    predictions select its settings, calibrate it, and fit the weights of the ensemble
     (`learners.stacking`; with a `metric` other than the log loss, `learners.weighting`).  Then all
-    members are fitted to all training domains.  The test domain is never looked at.
+    members are fitted to all training domains.  The test domain is never used.
     """
 
     paper = "Wolpert (1992); van der Laan et al. (2007)"
 
     @dataclass(frozen=True)
     class Hparams(Exact.Hparams):
-        """How much time may be spent, and what for."""
+        """The time budget and the metric."""
 
         budget: float = hparam(
             300.0,
@@ -140,10 +140,10 @@ class Best(Exact):
 def not_called_for(
     candidate: Candidate, judged: list[Judged], samples: Samples, seed: int
 ) -> str | None:
-    """Return why a candidate need not be tried, if so.
+    """Return why a candidate need not be tried, or None if it should be.
 
-    Matching is tried where outputs do not mean the same in every training domain
-    (`algorithms.concept_test`): those of the best candidate so far, on held-out domains.
+    Matching is tried only if the held-out outputs of the best candidate so far do not mean the
+    same in every training domain (`algorithms.concept_test`).
     """
     kind = candidate.candidate if isinstance(candidate, WithinDomains) else candidate
     if not (isinstance(kind, NetworkCandidate) and kind.matched):
@@ -151,7 +151,7 @@ def not_called_for(
     names, domains = np.unique(samples.domain, return_inverse=True)
     if len(names) < 3:
         return TOO_FEW_DOMAINS
-    if not judged or not samples.classes:  # of numbers, held-out domains alone judge it
+    if not judged or not samples.classes:  # regression has no such test
         return None
     first = min(judged, key=lambda one: one.scores.risk)
     held_out = HeldOut(np.log(np.maximum(first.predicted, SMALLEST)), samples.y, domains)
@@ -168,7 +168,7 @@ def combined(
     progress: Progress = silent,
     metric: str = LOG_LOSS,
 ) -> Ensemble:
-    """Weigh the candidates, and fit those that count to all samples."""
+    """Find the weights of the candidates, and fit those with weight to all samples."""
     predicted = np.stack([one.predicted for one in judged])
     views = [one.candidate.view for one in judged]
     chosen = members_that_count(predicted, views, samples, seed, metric)

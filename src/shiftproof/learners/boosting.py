@@ -1,4 +1,4 @@
-"""Gradient-boosted trees on histograms: missing values and categories as they are."""
+"""Histogram-based gradient-boosted trees, with native missing values and categories."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.judging import judge, single
 from shiftproof.learners.samples import Samples
 
-# A bin of a column's histogram should hold some rows: with fewer, finer thresholds are noise.
+# Rows per bin of a column's histogram: with fewer, the finer thresholds are noise.
 ROWS_A_BIN = 10
 FEWEST_BINS, MOST_BINS = 32, 255
-# The fewest rows in a leaf, scikit-learn's default: few rows do not fill a tree.
+# Minimum rows in a leaf (scikit-learn's default), which keeps trees small on few rows.
 ROWS_A_LEAF = 20
 STAGES = (25, 50, 100, 200)
 
 
 @dataclass(frozen=True)
 class BoostingCandidate(Candidate):
-    """Boosted trees; the variants are numbers of trees, the first of one sequence."""
+    """Boosted trees; the variants are numbers of trees, taken from one sequence."""
 
     name: str = "boosting"
     variants: Sequence[int] = STAGES
@@ -36,7 +36,7 @@ class BoostingCandidate(Candidate):
     leaves: int = 31
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
-        """Fit the longest sequence and predict by its beginnings."""
+        """Fit the longest sequence and predict after each number of trees."""
         if not train.classes:
             found = np.empty((len(self.variants), len(x), train.outputs))
             for place, target in enumerate(train.targets.T):
@@ -54,7 +54,7 @@ class BoostingCandidate(Candidate):
         )
 
     def seconds(self, size: Size) -> float:
-        """Every level of a tree passes its rows, and every leaf its bins, by all columns."""
+        """Estimate the time: for all columns, each level scans the rows and each leaf the bins."""
         rows, columns, outputs = size
         leaves = min(self.leaves, max(rows / ROWS_A_LEAF, 1))
         column = 2.6e-9 * rows * math.log2(leaves) + 1.8e-9 * leaves * _bins(rows)
@@ -62,9 +62,10 @@ class BoostingCandidate(Candidate):
         return max(self.variants) * outputs * tree
 
     def fit(self, train: Samples, variant: int, seed: int) -> Any:
-        """Return the trees, without the bins of numbers: only training needs them.
+        """Return the trees without the bins of numeric columns, which only training needs.
 
-        Between them lie the values of all training rows.  Several targets have trees each.
+        The bins would reveal values of training rows.  With several targets, each has its own
+        trees.
         """
         if train.y.ndim == 1:
             return _without_bins(self._fitted(train, train.y, variant, seed))
@@ -101,7 +102,7 @@ class BoostingCandidate(Candidate):
 
 
 def _bins(rows: float) -> int:
-    """Return how many bins the histogram of a column has."""
+    """Return the number of bins of a column's histogram."""
     return int(np.clip(rows // ROWS_A_BIN, FEWEST_BINS, MOST_BINS))
 
 
@@ -115,7 +116,7 @@ def _without_bins(model: Any) -> Any:
 
 
 def _filled(x: np.ndarray) -> np.ndarray:
-    """Return rows with 0 in columns that have no value at all, which scikit-learn cannot bin."""
+    """Fill columns without any value, which scikit-learn cannot bin, with 0."""
     return np.where(np.isnan(x).all(axis=0), 0.0, x)
 
 
@@ -123,14 +124,14 @@ def _filled(x: np.ndarray) -> np.ndarray:
 class Boosting(Exact):
     """Gradient-boosted trees (scikit-learn's HistGradientBoosting).
 
-    How many trees is chosen by held-out training domains, unless given.
+    The number of trees is selected on held-out training domains, unless given.
     """
 
     paper = "Friedman (2001); Ke et al. (2017)"
 
     @dataclass(frozen=True)
     class Hparams(Exact.Hparams):
-        """Size and number of trees."""
+        """Number and size of the trees, and the learning rate."""
 
         trees: int | Literal["auto"] = hparam(
             "auto",
@@ -146,7 +147,7 @@ class Boosting(Exact):
     hparams: Hparams
 
     def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
-        """Return the model, calibrated on held-out domains."""
+        """Return the fitted model, calibrated on held-out domains."""
         h = self.hparams
         variants = STAGES if h.trees == "auto" else (int(h.trees),)
         candidate = BoostingCandidate("boosting", variants, h.learning_rate, h.leaves)

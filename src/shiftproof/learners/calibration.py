@@ -1,4 +1,4 @@
-"""Temperature scaling: one number that makes probabilities neither too sure nor too timid."""
+"""Temperature scaling: one parameter that corrects over- or underconfident probabilities."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
 from scipy.special import log_softmax  # type: ignore[import-untyped]
 
-# No probability counts as less: log 0 is no loss that can be compared, and one confident error
-# must not decide alone.
+# Probabilities are clipped to this: log 0 is infinite, and one confident error must not dominate
+# the loss.
 SMALLEST = 1e-6
-# Temperatures from 1/e³ to e³: beyond, a model is as good as certain or as good as a guess.
+# Temperatures range from 1/e³ to e³: beyond, predictions are nearly certain or nearly uniform.
 WIDEST = 3.0
 
 
@@ -24,10 +24,10 @@ def tempered(predicted: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def fit_temperature(predicted: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
-    """Return the temperature with the least weighted log loss (Guo et al., 2017).
+    """Return the temperature with the lowest weighted log loss (Guo et al., 2017).
 
-    ``predicted`` [n, c] should be of rows that the model was not trained on, ``y`` [n] are their
-    classes and ``weights`` [n] their shares.  The loss is convex in 1/T.
+    ``predicted`` [n, c] should be for rows that the model was not trained on, ``y`` [n] are their
+    classes and ``weights`` [n] their weights.  The loss is convex in 1/T.
     """
     rows = np.arange(len(y))
 

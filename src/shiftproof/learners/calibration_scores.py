@@ -2,11 +2,11 @@
 
 The slope b is that of a logistic regression of the labels on the predicted log odds, with an
 intercept: log odds(y) = a + b log odds(p).  Below 1, the probabilities are too extreme.  For
-several classes it is the one b of softmax(a + b log p), with an intercept of each class.  The
+several classes, it is the single b of softmax(a + b log p), with one intercept per class.  The
 intercept (calibration in the large) is a with b = 1, for two classes: above 0, the second class
-occurs more often than predicted.  Their sampling variances are those of the sandwich H⁻¹ G H⁻¹,
-with the information H and G the sum of the squared gradients of rows, for probabilities that are
-not calibrated make the model with b = 1 wrong.
+occurs more often than predicted.  The sampling variances are those of the sandwich estimator
+H⁻¹ G H⁻¹, with the information H and the sum G of the rows' squared gradients, because the model
+with b = 1 is misspecified if the probabilities are not calibrated.
 
 References: Cox (1958), *Two further applications of a model for binary regression*; Van Calster et
 al. (2019), *Calibration: the Achilles heel of predictive analytics*.
@@ -20,28 +20,28 @@ import numpy as np
 
 SMALLEST = 1e-15
 ITERATIONS = 50
-# Where a model separates the classes, its likelihood grows without end.  Elsewhere some row has a
-# share of at most ½, so the log-likelihood stays below −log 2.
+# If a model separates the classes, the log-likelihood approaches 0.  Otherwise the label of some
+# row has probability at most ½, so the log-likelihood stays below −log 2.
 SEPARATED = -0.5
 LARGEST = 1e3
 BINS = 10
 
 
 class Fitted(NamedTuple):
-    """A coefficient of maximal likelihood and its sampling variance."""
+    """A maximum-likelihood coefficient and its sampling variance."""
 
     value: float
     variance: float
 
 
 def slope(probabilities: np.ndarray, labels: np.ndarray) -> float | None:
-    """Return the calibration slope; None where it is not finite, as for separated classes."""
+    """Return the calibration slope; None if it is not finite, as for separated classes."""
     found = fitted_slope(probabilities, labels)
     return None if found is None else found.value
 
 
 def intercept(probabilities: np.ndarray, labels: np.ndarray) -> float | None:
-    """Return the calibration in the large, of two classes."""
+    """Return the calibration in the large of two classes; None if it is undefined."""
     found = fitted_intercept(probabilities, labels)
     return None if found is None else found.value
 
@@ -73,8 +73,8 @@ def fitted_intercept(probabilities: np.ndarray, labels: np.ndarray) -> Fitted | 
 def expected_error(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """Return the expected calibration error of the predicted class.
 
-    In each of ten equal bins of confidence, the share of right answers less the mean confidence;
-    the mean of the absolute values, weighted by samples (Guo et al., 2017).
+    It is the absolute difference of accuracy and mean confidence in ten equal-width bins of
+    confidence, averaged with the numbers of samples as weights (Guo et al., 2017).
 
     >>> expected_error(np.array([[0.25, 0.75], [0.25, 0.75]]), np.array([1, 0]))
     0.25
@@ -89,9 +89,9 @@ def expected_error(probabilities: np.ndarray, labels: np.ndarray) -> float:
 def _maximum(
     design: np.ndarray, offset: np.ndarray, codes: np.ndarray, start: np.ndarray
 ) -> Fitted | None:
-    """Return the first coefficient φ of largest likelihood of softmax(offset + design φ).
+    """Return the first maximum-likelihood coefficient φ of softmax(offset + design φ).
 
-    Newton's method, each step halved until the likelihood does not fall.  `design` is
+    Uses Newton's method, halving each step until the likelihood does not decrease.  `design` is
     [n, classes, coefficients].
     """
     rows = np.arange(len(codes))
@@ -115,7 +115,7 @@ def _maximum(
         except np.linalg.LinAlgError:
             return None
         if not np.isfinite(inverse).all():
-            return None  # separated so far that the likelihood is flat to the last digit
+            return None  # separated so well that the likelihood is numerically flat
         step = inverse @ gradient
         if abs(gradient @ step) < 1e-12 * len(codes):
             own = design[rows, codes] - mean

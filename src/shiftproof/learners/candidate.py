@@ -1,8 +1,8 @@
-"""Candidates: kinds of models that held-out domains choose from.
+"""Candidates: kinds of models to select from on held-out domains.
 
-A candidate has a few variants (penalties, numbers of trees).  It predicts the rows of each domain
-by models that were not trained on that domain, for every variant, and it is fitted for good with
-one of them (`learners.judging`).
+A candidate has a few variants (penalties, numbers of trees).  For every variant, it predicts the
+rows of each domain with models that were not trained on that domain.  The final model is fitted
+with the best variant (`learners.judging`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy as np
 from shiftproof.core.standardize import NONE
 from shiftproof.learners.samples import Samples
 
-# Multiplications and additions of large products on one core.
+# Floating-point operations per second of large matrix products on one core.
 OPERATIONS_A_SECOND = 1.5e10
 
 
 class Size(NamedTuple):
-    """What the time of a fit depends on: rows, columns once encoded, and outputs.
+    """The size of a fit, which determines its time: rows, encoded columns, and outputs.
 
-    Two classes are one output.  Times are rough, from one machine: they decide what is tried within
-    a budget, in the same way everywhere.
+    Two classes are one output.  Times are rough estimates from one machine.  They decide which
+    candidates fit in a budget, and are the same on every machine.
     """
 
     rows: float
@@ -34,7 +34,7 @@ class Size(NamedTuple):
 
 
 def size_of(samples: Samples) -> Size:
-    """Return the size of a fit to these samples: a category is one column each."""
+    """Return the size of a fit to these samples, with one column per category."""
     codes = samples.x[:, samples.categorical]
     categories = np.nanmax(np.where(np.isnan(codes), 0, codes), axis=0, initial=0) + 1
     numbers = ~samples.categorical
@@ -44,9 +44,9 @@ def size_of(samples: Samples) -> Size:
 
 
 class Candidate(ABC):
-    """A kind of model, and variants of it that differ in one setting.
+    """A kind of model, with variants that differ in one setting.
 
-    ``view`` says which view of the rows it takes (`data.within_domain`).
+    ``view`` is the view of the rows that it uses (`data.within_domain`).
     """
 
     name: str
@@ -55,31 +55,31 @@ class Candidate(ABC):
 
     @abstractmethod
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
-        """Fit every variant to ``train``; return their predictions of ``x`` [n, d].
+        """Fit every variant to ``train`` and return their predictions for ``x`` [n, d].
 
-        [variants, n, classes], probabilities; a class that ``train`` lacks has probability 0.  Of
-        numbers, [variants, n, targets].
+        Predictions are probabilities [variants, n, classes], 0 for classes missing from ``train``,
+        or numbers [variants, n, targets].
         """
 
     @abstractmethod
     def seconds(self, size: Size) -> float:
-        """Return about how long `predictions` and `fit` take on a core; see `Size`."""
+        """Estimate the seconds that `predictions` or `fit` takes on one core; see `Size`."""
 
     @abstractmethod
     def fit(self, train: Samples, variant: Any, seed: int) -> Any:
-        """Return a fitted scikit-learn model of one variant: a classifier, or a regressor."""
+        """Return a scikit-learn classifier or regressor, fitted with one variant."""
 
     def limited(self, threads: int) -> AbstractContextManager[None]:
-        """Let what has a number of threads of its own, beside OpenMP and BLAS, use no more."""
+        """Limit the threads of libraries other than OpenMP and BLAS within the context."""
         return nullcontext()
 
     def seconds_to_judge(self, size: Size, folds: int) -> float:
-        """Return about how long `held_out` and one `fit` take on a core."""
+        """Estimate the seconds that `held_out` and one `fit` take on one core."""
         part = size._replace(rows=size.rows * (folds - 1) / folds)
         return folds * self.seconds(part) + self.seconds(size)
 
     def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
-        """Predict every row by models that were not trained on its fold: [variants, n, classes]."""
+        """Predict each row with models not trained on its fold: [variants, n, classes]."""
         found = np.empty((len(self.variants), len(samples), samples.outputs))
         for fold in np.unique(folds):
             rows = folds == fold
@@ -88,7 +88,7 @@ class Candidate(ABC):
 
 
 def side_by_side(models: Sequence[Any]) -> Any:
-    """Return fitted regressors, one for each target, as one of scikit-learn's."""
+    """Return fitted regressors, one per target, as one `MultiOutputRegressor`."""
     from sklearn.multioutput import MultiOutputRegressor  # type: ignore[import-untyped]
 
     joined = MultiOutputRegressor(models[0])
@@ -98,7 +98,7 @@ def side_by_side(models: Sequence[Any]) -> Any:
 
 
 def in_all_classes(predicted: np.ndarray, classes: np.ndarray, total: int) -> np.ndarray:
-    """Spread predictions [n, len(classes)] to [n, total], with 0 for the others."""
+    """Expand predictions [n, len(classes)] to [n, total], with 0 for the other classes."""
     spread = np.zeros((len(predicted), total))
     spread[:, classes] = predicted
     return spread

@@ -1,8 +1,8 @@
-"""How predictions for held-out domains are calibrated, judged and weighed: for classes and numbers.
+"""How held-out predictions are calibrated, scored and weighted, for classes and numbers.
 
-Everything that learners fitted at once do with predictions of held-out domains (choose settings,
-stack members) asks the criterion of their samples, and none asks whether they are classes.
-Predictions are [n, k]: probabilities of k classes, or k numbers, in standard units.
+Exact learners select settings and stack members by the criterion of their samples, so they need no
+separate code for classification and regression.  Predictions are [n, k]: probabilities of k
+classes, or k numbers in standard units.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ ABSOLUTE = "absolute"
 
 
 class Criterion(ABC):
-    """The rules of one loss."""
+    """How to calibrate, score and weight predictions under one loss."""
 
-    # What the score of a member beside its risk is called.
+    # The name of the score that is reported next to the risk.
     score: str
 
     @abstractmethod
     def temperature(self, predicted: np.ndarray, samples: Samples) -> float:
-        """Return the temperature that calibrates predictions [n, k] of held-out domains."""
+        """Return the temperature that calibrates held-out predictions [n, k]."""
 
     @abstractmethod
     def calibrated(self, predicted: np.ndarray, temperature: float) -> np.ndarray:
-        """Return predictions [n, k] at a temperature."""
+        """Return predictions [n, k] scaled by a temperature."""
 
     @abstractmethod
     def losses(self, predicted: np.ndarray, samples: Samples) -> np.ndarray:
@@ -48,20 +48,20 @@ class Criterion(ABC):
     def weights(
         self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
     ) -> Weights:
-        """Return the weights of members by their predictions [m, n, k] of held-out domains."""
+        """Return the weights of members, fitted to their held-out predictions [m, n, k]."""
 
     @abstractmethod
     def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
-        """Return the mean loss at the best temperature, every domain counted alike."""
+        """Return the mean loss at the best temperature, with all domains weighted equally."""
 
 
 class LogLoss(Criterion):
-    """The criterion of classes."""
+    """The criterion for classification."""
 
     score = "accuracy"
 
     def temperature(self, predicted: np.ndarray, samples: Samples) -> float:
-        """Return the temperature of least log loss."""
+        """Return the temperature with the lowest log loss."""
         return fit_temperature(predicted, samples.y, samples.balanced())
 
     def calibrated(self, predicted: np.ndarray, temperature: float) -> np.ndarray:
@@ -74,14 +74,14 @@ class LogLoss(Criterion):
         return chances
 
     def scores(self, predicted: np.ndarray, samples: Samples) -> list[float]:
-        """Return the accuracies."""
+        """Return the accuracy of each domain."""
         right = predicted.argmax(axis=1) == samples.y
         return [float(right[rows].mean()) for rows in samples.rows_by_domain()]
 
     def weights(
         self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
     ) -> Weights:
-        """Return the weights of least log loss."""
+        """Return the weights with the lowest log loss."""
         own = predicted[:, np.arange(len(samples)), samples.y]
         return stacking_weights(own, samples.domain, seed, draws, samples.weight)
 
@@ -91,9 +91,9 @@ class LogLoss(Criterion):
 
 
 class NumberLoss(Criterion):
-    """The criterion of numbers: half the squared error, or the absolute error.
+    """The criterion for regression: half the squared error, or the absolute error.
 
-    Of several targets it is the mean over them, each in its standard units.  Numbers have no
+    With several targets, it is their mean, each in its standard units.  Regression has no
     temperature.
     """
 
@@ -112,7 +112,7 @@ class NumberLoss(Criterion):
         return 1.0
 
     def calibrated(self, predicted: np.ndarray, temperature: float) -> np.ndarray:
-        """Return the predictions."""
+        """Return the predictions unchanged."""
         return predicted
 
     def losses(self, predicted: np.ndarray, samples: Samples) -> np.ndarray:
@@ -123,7 +123,7 @@ class NumberLoss(Criterion):
         return mean
 
     def scores(self, predicted: np.ndarray, samples: Samples) -> list[float]:
-        """Return R², the mean over targets."""
+        """Return R² of each domain, averaged over targets."""
         return [
             np.nan if (found := mean_r2(predicted[rows], samples.targets[rows])) is None else found
             for rows in samples.rows_by_domain()
@@ -132,7 +132,7 @@ class NumberLoss(Criterion):
     def weights(
         self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
     ) -> Weights:
-        """Return the weights of least loss."""
+        """Return the weights with the lowest loss."""
         # A row of k targets counts as k rows of its domain.
         errors = (predicted - samples.targets).reshape(len(predicted), -1)
         rows = np.repeat(np.arange(len(samples)), samples.outputs)
@@ -151,5 +151,5 @@ class NumberLoss(Criterion):
 
 
 def criterion_of(samples: Samples) -> Criterion:
-    """Return the criterion of samples."""
+    """Return the criterion for the samples' loss."""
     return LogLoss() if samples.loss == CROSS_ENTROPY else NumberLoss(samples.loss)

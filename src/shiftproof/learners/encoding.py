@@ -1,4 +1,4 @@
-"""Raw rows made ready for models that take numbers alone: linear models, forests, networks."""
+"""Encoding raw rows for models that need numeric inputs: linear models, forests, networks."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 
 from shiftproof.learners.samples import Samples
 
-# Steps of the estimated ranks.  Few enough that each is shared by many rows: a model's file must
-# not tell the values of single rows.
+# Quantiles of the estimated ranks: few enough that many rows share each one, because a model file
+# must not reveal the values of single rows.
 MOST_QUANTILES = 100
 ROWS_A_QUANTILE = 5
-# The code of a missing category; -1 is that of an unknown one.
+# The code of a missing category; -1 is an unknown category.
 MISSING = -2.0
 
 
 def encoder(samples: Samples, *, ranks: bool = False) -> Any:
-    """Return an unfitted transformer: no gaps, one scale, categories one-hot.
+    """Return an unfitted transformer that imputes, standardises and one-hot encodes.
 
-    A missing number becomes the median, and a further column says that it was missing: which tests
-    a site does tells of the patient as well as of the site, and held-out domains judge whether that
-    helps.  A missing category is one of its own, rare ones are another; one that was not trained on
-    is one of these, or all zeros if there are none.  With ``ranks``, numbers are replaced by their
-    rank among the training rows, in [0, 1]: long tails and the unit of measurement no longer
-    matter.  Then columns are scaled to variance 1.
+    Missing numbers become the median, and an indicator column marks them: which tests a site does
+    is informative about the patient as well as the site, and held-out domains show whether that
+    helps.  Missing categories are a category of their own, and rare ones are another; an unseen
+    category becomes one of these, or all zeros if there are none.  With ``ranks``, numbers are
+    replaced by their rank among the training rows, in [0, 1], which removes long tails and units of
+    measurement.  Numeric columns are then scaled to variance 1.
     """
     from sklearn.compose import ColumnTransformer  # type: ignore[import-untyped]
     from sklearn.impute import SimpleImputer  # type: ignore[import-untyped]
@@ -59,8 +59,8 @@ def encoder(samples: Samples, *, ranks: bool = False) -> Any:
 def fitted_encoder(samples: Samples, *, ranks: bool = False) -> Any:
     """Return the transformer fitted to samples.
 
-    Where rows have weights, medians, means and variances are weighted, so that a row of weight 2 is
-    the same as the row given twice.  Ranks are those among the rows as they are.
+    With sample weights, medians, means and variances are weighted, so that a row of weight 2 equals
+    the row given twice.  Ranks are unweighted.
     """
     made = encoder(samples, ranks=ranks).fit(samples.x)
     numbers = made.named_transformers_.get("numbers")
@@ -80,9 +80,9 @@ def fitted_encoder(samples: Samples, *, ranks: bool = False) -> Any:
 
 
 def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Return the median of values [n] with weights [n] above 0.
+    """Return the weighted median of values [n], for weights [n] above 0.
 
-    Between two values that halve the weight, it is their mean, as that of repeated values is.
+    If two values split the weight in half, it is their mean, as for repeated values.
 
     >>> weighted_median(np.array([3.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0]))
     1.5

@@ -1,15 +1,15 @@
-"""A fitted ensemble: members, their weights, and how their probabilities are calibrated.
+"""A fitted ensemble: members, their weights and the temperatures that calibrate them.
 
     p(y|x) ∝ q(y|x)^(1/T),   q(y|x) = Σ_j w_j · p_j(y|x)^(1/T_j) / Σ_k p_j(k|x)^(1/T_j)
 
-Each member has a temperature T_j of its own.  The mean of calibrated probabilities is less sure
-than it should be (Ranjan and Gneiting, 2010), so the mean has one, T, too.
+Each member has its own temperature T_j.  The mean of calibrated probabilities is underconfident
+(Ranjan and Gneiting, 2010), so the mean has a temperature T too.
 
-Of numbers it is the weighted mean Σ_j w_j f_j(x), of each target, without temperatures.
+For regression, the prediction is the weighted mean Σ_j w_j f_j(x) per target, without temperatures.
 
-Members are scikit-learn classifiers, or regressors, that take raw rows.  An ensemble of one is the
-usual case of a single model.  It is stored by skops as a dictionary of scikit-learn objects and
-numbers: reading it runs no code, and only the types of `TRUSTED` are allowed.
+Members are scikit-learn classifiers or regressors on raw rows.  A single model is an ensemble with
+one member.  skops stores it as a dictionary of scikit-learn objects and numbers: loading it runs no
+code, and only the types in `TRUSTED` are allowed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from shiftproof.learners import packed_boosting, packed_forest
 from shiftproof.learners.calibration import tempered
 from shiftproof.learners.threads import threads_for
 
-# What scikit-learn's models hold that skops does not trust by itself.  None of them runs anything
-# when it is rebuilt; `functools.partial` is checked together with the function that it calls.
+# Types in scikit-learn models that skops does not trust by default.  Rebuilding them runs no code;
+# `functools.partial` is checked together with the function that it calls.
 TRUSTED = (
     "functools.partial",
     "numpy.dtype",
@@ -52,12 +52,12 @@ TRUSTED = (
     "sklearn.utils.validation.check_array",
 )
 
-# About how long all members take to predict a row.
+# Approximate time that all members together take to predict one row.
 SECONDS_A_ROW = 2e-4
 
 
 def untrusted_types(value: Any) -> list[str]:
-    """Return the types in an object that `Ensemble.from_bytes` would refuse."""
+    """Return the types in an object that `Ensemble.from_bytes` would reject."""
     import skops.io  # type: ignore[import-untyped]
 
     found = skops.io.get_untrusted_types(data=skops.io.dumps(value))
@@ -65,7 +65,7 @@ def untrusted_types(value: Any) -> list[str]:
 
 
 def dumped(value: Any) -> bytes:
-    """Return scikit-learn objects and numbers as the content of a file."""
+    """Serialise scikit-learn objects and numbers to bytes."""
     import skops.io
 
     stored: bytes = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
@@ -73,7 +73,7 @@ def dumped(value: Any) -> bytes:
 
 
 def loaded(data: bytes) -> Any:
-    """Rebuild what `dumped` stored; refuse anything that is not made of trusted types."""
+    """Rebuild what `dumped` stored; reject untrusted types."""
     import skops.io
     from skops.io.exceptions import (  # type: ignore[import-untyped]
         UnsupportedTypeException,
@@ -92,7 +92,7 @@ def loaded(data: bytes) -> Any:
 
 
 def _require_size(data: bytes) -> None:
-    """Refuse an archive that unpacks to far more than it holds (a zip bomb)."""
+    """Reject an archive that unpacks to far more than its own size (a zip bomb)."""
     with zipfile.ZipFile(io.BytesIO(data)) as pack:
         size = sum(member.file_size for member in pack.infolist())
     if size > max(ALWAYS_ALLOWED, MOST_TIMES * len(data)):
@@ -103,7 +103,7 @@ def _require_size(data: bytes) -> None:
 
 
 def unreadable(error: Exception) -> CheckpointError:
-    """Return the error of a damaged model."""
+    """Return the error for a damaged model."""
     reason = reason_of(error)
     return CheckpointError(f"the model cannot be read ({reason}); train again")
 
@@ -112,12 +112,12 @@ def unreadable(error: Exception) -> CheckpointError:
 class Member:
     """One model of an ensemble.
 
-    ``variant`` says which setting was chosen.  ``spread`` is the standard deviation of the weight
-    over which domains were held out.  ``risk`` is the mean loss over held-out training domains,
-    after calibration, and ``accuracy`` the mean accuracy there, or of numbers R² (in descriptions
-    called ``r2``); both are None if it was not judged.
-    ``seconds``, the time of judging and fitting, is not stored: equal runs have equal files.
-    ``view`` says which view of the rows it takes (`data.within_domain`).
+    ``variant`` is the selected setting.  ``spread`` is the standard deviation of the weight over
+    draws of the domains' shares.  ``risk`` is the mean loss over held-out training domains, after
+    calibration, and ``accuracy`` the mean accuracy there, or R² for regression (``r2`` in
+    descriptions); both are None if the model was not evaluated.  ``seconds``, the time of
+    evaluating and fitting, is not stored, so that equal runs give equal files.  ``view`` is the
+    view of the rows that the model uses (`data.within_domain`).
     """
 
     name: str
@@ -134,12 +134,12 @@ class Member:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Members whose weights sum to 1, for classes 0 … ``classes`` − 1, or numbers if that is 0.
+    """Members whose weights sum to 1, for ``classes`` classes, or for regression if that is 0.
 
-    ``left_out`` names candidates that were not tried, with the reason.  ``held_out`` [n, k]
-    are the predictions for the training rows, each by models that were not trained on its domain;
-    they are not stored with the ensemble.  With ``both_views``, rows [n, 2 d] hold d columns as
-    they are and the same standardised within their domain.
+    ``left_out`` maps candidates that were not tried to the reason.  ``held_out`` [n, k] are
+    predictions for the training rows, from models not trained on the row's domain; they are not
+    stored with the ensemble.  With ``both_views``, rows [n, 2 d] hold the d raw columns and the
+    same columns standardised within their domain.
     """
 
     members: tuple[Member, ...]
@@ -150,12 +150,12 @@ class Ensemble:
     both_views: bool = False
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Return class probabilities [n, classes] of raw rows [n, d], or [n, 2 d] of both views."""
+        """Return class probabilities [n, classes] for rows [n, d], or [n, 2 d] with both views."""
         total = self._weighted(x)
         return tempered(total, self.temperature) if self.temperature != 1 else total
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return numbers [n, targets] of raw rows, in standard units."""
+        """Return predicted numbers [n, targets] for raw rows, in standard units."""
         return self._weighted(x)
 
     def _weighted(self, x: np.ndarray) -> np.ndarray:
@@ -181,18 +181,18 @@ class Ensemble:
         return total
 
     def described(self) -> list[dict[str, Any]]:
-        """Return what each member is and counts, as JSON values: no models, and no times."""
+        """Return each member's description and weight as JSON values, without model and time."""
         names = [each.name for each in fields(Member) if each.name not in ("model", "seconds")]
         names = [name for name in names if name != "view" or self.both_views]
         shown = {} if self.classes else {"accuracy": "r2"}
         return [{shown.get(n, n): getattr(member, n) for n in names} for member in self.members]
 
     def timings(self) -> dict[str, float]:
-        """Return how long each member took, in seconds; a model that was read does not know."""
+        """Return each member's time in seconds; empty for a loaded model."""
         return {member.name: round(member.seconds, 3) for member in self.members if member.seconds}
 
     def to_bytes(self) -> bytes:
-        """Return the ensemble as the content of a file."""
+        """Serialise the ensemble."""
         return dumped(
             {
                 "classes": self.classes,
@@ -208,7 +208,7 @@ class Ensemble:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Ensemble:
-        """Rebuild an ensemble; refuse anything that is not made of trusted types."""
+        """Rebuild an ensemble from `to_bytes`; reject untrusted types."""
         value = loaded(data)
         try:
             members = tuple(
@@ -231,10 +231,10 @@ class Ensemble:
 
 
 def _packed(model: Any) -> Any:
-    """Return a model with joined arrays in place of its trees, if it has any."""
+    """Return a model with its trees, if any, joined into arrays."""
     return packed_boosting.pack(packed_forest.pack(model))
 
 
 def _unpacked(model: Any) -> Any:
-    """Return the model that `_packed` was given, for predictions."""
+    """Undo `_packed`, as far as predictions need it."""
     return packed_boosting.unpack(packed_forest.unpack(model))

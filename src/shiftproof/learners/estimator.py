@@ -1,9 +1,8 @@
-"""A scikit-learn classifier, regressor or pipeline of the user's own, fitted as it is.
+"""A user's own scikit-learn classifier, regressor or pipeline, fitted unchanged.
 
-It gets what its author would give it: a data frame with the table's own column names (numbers as
-float, categories as texts, NaN where a value is missing), or an array, and the names of the
-classes, or the numbers in their own units, as labels.  Its settings are not chosen and its
-probabilities are not calibrated here.
+Its input is a data frame with the table's column names (numbers as float, categories as strings,
+missing values as NaN), or an array.  Its labels are class names, or numbers in their original
+units.  Its settings are not tuned and its probabilities are not calibrated.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from shiftproof.learners.ensemble import Ensemble, Member, untrusted_types
 from shiftproof.learners.exact import SMALLEST, Exact, Progress, silent
 from shiftproof.learners.samples import Samples
 
-# The name of the algorithm; where it is registered, it is spelled out (`core.registry`).
+# The name of the algorithm; `core.registry` needs it as a literal where it is registered.
 ESTIMATOR = "estimator"
-# The text of a category that is not among the table's values.
+# Stands for a category that the table does not contain.
 UNKNOWN = "<unknown>"
-# A title with parameters is at most this long, and a message of the estimator's is cut here.
+# Longest title with parameters, and the length at which the estimator's messages are cut.
 LONGEST_TITLE, LONGEST_MESSAGE = 60, 200
 
 
 class EstimatorModel:
-    """A fitted classifier of the user's, which takes raw rows [n, d] like the other members.
+    """A user's fitted classifier, applied to raw rows [n, d] like the other members.
 
-    `columns` are the names and, for categories, the values of a table's columns; empty for arrays.
-    `classes_` [k] are the positions of the estimator's classes among all of them.
+    `columns` holds the names and, for categories, the values of a table's columns; it is empty for
+    arrays.  `classes_` [k] are the positions of the estimator's classes among all classes.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class EstimatorModel:
         self.classes_ = np.asarray(classes)
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Return the estimator's own probabilities, [n, k]."""
+        """Return the estimator's probabilities, [n, k]."""
         try:
             found: np.ndarray = np.asarray(self.model.predict_proba(self.given(x)), dtype=float)
         except Exception as error:
@@ -60,19 +59,19 @@ class EstimatorModel:
         return found
 
     def given(self, x: np.ndarray) -> Any:
-        """Return raw rows as the estimator takes them: a data frame, or the array."""
+        """Return raw rows as the estimator's input: a data frame, or the array."""
         if not self.columns:
             return x
         import pandas as pd  # type: ignore[import-untyped]
 
-        text = pd.Series(["a"]).dtype  # what pandas makes of texts, which depends on its version
+        text = pd.Series(["a"]).dtype  # the dtype of strings depends on the version of pandas
         made = {}
         for place, (name, values) in enumerate(self.columns):
             cells = x[:, place]
             if values is None:
                 made[name] = pd.Series(cells)
             else:
-                # By code from the end: -1 is an unknown category, -2 a missing one.
+                # Negative codes index from the end: -1 is an unknown category, -2 a missing one.
                 texts = np.array([*values, np.nan, UNKNOWN], dtype=object)
                 codes = np.where(np.isnan(cells), -2, cells).astype(int)
                 made[name] = pd.Series(texts[codes], dtype=text)
@@ -80,9 +79,9 @@ class EstimatorModel:
 
 
 class NumberEstimatorModel(EstimatorModel):
-    """A fitted regressor of the user's; it predicts in the units of its labels.
+    """A user's fitted regressor, which predicts in the units of its labels.
 
-    `center` and `scale` of each target turn these into the standard units of the other members.
+    `center` and `scale` of each target convert predictions to the standard units of other members.
     """
 
     def __init__(
@@ -114,13 +113,13 @@ class EstimatorAlgorithm(Exact):
 
     @dataclass(frozen=True)
     class Hparams(Exact.Hparams):
-        """What identifies the estimator; `shiftproof.train` fills them in."""
+        """The identity of the estimator, filled in by `shiftproof.train`."""
 
         estimator: str = hparam("", help="what the estimator is; filled in")
         parameters: str = hparam("", help="hash of its parameters; filled in")
 
     hparams: Hparams
-    # Set for training; a model that is read from a file does not need them.
+    # Set for training; a loaded model does not need them.
     unfitted: Any = None
     test_domains: tuple[str, ...] = ()
 
@@ -151,7 +150,7 @@ class EstimatorAlgorithm(Exact):
         except Exception as error:
             held_out = f" with {listed(self.test_domains)} held out" if self.test_domains else ""
             raise InvalidValue(f"{name} cannot be fitted{held_out}: {_one_line(error)}") from error
-        # A search predicts with its best estimator; the rest of it is not needed any more.
+        # A search predicts with its best estimator; the rest is no longer needed.
         made.model = getattr(model, "best_estimator_", model)
         check_types(made.model)
         seconds = time.perf_counter() - started
@@ -160,7 +159,7 @@ class EstimatorAlgorithm(Exact):
         )
 
     def loss(self, ensemble: Ensemble, samples: Samples) -> float:
-        """Return the loss on the training samples: no domain is held out to judge it."""
+        """Return the loss on the training samples, because no domain is held out."""
         if not samples.classes:
             losses = criterion_of(samples).losses(ensemble.predict(samples.x), samples)
             return float(np.float32(losses.mean()))
@@ -175,7 +174,7 @@ NEEDS_ONE = (
 
 
 def accepted(estimator: Any, kind: Kind = CLASSIFICATION) -> Any:
-    """Return a clone of a user's estimator, or refuse what cannot be trained or stored."""
+    """Return a clone of a user's estimator; reject one that cannot be trained or stored."""
     from sklearn.base import clone, is_classifier, is_regressor
 
     if isinstance(estimator, type):
@@ -198,7 +197,7 @@ def accepted(estimator: Any, kind: Kind = CLASSIFICATION) -> Any:
 
 
 def check_types(estimator: Any) -> None:
-    """Refuse an estimator that holds types which a model file may not hold."""
+    """Reject an estimator with types that model files may not contain."""
     name = title(estimator)
     try:
         refused = untrusted_types(estimator)
@@ -214,7 +213,7 @@ def check_types(estimator: Any) -> None:
 
 
 def weights_for(estimator: Any, samples: Samples) -> dict[str, np.ndarray]:
-    """Return the weights of samples, if any, as the keyword that the estimator's `fit` takes."""
+    """Return the sample weights, if any, as a keyword argument of the estimator's `fit`."""
     from sklearn.utils.validation import has_fit_parameter  # type: ignore[import-untyped]
 
     if samples.weight is None:
@@ -230,7 +229,7 @@ def weights_for(estimator: Any, samples: Samples) -> dict[str, np.ndarray]:
 
 
 def identified(estimator: Any) -> dict[str, str]:
-    """Return what an estimator is, readable, and a hash of all its parameters."""
+    """Return a readable title of an estimator and a hash of all its parameters."""
     import joblib  # type: ignore[import-untyped]
 
     return {
@@ -258,7 +257,7 @@ def title(estimator: Any) -> str:
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """Set every `random_state` that is None, nested ones too, from one seed; return it."""
+    """Set every `random_state` that is None, also nested ones, and return the estimator."""
     rng = np.random.default_rng(seed)
     missing = [
         key
@@ -273,12 +272,12 @@ def _predicts_probabilities(estimator: Any) -> bool:
 
     last = estimator.steps[-1][1] if getattr(estimator, "steps", None) else estimator
     if isinstance(last, StackingClassifier) and last.final_estimator is None:
-        return True  # by the logistic regression that it adds when it is fitted
+        return True  # `fit` adds a logistic regression as the final estimator
     return hasattr(estimator, "predict_proba")
 
 
 def _plain(value: Any) -> Any:
-    """Return parameters as nested lists: equal lists for equal parameters, whatever was fitted."""
+    """Return parameters as nested lists that are equal for equal parameters, fitted or not."""
     if hasattr(value, "get_params") and not isinstance(value, type):
         own = sorted(value.get_params(deep=False).items())
         return [type(value).__module__, type(value).__qualname__, [[k, _plain(v)] for k, v in own]]

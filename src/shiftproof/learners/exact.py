@@ -1,7 +1,7 @@
-"""Algorithms that are fitted at once: no steps, no gradients, no torch.
+"""Algorithms that are fitted in one call: no steps, no gradients, no torch.
 
-They go through the same runs, checkpoints, model files, sweeps and reports as the others.  A run
-of one has a single step, which fits it to all samples of the training domains.
+They share runs, checkpoints, model files, sweeps and reports with the other algorithms.  Their runs
+have a single step, which fits the model to all samples of the training domains.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.judging import MOST_FOLDS
 from shiftproof.learners.samples import Samples, held_out_folds
 
-# Called with what is done now, and how many parts of how many are done; may raise to stop.
+# Called with the current task, the number of completed parts and the total; may raise to stop.
 Progress = Callable[[str, int, int], None]
-# The smallest probability that becomes a logit: log 0 is not a number that can be averaged.
+# Probabilities are clipped to this before the logarithm, because log 0 is not finite.
 SMALLEST = 1e-7
-# The arrays of a fitted learner: all that a prediction needs, and what a checkpoint keeps beside.
+# Names of stored arrays: the model itself, and the held-out predictions (checkpoints only).
 STORED, HELD_OUT = "head.stored", "held_out."
 
 
@@ -33,12 +33,12 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 def held_out_arrays(ensemble: Ensemble, samples: Samples, seed: int) -> dict[str, np.ndarray]:
-    """Return predictions for the training rows, each by models not trained on its domain.
+    """Return predictions for the training rows, from models not trained on the row's domain.
 
-    ``predicted`` [n, k], the classes ``y`` [n] or numbers [n] or [n, k], the positions ``domain``
-    [n] of the domains, and ``fold`` [n]: the model of a row was trained on the rows of the other
-    folds.  None where no domain was held out.  They are in the checkpoint, and never in a model's
-    file: they tell of single rows.
+    ``predicted`` [n, k] are the predictions, ``y`` [n] the classes, or numbers [n] or [n, k],
+    ``domain`` [n] the domain indices, and ``fold`` [n] the folds: each row is predicted by a model
+    trained on the other folds.  Empty if no domain was held out.  Checkpoints store these arrays;
+    model files never do, because they reveal single rows.
     """
     if ensemble.held_out is None:
         return {}
@@ -51,24 +51,24 @@ def held_out_arrays(ensemble: Ensemble, samples: Samples, seed: int) -> dict[str
 
 
 class EnsembleHead:
-    """A fitted ensemble and its file: rows [n, d] → log-probabilities [n, c], or numbers [n, k]."""
+    """A fitted ensemble and its bytes: rows [n, d] → log-probabilities [n, c] or numbers [n, k]."""
 
     def __init__(self) -> None:
         self.stored: np.ndarray | None = None
         self._ensemble: Ensemble | None = None
 
     def take(self, ensemble: Ensemble) -> None:
-        """Hold a fitted ensemble."""
+        """Set the ensemble to a fitted one."""
         self.stored = np.frombuffer(ensemble.to_bytes(), dtype=np.uint8)
         self._ensemble = ensemble
 
     def load(self, stored: np.ndarray) -> None:
-        """Hold the ensemble of a file."""
+        """Set the ensemble from its bytes."""
         self.stored, self._ensemble = stored, None
 
     @property
     def ensemble(self) -> Ensemble:
-        """The ensemble, read from its file when first used."""
+        """The ensemble, decoded from its bytes on first use."""
         if self._ensemble is None:
             if self.stored is None:
                 raise InvalidValue("the model has not been fitted yet")
@@ -76,9 +76,9 @@ class EnsembleHead:
         return self._ensemble
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Return log-probabilities, which are logits: softmax gives the probabilities back.
+        """Return float32 log-probabilities, which are valid logits, or predicted numbers.
 
-        They are float32.  Of numbers, return them in standard units, float64.
+        Numbers are float64, in standard units.
         """
         rows = x.reshape(len(x), -1).astype(np.float64)
         if self.ensemble.classes == 0:
@@ -89,10 +89,10 @@ class EnsembleHead:
 
 
 class Exact(Learner):
-    """An algorithm that is fitted at once to the samples of all training domains.
+    """An algorithm that is fitted in one call to the samples of all training domains.
 
-    Rows come raw: missing values as NaN, categories as codes.  Randomness comes from the seed
-    alone, so the same samples and seed give the same model.
+    Rows are raw: missing values are NaN, categories are codes.  The seed is the only source of
+    randomness, so the same samples and seed give the same model.
     """
 
     family: ClassVar[Family] = "exact"
@@ -115,7 +115,7 @@ class Exact(Learner):
 
     @abstractmethod
     def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
-        """Return a model of all samples, its settings chosen by held-out training domains."""
+        """Return a model fitted to all samples, with settings selected on held-out domains."""
 
     def fit(self, samples: Samples, progress: Progress = silent) -> dict[str, float]:
         """Fit to all samples; return the loss."""
@@ -136,7 +136,7 @@ class Exact(Learner):
         return self.head(x)
 
     def training_state(self) -> dict[str, Any]:
-        """Return everything that a fit changes."""
+        """Return all state that a fit changes."""
         return {
             "updates": self.updates,
             "modules": {
@@ -157,11 +157,11 @@ class Exact(Learner):
         }
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Return all that a prediction depends on, by name."""
+        """Return the arrays that predictions depend on, by name."""
         return {} if self.head.stored is None else {STORED: self.head.stored}
 
     def load(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Load what `weights` returned; anything else in its place is a `ValueError`."""
+        """Load what `weights` returned; raise ValueError if it is anything else."""
         stored = weights[STORED]
         if stored.dtype != np.uint8 or stored.ndim != 1:
             raise ValueError(f"{STORED} does not hold the bytes of a model")
@@ -170,7 +170,7 @@ class Exact(Learner):
     def _draw(self) -> int:
         """Return a seed below 2³¹ − 1.
 
-        It is what torch's generator draws from the same seed: the Mersenne twister, two words each.
+        Torch's generator (Mersenne Twister, two words per draw) draws the same from this seed.
         """
         high, low = (int(self._draws.randint(2**32, dtype=np.uint32)) for _ in range(2))
         return (high << 32 | low) % (2**31 - 1)

@@ -20,16 +20,16 @@ from shiftproof.learners.judging import judge, single
 from shiftproof.learners.samples import Samples
 
 LEAVES = (1, 5)
-# Trees that judge a forest of numbers: each looks at many columns, which takes time, and the mean
-# of so many has nearly the error of all, up to 1/40 of the variance of one.
+# Trees for evaluating a regression forest.  Its trees are slow, because they try many columns per
+# split, and 40 trees have nearly the error of all: up to 1/40 of the variance of one tree.
 JUDGING_TREES = 40
-# The share of columns that a split of numbers looks at (Breiman, 2001); of classes, their root.
+# The share of columns tried per split in regression (Breiman, 2001); in classification, √d of d.
 COLUMNS_OF_NUMBERS = 1 / 3
 
 
 @dataclass(frozen=True)
 class ForestCandidate(Candidate):
-    """A forest; the variants are the fewest samples in a leaf.
+    """A random forest; the variants are the minimum number of samples in a leaf.
 
     ``extra`` draws the thresholds of splits at random (Geurts et al., 2006).
     """
@@ -40,7 +40,7 @@ class ForestCandidate(Candidate):
     extra: bool = False
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
-        """Fit one forest a variant."""
+        """Fit one forest per variant and predict ``x``."""
         if not train.classes:
             few = replace(self, trees=min(self.trees, JUDGING_TREES))
             numbers = [few.fit(train, variant, seed).predict(x) for variant in self.variants]
@@ -51,13 +51,13 @@ class ForestCandidate(Candidate):
         )
 
     def seconds(self, size: Size) -> float:
-        """Every level of a tree sorts its rows by some columns; random thresholds need no sort."""
+        """Estimate the time: each tree level sorts rows by some columns, except extra trees."""
         rows, columns, _ = size
         level = (1.4e-8 if self.extra else 5.5e-8) * rows * math.sqrt(columns)
         return len(self.variants) * self.trees * (1.5e-3 + level * math.log2(rows + 2))
 
     def fit(self, train: Samples, variant: int, seed: int) -> Any:
-        """Return encoder and forest as a pipeline."""
+        """Return a pipeline of encoder and forest."""
         from sklearn.ensemble import (  # type: ignore[import-untyped]
             ExtraTreesClassifier,
             ExtraTreesRegressor,
@@ -66,7 +66,7 @@ class ForestCandidate(Candidate):
         )
         from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
-        # The thresholds around a leaf of a single row tell the values of that row.
+        # The thresholds around a leaf with a single row would reveal the values of that row.
         leaf = max(variant, FEWEST_ROWS) if train.private else variant
         settings: dict[str, Any] = {"min_samples_leaf": leaf, "random_state": seed, "n_jobs": -1}
         if train.classes:
@@ -79,7 +79,7 @@ class ForestCandidate(Candidate):
         weight = None if train.weight is None else train.weights()
         model.fit(ready.transform(train.x), train.y, weight)
         pipeline = Pipeline([("encoder", ready), ("model", model)])
-        model.n_jobs = None  # threads would add up the trees in any order: other last digits
+        model.n_jobs = None  # threads sum the trees in any order, which changes the last digits
         return pipeline
 
 
@@ -87,7 +87,7 @@ class ForestCandidate(Candidate):
 class Forest(Exact):
     """Random forest (scikit-learn's).
 
-    The fewest samples in a leaf are chosen by held-out training domains, unless given.
+    The minimum leaf size is selected on held-out training domains, unless given.
     """
 
     paper = "Breiman (2001)"
@@ -108,7 +108,7 @@ class Forest(Exact):
     hparams: Hparams
 
     def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
-        """Return the model, calibrated on held-out domains."""
+        """Return the fitted model, calibrated on held-out domains."""
         h = self.hparams
         variants = LEAVES if h.smallest_leaf == "auto" else (int(h.smallest_leaf),)
         candidate = ForestCandidate("forest", variants, h.trees, h.extra)

@@ -1,4 +1,4 @@
-"""Candidates judged by domains that were held out of their training."""
+"""Evaluating candidates on domains that were held out of their training."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from shiftproof.learners.samples import Samples, held_out_folds
 from shiftproof.learners.threads import threads_for
 from shiftproof.learners.weighting import LOG_LOSS, mean_badness
 
-# Models fitted to judge one candidate, at most: with more domains, some are held out together.
+# The most models fitted to evaluate one candidate; with more domains, some are held out together.
 MOST_FOLDS = 5
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How well predictions do on held-out domains: means over domains, each counted alike.
+    """Scores of predictions on held-out domains: unweighted means over domains.
 
-    ``risk`` is the log loss or the loss of numbers, with the standard error ``spread`` of a mean
-    over the domains, and ``score`` the accuracy or R² (`learners.criterion`).  Weights of rows
-    count in the first two; the score counts rows alike.
+    ``risk`` is the log loss or the regression loss, ``spread`` its standard error over domains, and
+    ``score`` the accuracy or R² (`learners.criterion`).  Sample weights count in ``risk`` and
+    ``spread``, not in ``score``.
     """
 
     risk: float
@@ -48,10 +48,10 @@ def held_out_scores(predicted: np.ndarray, samples: Samples) -> HeldOut:
 
 @dataclass(frozen=True)
 class Judged:
-    """A candidate with its best variant, and how well that does on held-out domains.
+    """A candidate with its best variant, and the scores of that variant on held-out domains.
 
-    ``predicted`` [n, k] are calibrated probabilities or numbers, each by a model that was not
-    trained on the row's domain.
+    ``predicted`` [n, k] are calibrated probabilities or numbers, from models not trained on the
+    row's domain.
     """
 
     candidate: Candidate
@@ -62,7 +62,7 @@ class Judged:
     seconds: float
 
     def fitted(self, samples: Samples, seed: int, weight: float, spread: float = 0.0) -> Member:
-        """Return a member fitted to all samples; it is not fitted if it has no weight."""
+        """Return a member fitted to all samples, or without a model if its weight is 0."""
         started = time.perf_counter()
         model = None
         if weight > 0:
@@ -85,11 +85,10 @@ class Judged:
 
 
 def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_LOSS) -> Judged:
-    """Choose the variant that is best by a score over held-out domains, each counted alike.
+    """Select the variant with the best score over held-out domains, all domains weighted equally.
 
-    The score is the loss of the criterion unless another is asked for.  Of variants that are
-    equally good, the one with the lower loss is chosen: scores such as the accuracy take few
-    values.
+    The score is the loss of the criterion, or `metric` if it is another.  Ties, common for scores
+    such as accuracy, go to the variant with the lower loss.
     """
     started = time.perf_counter()
     folds = held_out_folds(samples, MOST_FOLDS, seed)
@@ -115,6 +114,6 @@ def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_L
 
 
 def single(judged: Judged, samples: Samples, seed: int) -> Ensemble:
-    """Return an ensemble of one: the candidate fitted to all samples."""
+    """Return an ensemble with one member: the candidate fitted to all samples."""
     member = judged.fitted(samples, seed, 1.0)
     return Ensemble((member,), samples.classes, held_out=judged.predicted)

@@ -1,7 +1,7 @@
 """Linear models, solved exactly for a whole path of penalties (on features: a linear probe).
 
-Logistic regression for classes (`learners.logistic`), ridge regression for numbers
-(`learners.ridge`).
+The models are logistic regression for classes (`learners.logistic`) and ridge regression for
+numbers (`learners.ridge`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from shiftproof.learners.ridge import ridge_path, ridge_paths
 from shiftproof.learners.samples import Samples
 
 PATIENCE = 3
-# From no penalty worth the name to one that leaves little but the class shares, for columns of
+# From a negligible penalty to one that leaves little but the class shares, for columns of
 # variance 1.
 PATH = tuple(float(alpha) for alpha in np.geomspace(1e-5, 10, 20))
 
 
 @dataclass(frozen=True)
 class LinearCandidate(Candidate):
-    """A linear model of the columns or of their ``ranks``; the variants are penalties α."""
+    """A linear model on the columns, or on their ``ranks``; the variants are penalties α."""
 
     name: str = "linear"
     variants: Sequence[float] = PATH
@@ -51,16 +51,16 @@ class LinearCandidate(Candidate):
         return np.stack([probabilities(rows, *solution) for solution in solutions])
 
     def seconds(self, size: Size) -> float:
-        """About 40 products with the rows, and back, for each penalty."""
+        """Estimate the time: about 40 products with the data, and back, for each penalty."""
         rows, columns, outputs = size
         return 40 * len(self.variants) * 4 * rows * columns * outputs / OPERATIONS_A_SECOND
 
     def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
-        """Predict all folds from one path, whose rows of sample weights leave out a fold each.
+        """Predict all folds from one path, where each row of sample weights leaves out one fold.
 
-        Columns are scaled once, by all rows: the penalty is judged, not the scale.  The path ends
-        where `PATIENCE` weaker penalties in a row did worse; still weaker ones, which take the
-        longest, count as the last.
+        Columns are scaled once, on all rows, because the penalty is evaluated, not the scale.  The
+        path stops once `PATIENCE` weaker penalties in a row did worse; even weaker ones, which take
+        the longest, get the last predictions.
         """
         rows = fitted_encoder(samples, ranks=self.ranks).transform(samples.x)
         if not samples.classes:
@@ -71,7 +71,7 @@ class LinearCandidate(Candidate):
         found = np.empty((len(self.variants), len(samples), samples.classes))
         shares = samples.balanced()
         risks: list[float] = []
-        # Predictions change by less than the tolerance's digits are worth.
+        # A smaller tolerance would hardly change the predictions.
         solutions = logistic_solutions(
             rows, samples.y, samples.classes, weights, self.variants, tolerance=1e-5
         )
@@ -100,7 +100,7 @@ class LinearCandidate(Candidate):
         return found
 
     def fit(self, train: Samples, variant: float, seed: int) -> Any:
-        """Return encoder and linear model as a pipeline."""
+        """Return a pipeline of encoder and linear model."""
         from sklearn.linear_model import (  # type: ignore[import-untyped]
             LogisticRegression,
             Ridge,
@@ -140,7 +140,7 @@ class Linear(Exact):
 
     @dataclass(frozen=True)
     class Hparams(Exact.Hparams):
-        """The penalty and the weights of domains."""
+        """The penalty and the weighting of domains."""
 
         penalty: float | Literal["auto"] = hparam(
             "auto",
@@ -155,7 +155,7 @@ class Linear(Exact):
     hparams: Hparams
 
     def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
-        """Return the model, calibrated on held-out domains."""
+        """Return the fitted model, calibrated on held-out domains."""
         penalty = self.hparams.penalty
         variants = PATH if penalty == "auto" else (float(penalty),)
         candidate = LinearCandidate("linear", variants, self.hparams.balance_domains)

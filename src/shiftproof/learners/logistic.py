@@ -5,19 +5,19 @@ intercepts b [c] minimise
 
     F(W, b) = Σᵢ ωᵢ ℓ(W xᵢ + b, yᵢ) + (α/2) ‖W‖²,
 
-with ℓ the cross-entropy: of a softmax over c > 2 classes, of one logit for two.  scikit-learn's
+with ℓ the cross-entropy of a softmax over c > 2 classes, or of one logit for two.  scikit-learn's
 `LogisticRegression` has the same minimum for C = 1 / (α n).
 
 Three things make a path of penalties for every held-out domain cheap:
 
-- **One pass for all.**  Each held-out domain is a row of sample weights with zeros.  Their problems
-  are separate, so the sum of their objectives has the minima of all of them, and one product of
-  the data with all coefficients side by side serves every domain.
+- **One pass for all.**  Each held-out domain is a row of sample weights with zeros.  The problems
+  are separate, so minimising the sum of their objectives solves all of them, and one product of the
+  data with the stacked coefficients serves every domain.
 - **Rotation.**  In the basis of eigenvectors of the covariance, scaled by 1/√(h s + α) (s the
-  eigenvalue, h a typical curvature of ℓ), the objective is nearly round, and L-BFGS needs few
-  steps.  With more columns than rows the basis has one vector a row: nothing else can matter.
+  eigenvalue, h a typical curvature of ℓ), the objective is well conditioned, and L-BFGS needs few
+  steps.  With more columns than rows, the basis has one vector per row, which is sufficient.
 - **Warm starts**, from the strongest penalty to the weakest: the path is smooth in log α, so the
-  cubic through the last four solutions lands close to the next one.
+  cubic through the last four solutions is close to the next one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RANK_TOLERANCE = 1e-12
 class LogisticPath(NamedTuple):
     """Coefficients [penalties, weightings, c, d] and intercepts [penalties, weightings, c].
 
-    For two classes c is 1: the logit of the second.
+    For two classes, c is 1: the logit of the second class.
     """
 
     coefficients: np.ndarray
@@ -58,10 +58,10 @@ def logistic_path(
     Args:
         x: [n, d], finite.
         y: [n], the class of each row, 0 … classes − 1.
-        classes: how many classes there are.
-        weights: [weightings, n], not negative; each row is scaled to sum to 1.
+        classes: the number of classes.
+        weights: [weightings, n], non-negative; each row is scaled to sum to 1.
         penalties: α > 0, in any order; results are in the order given.
-        tolerance: how small the gradient must be, in the scaled basis.
+        tolerance: gradient tolerance of L-BFGS, in the scaled basis.
 
     >>> x, y = np.array([[-1.0], [1.0], [3.0], [5.0]]), np.array([0, 1, 0, 1])
     >>> path = logistic_path(x, y, 2, np.ones((1, 4)), [0.1])
@@ -84,7 +84,7 @@ def logistic_solutions(
 ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]]:
     """Yield the solutions of `logistic_path` from the strongest penalty to the weakest.
 
-    Each comes with the position of its penalty: coefficients [weightings, c, d] and intercepts
+    Each solution is the index of its penalty with coefficients [weightings, c, d] and intercepts
     [weightings, c].
     """
     alphas = np.asarray(penalties, dtype=np.float64)
@@ -106,7 +106,7 @@ def logistic_solutions(
 
 
 def _extrapolated(solved: Sequence[tuple[float, np.ndarray]], alpha: float) -> np.ndarray:
-    """Return the polynomial in log α through the solutions (α, θ), at another α."""
+    """Evaluate the polynomial in log α through the solutions (α, θ) at another α."""
     places = np.log([own for own, _ in solved])
     at = np.zeros_like(solved[0][1])
     for own, (_, theta) in zip(places, solved, strict=True):
@@ -118,8 +118,8 @@ def _extrapolated(solved: Sequence[tuple[float, np.ndarray]], alpha: float) -> n
 class _Problem:
     """The sum of the objectives of several weightings, in the rotated basis.
 
-    Parameters are [c, weightings, rank + 1], the last of which are the intercepts.  Logits are
-    [c, weightings, n]: sums over classes then run along whole rows of memory.
+    Parameters are [c, weightings, rank + 1], with the intercepts last.  Logits are
+    [c, weightings, n], so that sums over classes read contiguous memory.
     """
 
     def __init__(self, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> None:
@@ -139,7 +139,7 @@ class _Problem:
     def solve(self, start: np.ndarray, alpha: float, tolerance: float) -> np.ndarray:
         """Return the parameters at the minimum."""
         penalty = np.full(self.shape[2], alpha)
-        penalty[-1] = 0  # intercepts are free
+        penalty[-1] = 0  # intercepts are not penalised
         scale = 1 / np.sqrt(self.curvature * self.variance + penalty)
         rows = self.rows * scale
         penalty = penalty * scale**2
@@ -159,7 +159,7 @@ class _Problem:
         return theta
 
     def _risk(self, logits: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return Σ ω ℓ and its derivative by the logits; the logits are overwritten."""
+        """Return Σ ω ℓ and its derivative with respect to the logits, which are overwritten."""
         targets = self.targets[:, None, :]
         if self.binary:
             losses = np.logaddexp(0, logits) - targets * logits

@@ -1,13 +1,13 @@
-"""IDM for many networks that are trained together: each matches the domains it is trained on.
+"""IDM for many networks that are trained together; each matches its training domains.
 
-With Rⁱ and Gⁱ the representations and the gradients by the head of the samples of domain i
-(`learners.algorithms.idm`), a network's loss is its risk and
+With Rⁱ and Gⁱ the representations and the per-sample head gradients of domain i
+(`learners.algorithms.idm`), a network's loss is its risk plus
 
     λ₁ PDM(G¹ … Gᵐ) + λ₂ PDM(R¹ … Rᵐ),
 
-where λ₁ and λ₂ make each penalty as large as the risk in the first batch: a strength that does not
-depend on the scale of either.  Whether it helps is for held-out domains to judge.  PDM treats every
-dimension alike, so networks side by side are matched in one call.
+where λ₁ and λ₂ make each penalty as large as the risk in the first batch, whatever the scale of
+either.  Held-out domains decide whether matching helps.  PDM treats every dimension alike, so all
+networks are matched in one call.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from shiftproof.models.risk import CROSS_ENTROPY_LOSS, Loss
 
 @dataclass
 class _Group:
-    """Problems with equally many domains: which problems [p], and their domains [p, k].
+    """Problems with the same number k of domains: the problems [p] and their domains [p, k].
 
-    `scales` [p] are the square roots of λ, by what is matched.
+    `scales` [p] are the square roots of λ for gradients and for representations.
     """
 
     problems: Tensor
@@ -36,8 +36,8 @@ class _Group:
 class MatchedProblems:
     """The penalties of `seeds` networks for each of several problems.
 
-    `used` [problems, domains] says which domains a problem trains on; one that has a single domain
-    matches nothing.
+    `used` [problems, domains] marks the training domains of each problem; a problem with a single
+    domain has no penalty.
     """
 
     def __init__(self, used: Tensor, seeds: int, loss: Loss = CROSS_ENTROPY_LOSS) -> None:
@@ -51,15 +51,16 @@ class MatchedProblems:
             self.groups.append(_Group(problems, domains))
 
     def __call__(self, hidden: Tensor, logits: Tensor, labels: Tensor, risks: Tensor) -> Tensor:
-        """Return the sum of all networks' penalties in a batch that holds the domains in order.
+        """Return the sum of all networks' penalties on a batch with the domains in order.
 
-        hidden [networks, domains · b, k] and logits [networks, domains · b, c], labels [domains ·
-        b] or [domains · b, c] of numbers, and the mean risk of each problem, risks [problems].
+        hidden is [networks, domains · b, k], logits [networks, domains · b, c], labels
+        [domains · b], or [domains · b, c] for regression, and risks [problems] the mean risk of
+        each problem.
         """
         labels = labels.expand(len(logits), *labels.shape)
         residual = self.loss.residual(logits, labels)
         if residual.shape[-1] == 2 and not labels.is_floating_point():
-            residual = residual[..., 1:]  # that of the first class is its opposite
+            residual = residual[..., 1:]  # the first class has the negative residual
         inputs = torch.cat([hidden, torch.ones_like(hidden[..., :1])], dim=-1)
         gradients = (residual.unsqueeze(-1) * inputs.unsqueeze(-2)).flatten(-2)
         penalty = hidden.new_zeros(())
@@ -79,6 +80,6 @@ class MatchedProblems:
             share = risks[group.problems] / first.detach()
             group.scales[name] = torch.where(first > 0, share, torch.zeros_like(share)).sqrt()
         scaled = own * group.scales[name][:, None, None]
-        # PDM is a mean over dimensions, here over those of all networks of the group.
+        # PDM averages over dimensions, here those of all networks of the group.
         penalty: Tensor = pdm(scaled.flatten(2)) * own.shape[2] * self.seeds
         return penalty

@@ -1,8 +1,8 @@
-"""Small networks for rows of numbers: averaged over seeds, stopped by held-out domains.
+"""Small networks for tables: averaged over seeds, with the steps selected on held-out domains.
 
-Many are trained together (`learners.networks_together`) and read at several numbers of steps, from
-which held-out domains choose.  What is predicted is the mean over seeds of the probabilities, or of
-the numbers.
+Many networks are trained together (`learners.networks_together`) and evaluated after several
+numbers of steps, from which held-out domains select one.  Predictions are means over seeds of the
+probabilities, or of the numbers.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from shiftproof.learners.networks_together import (
 )
 from shiftproof.learners.samples import Samples
 
-# Values that are sorted, matched and differentiated, on one core.
+# Values sorted, matched and differentiated per second on one core.
 SORTED_A_SECOND = 2e7
 
 
 def stops(rows: int) -> tuple[int, ...]:
-    """Return after how many steps a network of so many rows may stop: up to 20 epochs.
+    """Return the numbers of steps to select from for this many rows: up to 20 epochs.
 
-    Few rows get 400 steps all the same, and many rows 3,200, since steps are what costs time.
+    The largest number is at least 400, and at most 3,200 to limit the time.
 
     >>> stops(500), stops(10_000)
     ((50, 100, 200, 400), (97, 195, 390, 781))
@@ -47,7 +47,7 @@ def stops(rows: int) -> tuple[int, ...]:
 class NetworkCandidate(Candidate):
     """An ensemble of small networks; the variants are numbers of steps.
 
-    ``matched`` networks match the gradients and representations of their domains.
+    With ``matched``, networks match gradients and representations across domains.
     """
 
     name: str = "networks"
@@ -66,7 +66,7 @@ class NetworkCandidate(Candidate):
         )
 
     def seconds(self, size: Size) -> float:
-        """Three products forth and six back, in every step."""
+        """Estimate the time: three matrix products forward and six backward per step."""
         weights = self.width * (size.columns + self.width + size.outputs)
         products = 6 * weights / OPERATIONS_A_SECOND
         sorting = (self.width + 1) * (size.outputs + 1) / SORTED_A_SECOND if self.matched else 0.0
@@ -74,7 +74,7 @@ class NetworkCandidate(Candidate):
 
     @contextmanager
     def limited(self, threads: int) -> Iterator[None]:
-        """Let torch use no more threads, meanwhile."""
+        """Limit torch's threads within the context."""
         before = torch.get_num_threads()
         torch.set_num_threads(min(threads, before))
         try:
@@ -83,10 +83,11 @@ class NetworkCandidate(Candidate):
             torch.set_num_threads(before)
 
     def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
-        """Predict all folds by networks that are trained together.
+        """Predict all folds with networks that are trained together.
 
-        Columns are scaled once, by all rows: the number of steps is judged, not the scale.
-        Training ends where more steps did worse; still more, which take the longest, count as that.
+        Columns are scaled once, on all rows, because the number of steps is evaluated, not the
+        scale.  Training stops once more steps did worse; the remaining, slowest variants get the
+        last predictions.
         """
         rows = fitted_encoder(samples, ranks=True).transform(samples.x)
         names = np.unique(folds)
@@ -105,7 +106,7 @@ class NetworkCandidate(Candidate):
         return found
 
     def fit(self, train: Samples, variant: int, seed: int) -> Any:
-        """Return encoder and networks as a pipeline."""
+        """Return a pipeline of encoder and networks."""
         from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
         ready = fitted_encoder(train, ranks=True)

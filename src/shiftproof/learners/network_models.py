@@ -1,4 +1,4 @@
-"""Networks as scikit-learn's models: stored, loaded and exported as any of them."""
+"""Networks as scikit-learn models, to be stored, loaded and exported like any other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shiftproof.learners.networks_together import Layers
 
 
 def network_classifier(layers: Layers, classes: int) -> Any:
-    """Return networks of classes, whose probabilities are averaged."""
+    """Return a `VotingClassifier` that averages the probabilities of the networks."""
     from sklearn.ensemble import VotingClassifier  # type: ignore[import-untyped]
     from sklearn.neural_network import MLPClassifier  # type: ignore[import-untyped]
     from sklearn.preprocessing import LabelBinarizer, LabelEncoder  # type: ignore[import-untyped]
@@ -22,7 +22,7 @@ def network_classifier(layers: Layers, classes: int) -> Any:
     for place in range(len(layers[0][0])):
         weights = [weight[place].double().numpy() for weight, _ in layers]
         biases = [bias[place, 0].double().numpy() for _, bias in layers]
-        if classes == 2:  # scikit-learn has one logit: that of the second class
+        if classes == 2:  # scikit-learn uses one logit, that of the second class
             weights[-1] = weights[-1][:, 1:] - weights[-1][:, :1]
             biases[-1] = biases[-1][1:] - biases[-1][:1]
         member = MLPClassifier((width,) * (len(layers) - 1))
@@ -41,7 +41,7 @@ def network_classifier(layers: Layers, classes: int) -> Any:
 
 
 def network_regressor(layers: Layers) -> Any:
-    """Return networks of numbers, whose votes are on one target each."""
+    """Return a regressor that averages the networks, with one `VotingRegressor` per target."""
     *hidden, (weight, bias) = layers
     targets = range(weight.shape[2])
     made = [
@@ -52,7 +52,7 @@ def network_regressor(layers: Layers) -> Any:
 
 
 def _voting_on_numbers(layers: Layers) -> Any:
-    """Return networks of one number."""
+    """Return a `VotingRegressor` of networks with one target."""
     from sklearn.ensemble import VotingRegressor
     from sklearn.neural_network import MLPRegressor
 

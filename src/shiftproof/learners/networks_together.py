@@ -1,18 +1,18 @@
-"""Many small networks trained together, read at several numbers of steps.
+"""Many small networks trained together, evaluated after several numbers of steps.
 
-A network has two hidden layers of rectified units.  All networks of one call, for every held-out
-fold and every seed, share their batches: a layer is one product of stacked matrices, and a fold is
-left out by weights of 0 for its rows.  The gradients of the layers are written out, which saves
-copies as large as a batch times all networks.  The optimiser is AdamW (Loshchilov and Hutter, 2019)
-with a short warm-up and then a constant rate.  What is used are weights averaged over the steps
-(Shamir and Zhang, 2013),
+A network has two hidden ReLU layers.  All networks of one call, for every held-out fold and every
+seed, share their batches: a layer is one batched matrix product, and a fold is held out by giving
+its rows weight 0.  The gradients of the layers are computed by hand, which saves copies as large as
+a batch times all networks.  The optimiser is AdamW (Loshchilov and Hutter, 2019) with a short
+warm-up and then a constant learning rate.  Predictions use weights averaged over the steps (Shamir
+and Zhang, 2013),
 
     θ̄_t = (1 − (η+1)/(t+η)) θ̄_{t−1} + (η+1)/(t+η) θ_t,   η = 3,
 
-which take the place of a falling rate and can be read at any step.
+which replace a decaying learning rate and can be read at any step.
 
-Networks may also match their domains as IDM does (`learners.matched`).  Then every batch holds
-equally many rows of each domain.
+Networks can also match their domains as IDM does (`learners.matched`).  Then every batch holds
+the same number of rows of each domain.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from shiftproof.learners.matched import MatchedProblems
 from shiftproof.models.risk import loss_named
 
 BATCH = 256
-# Adam's own rate, and AdamW's own decay.
+# Defaults of Adam (learning rate, betas) and AdamW (weight decay).
 RATE, DECAY, BETAS = 1e-3, 1e-2, (0.9, 0.999)
 WARMUP = 20
 ETA = 3
 
-# Weights and biases of three layers, of all networks side by side.
+# Weights and biases of the three layers, stacked over all networks.
 Layers = list[tuple[Tensor, Tensor]]
 
 
@@ -49,19 +49,20 @@ def trained_networks(
     domain: Tensor | None = None,
     loss: str = CROSS_ENTROPY,
 ) -> Iterator[Layers]:
-    """Train ``seeds`` networks for each row of ``weights`` [problems, n]; yield averages.
+    """Train ``seeds`` networks for each row of ``weights`` [problems, n]; yield averaged weights.
 
-    x [n, d] and y [n] or [n, targets] are the samples; ``sizes`` are those of the layers, from d to
-    the outputs.  With ``domain`` [n], 0, 1, …, the domains of a problem, of which it uses all rows
-    or none, are matched.  Of each layer, weights [networks, in, out] and biases [networks, 1, out],
-    after each number of steps in ``stops``, which rise; networks of one problem stand together.
+    x [n, d] and y [n] or [n, targets] are the samples; ``sizes`` are the layer sizes, from d to the
+    outputs.  With ``domain`` [n], 0, 1, …, domains are matched; a problem must use all rows of a
+    domain or none.  After each number of steps in ``stops``, which must increase, yield for each
+    layer the averaged weights [networks, in, out] and biases [networks, 1, out]; networks of one
+    problem are adjacent.
     """
     generator = torch.Generator().manual_seed(seed)
     measure = loss_named(loss)
     networks = len(weights) * seeds
     layers: Layers = []
     for fan_in, fan_out in itertools.pairwise(sizes):
-        # Problems start from the same weights: their difference is that of their samples.
+        # Problems start from the same weights, so they differ only in their samples.
         start = torch.randn(seeds, fan_in, fan_out, generator=generator) * (2 / fan_in) ** 0.5
         bias = torch.zeros(networks, 1, fan_out)
         layers.append((start.repeat(len(weights), 1, 1), bias))
@@ -102,7 +103,7 @@ def trained_networks(
 
 
 class _AdamW:
-    """AdamW.  torch's own imports its compiler, which takes longer than training such networks."""
+    """AdamW; torch's version imports its compiler, which takes longer than the training."""
 
     def __init__(self, parameters: list[Tensor]) -> None:
         self.parameters = parameters
@@ -124,7 +125,7 @@ class _AdamW:
 
 
 def _draws(rows: Tensor, size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yield ``size`` of the rows again and again, in random order; fewer rows are repeated."""
+    """Yield batches of ``size`` rows in random order, forever; too few rows are repeated."""
     order = rows[:0]
     while True:
         if len(order) < size:
@@ -143,7 +144,7 @@ def logits_of(layers: Layers, x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _activations(layers: Layers, x: Tensor) -> tuple[list[Tensor], Tensor]:
-    """Return what each layer is given [networks, n, ·], and the outputs [networks, n, classes]."""
+    """Return the inputs of each layer [networks, n, ·] and the outputs [networks, n, classes]."""
     inputs = [x.expand(len(layers[0][0]), -1, -1)]
     for weight, bias in layers[:-1]:
         inputs.append(torch.baddbmm(bias, inputs[-1], weight).relu_())
@@ -157,8 +158,8 @@ def _gradients(
 ) -> list[Tensor]:
     """Return the gradients of weights and biases, in the order of the layers.
 
-    ``slope`` is the derivative by the outputs, and ``to_hidden`` what comes to that by the input
-    of the last layer beside.
+    ``slope`` is the gradient with respect to the outputs.  ``to_hidden`` is added to the gradient
+    with respect to the input of the last layer.
     """
     found: list[Tensor] = []
     for place in reversed(range(len(layers))):
@@ -173,7 +174,7 @@ def _gradients(
 
 @torch.no_grad()
 def mean_predictions(layers: Layers, rows: np.ndarray, seeds: int, loss: str) -> np.ndarray:
-    """Return probabilities [problems, n, classes] or numbers [problems, n, k], means over seeds."""
+    """Return the mean over seeds of probabilities [problems, n, classes] or numbers."""
     found = logits_of(layers, torch.from_numpy(rows).float())
     if loss == CROSS_ENTROPY:
         found = found.softmax(dim=2)

@@ -1,10 +1,10 @@
-"""How far predicted numbers are from the labels on average: calibration slope and intercept.
+"""Calibration of predicted numbers: slope and intercept.
 
-The slope b is that of the least squares fit y = a + b ŷ.  Below 1, predictions are too far apart:
+The slope b is that of the least-squares fit y = a + b ŷ.  Below 1, predictions are too extreme:
 high ones are too high and low ones too low.  The intercept (calibration in the large) is the mean
 of y − ŷ, in the label's unit: above 0, labels are higher than predicted.  The sampling variance of
-the slope is that of the sandwich with leave-one-out residuals (HC3; MacKinnon and White, 1985), for
-errors need not have the same spread everywhere.
+the slope is that of the sandwich estimator with leave-one-out residuals (HC3; MacKinnon and White,
+1985), because errors may be heteroscedastic.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from shiftproof.learners.calibration_scores import Fitted
 
 
 def number_slope(predicted: np.ndarray, labels: np.ndarray) -> float | None:
-    """Return the calibration slope; None where all predictions are equal."""
+    """Return the calibration slope; None if all predictions are equal."""
     found = fitted_number_slope(predicted, labels)
     return None if found is None else found.value
 
 
 def number_intercept(predicted: np.ndarray, labels: np.ndarray) -> float:
-    """Return the mean of labels less predictions."""
+    """Return the mean of labels minus predictions."""
     return float((labels - predicted).mean())
 
 
@@ -43,7 +43,7 @@ def fitted_number_slope(predicted: np.ndarray, labels: np.ndarray) -> Fitted | N
 
 
 def fitted_number_intercept(predicted: np.ndarray, labels: np.ndarray) -> Fitted | None:
-    """Return the mean of labels less predictions, with its sampling variance."""
+    """Return the mean of labels minus predictions, with its sampling variance."""
     errors = labels - predicted
     if len(errors) < 2:
         return None

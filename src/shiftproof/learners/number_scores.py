@@ -1,12 +1,12 @@
-"""Scores of predicted numbers against true ones: the numbers of a report card for regression.
+"""Regression scores of a report card: predicted numbers against labels.
 
 With errors eᵢ = ŷᵢ − yᵢ of n rows and ȳ the mean of their labels,
 
     MAE = (1/n) Σ |eᵢ|,   RMSE = √((1/n) Σ eᵢ²),   R² = 1 − Σ eᵢ² / Σ (yᵢ − ȳ)².
 
-R² is 0 for predicting the mean of the very rows that are scored, and below 0 for anything worse: on
-a domain whose mean differs from that of training, the mean of training has an R² below 0.  A score
-that the labels leave undefined is None: R² where all labels are equal.
+R² is 0 for predicting the mean of the scored rows, and negative for anything worse: predicting the
+training mean has a negative R² on a domain with another mean.  A score is None where it is
+undefined, such as R² where all labels are equal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def number_scores(predicted: np.ndarray, labels: np.ndarray) -> dict[str, float 
 
 
 def checked_number_metric(name: str) -> str:
-    """Return the name of a score of numbers."""
+    """Return the name of a regression score; raise InvalidValue for any other."""
     if name not in NUMBER_SCORES:
         raise InvalidValue(
             f"`metric` {name!r} is unknown for regression; {nearest(name, NUMBER_SCORES)}"
@@ -41,7 +41,7 @@ def checked_number_metric(name: str) -> str:
 
 
 def r2(predicted: np.ndarray, labels: np.ndarray) -> float | None:
-    """Return the share of the labels' variance that the predictions explain."""
+    """Return the share of the labels' variance explained; None if all labels are equal."""
     total = float(np.square(labels - labels.mean()).sum())
     if total == 0:
         return None
@@ -49,7 +49,7 @@ def r2(predicted: np.ndarray, labels: np.ndarray) -> float | None:
 
 
 def mean_r2(predicted: np.ndarray, labels: np.ndarray) -> float | None:
-    """Return the mean over targets of R², for numbers [n, targets]; None if none is defined."""
+    """Return the mean R² over targets, for numbers [n, targets]; None if none is defined."""
     found = [r2(*own) for own in zip(predicted.T, labels.T, strict=True)]
     defined = [value for value in found if value is not None]
     return float(np.mean(defined)) if defined else None
@@ -65,7 +65,7 @@ def rmse(predicted: np.ndarray, labels: np.ndarray) -> float:
     return float(np.sqrt(np.square(predicted - labels).mean()))
 
 
-# Scores that models are chosen by, and all that a report card has.
+# Scores for model selection, and all scores of a report card.
 NUMBER_SCORES: dict[str, NumberScore] = {"r2": r2, "mae": mae, "rmse": rmse}
 NUMBER_CARD: dict[str, NumberScore] = {
     **NUMBER_SCORES,

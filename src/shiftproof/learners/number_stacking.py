@@ -1,22 +1,22 @@
-"""Weights of an ensemble of numbers, fitted to predictions for domains that were held out.
+"""Weights of a regression ensemble, fitted to predictions for held-out domains.
 
 With eⱼ(x) = fⱼ(x) − y the error of member j on a row whose domain it was not trained on, the
 ensemble Σⱼ wⱼ fⱼ with weights that sum to 1 has the error Σⱼ wⱼ eⱼ.  The weights minimise
 
     L(w; v) = Σ_d v_d · mean over the rows of domain d of ℓ(Σⱼ wⱼ eⱼ)
 
-over the simplex, for shares v of the domains and ℓ the square or the size of the error.  As in
-`learners.stacking`, v is drawn from Dirichlet(1, …, 1) many times, and the minima are averaged.
-Members have no share beforehand, as they have there: a mean of probabilities is ruled by those who
-are sure of the label, but in a mean of numbers the error of a poor member counts by its share.
-That few domains may not decide the weights is left to `learners.weighting`, which judges them
-against equal ones.
+over the simplex, for shares v of the domains and ℓ the squared or absolute error.  As in
+`learners.stacking`, v is drawn from Dirichlet(1, …, 1) many times, and the minimisers are averaged.
+Unlike there, members have no prior weight: a mean of probabilities is dominated by the members that
+are confident in the label, but in a mean of numbers the error of a poor member counts in proportion
+to its weight.  `learners.weighting` guards against weights that few domains determine, by comparing
+them with equal weights.
 
 The squared loss is wᵀ R w, with R = Σ_d v_d E_d[e eᵀ].  It is homogeneous in w, so the minimum over
-the simplex has the direction of the minimum over w ≥ 0 of wᵀ R w + (Σⱼ wⱼ − 1)², a problem of
-non-negative least squares: along a direction u of the simplex with q = uᵀ R u, the least value is
-q / (1 + q), which rises with q.  The absolute loss is a sequence of such problems with rows
-reweighted by 1 / |error| (Schlossmacher, 1973).
+the simplex has the direction of the minimum over w ≥ 0 of wᵀ R w + (Σⱼ wⱼ − 1)², a non-negative
+least-squares problem: along a direction u of the simplex with q = uᵀ R u, the minimum is
+q / (1 + q), which increases with q.  The absolute loss is minimised by a sequence of such problems
+with rows reweighted by 1 / |error| (Schlossmacher, 1973).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from scipy.optimize import nnls  # type: ignore[import-untyped]
 
 from shiftproof.learners.stacking import Weights, shares_within
 
-# Reweighting ends when the loss falls by less than this share, or after so many rounds.
+# Reweighting ends when the relative decrease of the loss is smaller, or after this many rounds.
 CONVERGED, MOST_ROUNDS = 1e-5, 50
-# An error counts as at least this many standard units: a row that fits must not decide alone.
+# Errors are clipped to at least this, in standard units, so that an exact row does not dominate.
 SMALLEST_ERROR = 1e-6
 
 
@@ -41,15 +41,15 @@ def number_weights(
     absolute: bool = False,
     weight: np.ndarray | None = None,
 ) -> Weights:
-    """Return w [members], not negative and summing to 1, and how sure they are.
+    """Return non-negative weights [members] that sum to 1, and their standard deviations.
 
     Args:
-        errors: [members, n], of predictions by members not trained on the row's domain.
-        domain: [n], the row's domain.
-        seed: of the draws of the domains' shares.
-        draws: how many.
-        absolute: minimise the size of the errors, not their square.
-        weight: [n], how much each row counts within its domain; by default all count alike.
+        errors: [members, n], errors of members not trained on the row's domain.
+        domain: [n], the domain of each row.
+        seed: seed for drawing the domains' shares.
+        draws: number of draws.
+        absolute: minimise absolute instead of squared errors.
+        weight: [n], sample weights within each domain; equal by default.
 
     >>> errors = np.array([[1.0, -1.0, 1.0, -1.0], [-1.0, 1.0, -1.0, 1.0], [9.0, 9.0, 9.0, 9.0]])
     >>> number_weights(errors, np.array([0, 0, 1, 1]), seed=0).mean.round(1).tolist()
@@ -67,7 +67,7 @@ def number_weights(
 
 
 def _moments(errors: np.ndarray, rows: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return E[e eᵀ] over some rows, [members, members]."""
+    """Return E[e eᵀ] over the given rows, [members, members]."""
     own = errors[:, rows]
     if weight is None:
         moments: np.ndarray = own @ own.T / own.shape[1]

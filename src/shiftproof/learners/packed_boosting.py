@@ -1,7 +1,7 @@
-"""Boosted trees as a few arrays, as `packed_forest` has forests.
+"""Storing boosted trees as a few arrays, as `packed_forest` does for forests.
 
-scikit-learn's boosting is a list of trees, each with three arrays.  Joined, they are stored many
-times as fast.  What is read is checked before it is used.
+scikit-learn's boosting models are lists of trees, each with three arrays.  Joined arrays are much
+faster to store.  Loaded arrays are checked before use.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 PARTS = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")
 WORDS = 8  # of 32 bits: a set of 256 categories
-# What a prediction does not need: how many samples a node had, and what it gained.
+# Fields that predictions do not need, such as the number of samples in a node and its gain.
 FORGOTTEN = ("count", "gain", "bin_threshold")
 
 
 def pack(model: Any) -> Any:
-    """Return a copy of a boosting model with joined arrays in place of its trees.
+    """Return a copy of a boosting model with its trees joined into arrays.
 
-    So is one of each target.  Other models are returned as they are.
+    A multi-output model is packed target by target.  Other models are returned unchanged.
     """
     if _of_targets(model):
         return _with_each(model, pack)
@@ -42,7 +42,7 @@ def pack(model: Any) -> Any:
 
 
 def unpack(model: Any) -> Any:
-    """Return the model that `pack` was given, for predictions; ValueError if it is damaged."""
+    """Undo `pack`, as far as predictions need it; raise ValueError if the model is damaged."""
     if _of_targets(model):
         return _with_each(model, unpack)
     joined = getattr(model, "_predictors", None)
@@ -70,7 +70,7 @@ def _of_targets(model: Any) -> bool:
 
 
 def _with_each(model: Any, change: Callable[[Any], Any]) -> Any:
-    """Return models of several targets, each changed."""
+    """Return a multi-output model with `change` applied to the model of each target."""
     changed = copy.copy(model)
     changed.estimators_ = [change(each) for each in model.estimators_]
     changed.estimator = changed.estimators_[0]
@@ -78,7 +78,7 @@ def _with_each(model: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _check(joined: dict[str, Any], columns: int) -> None:
-    """Refuse trees in which a row could leave the arrays, or go on for ever."""
+    """Reject trees with out-of-range indices or cycles."""
     nodes, sizes = joined["nodes"], np.asarray(joined["nodes_sizes"])
     sets = joined["raw_left_cat_bitsets"]
     of_sets = np.asarray(joined["raw_left_cat_bitsets_sizes"])
@@ -96,7 +96,7 @@ def _check(joined: dict[str, Any], columns: int) -> None:
         size, inner = np.repeat(sizes, sizes), nodes["is_leaf"] == 0
         by_set = inner & (nodes["is_categorical"] != 0)
         sound = (
-            # Children come after their parent, so that every row arrives in a leaf.
+            # Children come after their parent, so every row reaches a leaf.
             all(((nodes[s] > own) & (nodes[s] < size))[inner].all() for s in ("left", "right"))
             and ((nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < columns))[inner].all()
             and (nodes["bitset_idx"] < np.repeat(of_sets, sizes))[by_set].all()

@@ -1,12 +1,11 @@
-"""Forests as a few arrays: stored and read in a hundredth of a second.
+"""Storing forests as a few arrays, which takes about a hundredth of a second.
 
-scikit-learn's forest is a list of trees, each with some twenty attributes, which take longer to
-store than the trees take to grow.  Of all of them, a prediction needs only where each split sends a
-row and the class shares in each leaf.  The rest (how many samples reached a node, and how mixed
-they were) is not stored.
+scikit-learn's forests are lists of trees with about twenty attributes each, which take longer to
+store than the trees take to grow.  Predictions need only the splits and the class shares in each
+leaf.  The rest (the number of samples in a node and its impurity) is not stored.
 
-What is read is checked before it is used: scikit-learn follows children and columns without looking
-whether they exist.
+Loaded arrays are checked before use, because scikit-learn follows child and column indices without
+bounds checks.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-# In place of a child, in a leaf.
+# The child index of a leaf.
 LEAF = -1
 
 
 def pack(model: Any) -> Any:
-    """Return a copy of a pipeline, with arrays in place of the trees of its forest, if it has one.
+    """Return a copy of a pipeline with the trees of its forest, if any, joined into arrays.
 
-    Arrays of all trees are joined: of the nodes `left`, `right`, `feature`, `threshold` and
-    `missing_left`, of the leaves `shares` [leaves, c] (or numbers, [leaves, targets]), and of the
-    trees `nodes` and `depth`.
+    The arrays are `left`, `right`, `feature`, `threshold` and `missing_left` per node, `shares`
+    [leaves, c] per leaf (for regression, values [leaves, targets]), and `nodes` and `depth` per
+    tree.
     """
     forest = _last(model)
     grown = getattr(forest, "estimators_", None)
@@ -48,14 +47,14 @@ def pack(model: Any) -> Any:
 
 
 def unpack(model: Any) -> Any:
-    """Return the model that `pack` was given, for predictions; ValueError if it is damaged."""
+    """Undo `pack`, as far as predictions need it; raise ValueError if the model is damaged."""
     forest = _last(model)
     joined = getattr(forest, "estimators_", None)
     if not isinstance(joined, dict):
         return model
     from sklearn.tree._tree import NODE_DTYPE, Tree  # type: ignore[import-untyped]
 
-    # A forest of numbers has one value a leaf for each target, as if of one class.
+    # A regression leaf has one value per target, stored like a single class.
     columns, classes = int(forest.n_features_in_), int(getattr(forest, "n_classes_", 1))
     targets = 1 if hasattr(forest, "n_classes_") else int(forest.n_outputs_)
     _check(joined, columns, classes * targets)
@@ -87,12 +86,12 @@ def unpack(model: Any) -> Any:
 
 
 def _values(tree: Any) -> np.ndarray:
-    """Return the class shares [nodes, c] or numbers [nodes, targets] of a tree's nodes."""
+    """Return the class shares [nodes, c] or values [nodes, targets] of a tree's nodes."""
     return np.asarray(tree.value).reshape(tree.node_count, -1)
 
 
 def _check(joined: dict[str, Any], columns: int, classes: int) -> None:
-    """Refuse trees in which a row could leave the arrays, or go on for ever."""
+    """Reject trees with out-of-range indices or cycles."""
     sizes = np.asarray(joined["nodes"])
     total, leaf = int(sizes.sum()), joined["left"] == LEAF
     own = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -104,7 +103,7 @@ def _check(joined: dict[str, Any], columns: int, classes: int) -> None:
         and all(array.shape == (total,) for array in arrays)
         and joined["shares"].shape == (int(leaf.sum()), classes)
         and (joined["right"][leaf] == LEAF).all()
-        # Children come after their parent, so that every row arrives in a leaf.
+        # Children come after their parent, so every row reaches a leaf.
         and all(
             ((joined[side] > own) & (joined[side] < size))[~leaf].all()
             for side in ("left", "right")
@@ -121,7 +120,7 @@ def _last(model: Any) -> Any:
 
 
 def _with_last(model: Any, last: Any) -> Any:
-    """Return the pipeline with another last step; the given one stays as it is."""
+    """Return a copy of the pipeline with another last step."""
     if not hasattr(model, "steps"):
         return last
     changed = copy.copy(model)

@@ -5,15 +5,15 @@ and the intercepts b [k] minimise
 
     F(w, b) = ½ Σᵢ ωᵢ ‖w xᵢ + b − yᵢ‖² + (α/2) ‖w‖².
 
-scikit-learn's `Ridge` has the same minimum for its penalty α n.  With x̄ and ȳ the weighted means,
+scikit-learn's `Ridge` has the same minimum with penalty α n.  With x̄ and ȳ the weighted means,
 C = Σ ωᵢ (xᵢ − x̄)(xᵢ − x̄)ᵀ = V S Vᵀ and c = Σ ωᵢ (yᵢ − ȳ)(xᵢ − x̄)ᵀ,
 
     w = c V (S + α)⁻¹ Vᵀ,   b = ȳ − w x̄,
 
 so one decomposition serves all penalties and targets.  C and c are sums over rows.  The sums of
-each fold are computed once, and those without a fold are the total less its own: all folds together
-take one pass over the data.  With more columns than rows the decomposition is that of the rows
-instead (`logistic.rotate`).
+each fold are computed once; those without a fold are the total minus the sums of the fold.  So all
+folds together take one pass over the data.  With more columns than rows, the decomposition is that
+of the rows instead (`logistic.rotate`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RidgePath(NamedTuple):
     intercepts: np.ndarray
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return predictions [penalties, n, targets] of x [n, d]."""
+        """Return predictions [penalties, n, targets] for x [n, d]."""
         predicted: np.ndarray = x @ self.coefficients.swapaxes(1, 2) + self.intercepts[:, None]
         return predicted
 
@@ -60,7 +60,7 @@ def ridge_paths(
     folds: np.ndarray,
     penalties: Sequence[float],
 ) -> dict[int | None, RidgePath]:
-    """Return the path of all rows, under None, and that of the rows outside each fold [n]."""
+    """Return the path fitted to all rows, under None, and the path without each fold [n]."""
     alphas = np.asarray(penalties, dtype=np.float64)
     if (alphas <= 0).any():
         raise InvalidValue(f"a penalty must be above 0, not {alphas.min():g}")
@@ -72,7 +72,7 @@ def ridge_paths(
         return {
             name: _by_rows(x, y, np.where(folds == name, 0.0, weights), alphas) for name in left_out
         }
-    # Centred once by all rows, so that sums of squares lose no digits to a large mean.
+    # Centred once on all rows, so that sums of squares lose no precision to a large mean.
     shares = weights / weights.sum()
     origin, height = shares @ x, shares @ y
     rows, labels = x - origin, y - height
@@ -118,7 +118,7 @@ class _Sums(NamedTuple):
         x, y = self.x / self.weight, self.y / self.weight
         variance, basis = np.linalg.eigh(self.xx / self.weight - np.outer(x, x))
         projected = (self.xy / self.weight - np.outer(y, x)) @ basis
-        # Below this, variances are rounding errors, and may be negative.
+        # Smaller variances are rounding errors and may be negative.
         kept = variance > RANK_TOLERANCE * max(float(variance[-1]), np.finfo(float).tiny)
         shrunk = projected[:, kept] / (variance[kept] + alphas[:, None, None])
         coefficients = shrunk @ basis[:, kept].T
@@ -126,7 +126,7 @@ class _Sums(NamedTuple):
 
 
 def _by_rows(x: np.ndarray, y: np.ndarray, weights: np.ndarray, alphas: np.ndarray) -> RidgePath:
-    """Return the path where there are more columns than rows."""
+    """Return the path for data with more columns than rows."""
     used = weights > 0
     x, y, shares = x[used], y[used], weights[used] / weights[used].sum()
     centre, height = shares @ x, shares @ y

@@ -1,8 +1,8 @@
-"""Scores of probabilities against labels: the numbers of a report card.
+"""Classification scores of a report card: probabilities against labels.
 
-All but those of calibration are scikit-learn's.  What is defined for two classes is the plain mean
-over the classes that occur (macro), each against the rest.  A score that the labels leave undefined
-is None: the AUROC of a domain with one class, say.
+All but the calibration scores are scikit-learn's.  Binary scores are averaged over the classes that
+occur, one versus rest (macro).  A score is None where it is undefined, such as the AUROC of a
+domain with one class.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from shiftproof.learners.calibration_scores import expected_error, intercept, sl
 
 Score = Callable[[np.ndarray, np.ndarray], float | None]
 
-# No probability counts as less in the log loss: one certain error must not be infinite.
+# Probabilities are clipped to this in the log loss, so that one certain error is not infinite.
 SMALLEST = 1e-15
-# Scores of which less is better; the last two are of numbers (`learners.number_scores`).
+# Scores where lower is better; the last two are for regression (`learners.number_scores`).
 LOSSES = ("log_loss", "brier", "calibration_error", "mae", "rmse")
-# Scores that are best at one value, and what they are for calibrated predictions; the last is the
-# share of numbers inside their intervals of 90% (`inference.number_intervals`).
+# Scores that are best at one value, with the value for calibrated predictions; the last is the
+# coverage of 90% prediction intervals (`inference.number_intervals`).
 TARGETS = {"calibration_slope": 1.0, "calibration_intercept": 0.0, "interval_coverage": 0.9}
 
 
@@ -37,7 +37,7 @@ def scores(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float | N
 
 
 def checked_metric(name: str) -> str:
-    """Return the name of a score that can be expected of a domain."""
+    """Return the name of a score in `EXPECTED`; raise InvalidValue for any other."""
     if name not in EXPECTED:
         raise InvalidValue(f"`metric` {name!r} is unknown; {nearest(name, EXPECTED)}")
     return name
@@ -53,7 +53,7 @@ def mean_scores(of_domains: Sequence[Mapping[str, float | None]]) -> dict[str, f
 
 
 def worst_scores(of_domains: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
-    """Return the worst of each score over the domains where it is defined."""
+    """Return the worst value of each score over the domains where it is defined."""
     found: dict[str, float | None] = {}
     for name in dict.fromkeys(name for own in of_domains for name in own):
         defined = [value for own in of_domains if (value := own.get(name)) is not None]
@@ -62,7 +62,7 @@ def worst_scores(of_domains: Sequence[Mapping[str, float | None]]) -> dict[str, 
 
 
 def row_losses(name: str, probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the part of each row in a loss, of which the loss is the mean."""
+    """Return the loss of each row; the score is their mean."""
     likely = _clipped(probabilities)
     if name == "log_loss":
         return np.asarray(-np.log(likely[np.arange(len(labels)), labels]))
@@ -70,7 +70,7 @@ def row_losses(name: str, probabilities: np.ndarray, labels: np.ndarray) -> np.n
 
 
 def badness(name: str, value: float) -> float:
-    """Return a number that is less for a better value of a score.
+    """Return a number that is lower for a better value of a score.
 
     >>> badness("auroc", 0.9), badness("brier", 0.2), badness("calibration_slope", 0.75)
     (-0.9, 0.2, 0.25)
@@ -141,7 +141,7 @@ def _macro(score: Callable[..., float], probabilities: np.ndarray, labels: np.nd
 def _by_class(
     score: Callable[[np.ndarray, np.ndarray], float], probabilities: np.ndarray, labels: np.ndarray
 ) -> float | None:
-    """Return the mean over the classes that occur, each against the rest, or None if one does."""
+    """Return the one-versus-rest mean over the classes that occur, or None if only one occurs."""
     present = np.unique(labels)
     if len(present) == 1:
         return None
@@ -161,5 +161,5 @@ SCORES: dict[str, Score] = {
     "calibration_error": expected_error,
     "commonest_class": _commonest_class,
 }
-# Scores that a mean over domains and an interval are computed of.
+# Scores that get a mean over domains and an interval.
 EXPECTED = tuple(name for name in SCORES if name != "commonest_class")

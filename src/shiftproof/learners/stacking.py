@@ -1,4 +1,4 @@
-"""Weights of an ensemble, fitted to predictions for domains that were held out.
+"""Weights of an ensemble, fitted to predictions for held-out domains.
 
 With p_j(y|x) the prediction of member j for a row whose domain it was not trained on, the ensemble
 Σ_j w_j p_j has the risk
@@ -6,15 +6,15 @@ With p_j(y|x) the prediction of member j for a row whose domain it was not train
     L(w; v) = Σ_d v_d · mean over the rows of domain d of −log Σ_j w_j p_j(y|x),
 
 with v_d the share of domain d (where rows have weights, the mean is weighted).  L is convex in w,
-and its minimum over the simplex is the usual stack (Breiman, 1996; van der Laan et al., 2007).
-Fitted to few domains it depends on which they happen to be.  The domains are the units that vary,
-so their shares v are drawn from Dirichlet(1, …, 1) many times (the Bayesian bootstrap, Rubin,
-1981), and the weights are the mean of the minima: close to the plain stack where the domains agree,
-and spread where they do not.
+and its minimum over the simplex is standard stacking (Breiman, 1996; van der Laan et al., 2007).
+With few domains, that minimum depends strongly on which domains they are.  The domains are the
+sampling units, so their shares v are drawn from Dirichlet(1, …, 1) many times (the Bayesian
+bootstrap, Rubin, 1981), and the weights are the mean of the minimisers: close to standard stacking
+if the domains agree, and spread over members if they do not.
 
-Last, the weights are those of a Dirichlet posterior: each of m domains counts as one observation,
-and each of J members has one beforehand, w_j = (m ŵ_j + 1) / (m + J).  So few domains leave the
-weights nearly equal, and many decide them.
+Finally, the weights are smoothed as a Dirichlet posterior: each of m domains counts as one
+observation, and each of J members has one prior observation, w_j = (m ŵ_j + 1) / (m + J).  So the
+weights stay nearly equal with few domains, and follow the data with many.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from shiftproof.learners.calibration import SMALLEST
 
-# Steps of expectation–maximisation that one leap may stand for.
+# The longest step of the acceleration, in expectation–maximisation steps.
 LONGEST_LEAP = 1e6
 
 
@@ -43,17 +43,17 @@ def stacking_weights(
     draws: int = 100,
     weight: np.ndarray | None = None,
 ) -> Weights:
-    """Return w [members], not negative and summing to 1, and how sure they are.
+    """Return non-negative weights [members] that sum to 1, and their standard deviations.
 
     Args:
-        chances: [members, n], the probability that each member gave to the true class of each row,
-            as a member that was not trained on the row's domain.
-        domain: [n], the row's domain.
-        seed: of the draws of the domains' shares.
-        draws: how many.
-        weight: [n], how much each row counts within its domain; by default all count alike.
+        chances: [members, n], the probability of each row's true class, predicted by members not
+            trained on the row's domain.
+        domain: [n], the domain of each row.
+        seed: seed for drawing the domains' shares.
+        draws: number of draws.
+        weight: [n], sample weights within each domain; equal by default.
 
-    With two domains, three members keep much of their equal shares:
+    With two domains, the weights of three members stay close to equal:
 
     >>> chances = np.array([[0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9], [0.1, 0.1, 0.1, 0.1]])
     >>> stacking_weights(chances, np.array([0, 0, 1, 1]), seed=0).mean.round(1).tolist()
@@ -70,7 +70,7 @@ def stacking_weights(
 
 
 def shares_within(place: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the share [n] of each row in its domain, numbered by place [n]: they sum to 1 in each.
+    """Return the share [n] of each row in its domain `place` [n]; shares sum to 1 per domain.
 
     >>> shares_within(np.array([0, 0, 1]), np.array([3.0, 1.0, 5.0])).tolist()
     [0.75, 0.25, 1.0]
@@ -83,8 +83,8 @@ def shares_within(place: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
 def mixture_proportions(likelihood: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return the mixture proportions that minimise −Σ weight · log(w · likelihood).
 
-    By expectation–maximisation, accelerated by squaring its steps (SQUAREM, Varadhan and Roland,
-    2008): every iterate stays on the simplex, and the risk never rises.
+    Uses expectation–maximisation with SQUAREM acceleration (Varadhan and Roland, 2008): every
+    iterate stays on the simplex, and the risk never increases.
     """
     w = np.full(len(likelihood), 1 / len(likelihood))
     risk = _risk(w, likelihood, weight)
@@ -93,7 +93,7 @@ def mixture_proportions(likelihood: np.ndarray, weight: np.ndarray) -> np.ndarra
         second = _em(first, likelihood, weight)
         step, bend = first - w, second - 2 * first + w
         if not bend.any():
-            break  # it no longer moves
+            break  # converged
         length = -np.clip(np.linalg.norm(step) / np.linalg.norm(bend), 1, LONGEST_LEAP)
         leap = np.maximum(w - 2 * length * step + length**2 * bend, 0)
         leap = _em(leap / leap.sum(), likelihood, weight)

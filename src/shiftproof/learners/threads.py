@@ -1,4 +1,4 @@
-"""How many threads a fit uses."""
+"""The number of threads of a fit."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[imp
 
 from shiftproof.core.cores import free_cores
 
-# A fit that takes fewer seconds on one core is a series of operations too short to be shared:
-# threads would wait for each other after each one.  On a busy machine they wait for long.
+# Fits that take fewer seconds on one core consist of operations too short to parallelise: threads
+# would wait for each other after each one, and for long on a busy machine.
 SHORT = 5.0
 
 
@@ -19,10 +19,10 @@ SHORT = 5.0
 def threads_for(
     seconds: float, limited: Callable[[int], AbstractContextManager[Any]] = nullcontext
 ) -> Iterator[None]:
-    """Use one thread for what takes fewer than `SHORT` seconds on a core, else all free cores.
+    """Use one thread for tasks under `SHORT` seconds on one core, and all free cores otherwise.
 
-    This is for libraries that split single operations across threads (OpenMP, BLAS).  `limited`
-    limits another one that has a number of threads of its own.
+    This limits libraries that split single operations across threads (OpenMP, BLAS).  `limited`
+    limits another library with its own thread count.
     """
     count = 1 if seconds < SHORT else free_cores()
     with limited(count):

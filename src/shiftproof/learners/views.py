@@ -1,11 +1,11 @@
-"""Which views of the rows count: as they are, standardised within domains, or both.
+"""Selecting the views of the rows to use: raw, standardised within domains, or both.
 
-Stacking alone would not judge this.  Its weights begin equal, so with few domains half of the
-ensemble would take standardised rows whatever they do.  Here rows as they are count, unless
-held-out domains show that others do better.  For each set of candidates (of the first view, of the
-second, of both), the rows of each domain are predicted with weights and a temperature from other
-domains, as in `learners.weighting`.  The better of the last two sets is taken if its gain over the
-first is surely above 0: by a one-sided t-test over domains, which are the units that vary.
+Stacking alone cannot decide this.  Its weights start equal, so with few domains half of the
+ensemble would use standardised rows even if they do not help.  Here raw rows are used, unless
+held-out domains show that another choice is better.  For each set of candidates (first view, second
+view, both), the rows of each domain are predicted with weights and a temperature from other
+domains, as in `learners.weighting`.  The better of the last two sets is selected if its gain over
+the first is significant in a one-sided t-test over domains, which are the sampling units.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from shiftproof.learners.samples import Samples
 from shiftproof.learners.stacking import Weights
 from shiftproof.learners.weighting import cross_fitted, domain_badness
 
-# A gain counts if chance alone has at most this probability of one as large.
+# Significance level of the t-test.
 ALPHA = 0.05
-# Draws of the domains' shares: few, because the weights are found many times.
+# Draws of the domains' shares: few, because the weights are fitted many times.
 DRAWS = 10
 
 
 def members_that_count(
     predicted: np.ndarray, views: Sequence[str], samples: Samples, seed: int, metric: str
 ) -> np.ndarray:
-    """Return which members [m] may count, by their predictions [m, n, classes] of held-out domains.
+    """Return a mask [m] of the members to use, given their held-out predictions [m, n, classes].
 
-    ``views`` [m] are those of the members.
+    ``views`` [m] are the views of the members.
     """
     plain = np.array([view == NONE for view in views])
     everyone = np.ones(len(views), dtype=bool)
@@ -50,7 +50,7 @@ def members_that_count(
 
 
 def surely_positive(gain: np.ndarray) -> bool:
-    """Whether the mean of domains is above 0, given those of some; never by a single one.
+    """Whether the mean gain over domains is significantly above 0; False for a single domain.
 
     >>> surely_positive(np.array([0.1, 0.12, 0.09])), surely_positive(np.array([0.3, 0.01, -0.1]))
     (True, False)
@@ -63,7 +63,7 @@ def surely_positive(gain: np.ndarray) -> bool:
 
 
 def _badness(predicted: np.ndarray, samples: Samples, seed: int, metric: str) -> np.ndarray:
-    """Return the score of each domain with weights from others; NaN where it is undefined."""
+    """Return the badness of each domain, with weights from others; NaN where undefined."""
 
     def stacked(predicted: np.ndarray, samples: Samples) -> Weights:
         return criterion_of(samples).weights(predicted, samples, seed, DRAWS)

@@ -1,21 +1,21 @@
-"""Weights of an ensemble that should do well by a score of the user's choice.
+"""Ensemble weights for a score of the user's choice.
 
-The weights of `learners.stacking` minimise the log loss.  It is a proper score, convex in the
-weights, and every row counts in it.  Accuracy, AUROC or F1 are none of these: as functions of the
+The weights of `learners.stacking` minimise the log loss, which is a proper score, convex in the
+weights, and sensitive to every row.  Accuracy, AUROC and F1 are none of these: as functions of the
 weights they are flat or rough, and their maximum over a few domains is mostly chance.  So no
-weights are fitted to such a score.  It decides between three sets of weights instead:
+weights are fitted to such a score.  Instead, it selects one of three sets of weights:
 
-- stacked: those of least log loss;
-- equal: the same for all members;
-- single: all for the member that does best by the score.
+- stacked: the weights with the lowest log loss;
+- equal: the same weight for all members;
+- single: all weight on the member with the best score.
 
-So it is with numbers: the stacked weights are of least loss on the domains there are, which may be
+Regression does the same: stacked weights minimise the loss on the training domains, which may be
 few, and one member may be far better than all others.
 
-Each is judged on domains that its weights were not found on (the discrete super learner, van der
-Laan et al., 2007): the domains are dealt to a few folds, and the rows of a fold are predicted with
-weights, and a temperature, from all others.  The best mean over domains wins, and of equal ones the
-first.  Its weights are then found on all domains.
+Each set is evaluated on domains that its weights were not fitted to (the discrete super learner,
+van der Laan et al., 2007): the domains are split into a few folds, and the rows of a fold are
+predicted with weights and a temperature from the other folds.  The set with the best mean over
+domains is selected, the first in case of ties, and its weights are refitted on all domains.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from shiftproof.learners.samples import Samples, held_out_folds
 from shiftproof.learners.scores import SCORES, badness
 from shiftproof.learners.stacking import Weights
 
-# What members are calibrated and stacked by, and what counts if no score is asked for.
+# The score for calibration and stacking, and the default metric.
 LOG_LOSS = "log_loss"
 FOLDS = 5
 
@@ -38,9 +38,9 @@ Rule = Callable[[np.ndarray, Samples], Weights]
 
 
 def mean_badness(metric: str, predicted: np.ndarray, samples: Samples) -> float:
-    """Return how bad predictions [n, classes] are by a score: a mean over domains, less is better.
+    """Return the mean badness of predictions [n, classes] over domains; lower is better.
 
-    Domains where the score is undefined are left out.
+    Domains where the score is undefined are skipped.
     """
     found = domain_badness(metric, predicted, samples)
     if np.isnan(found).all():
@@ -49,11 +49,11 @@ def mean_badness(metric: str, predicted: np.ndarray, samples: Samples) -> float:
 
 
 def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.ndarray:
-    """Return how bad predictions [n, classes] are in each domain; NaN where that is undefined."""
+    """Return the badness of predictions [n, classes] in each domain; NaN where undefined."""
     found = []
     losses = None if samples.classes else criterion_of(samples).losses(predicted, samples)
     for rows in samples.rows_by_domain():
-        if losses is not None:  # of numbers, the loss of the criterion is the only score
+        if losses is not None:  # regression is scored by the criterion's loss only
             found.append(float(np.average(losses[rows], weights=samples.weights()[rows])))
             continue
         value = SCORES[metric](predicted[rows], samples.y[rows])
@@ -62,10 +62,10 @@ def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.n
 
 
 def metric_weights(predicted: np.ndarray, samples: Samples, seed: int, metric: str) -> Weights:
-    """Return the weights of members by their predictions [members, n, classes] of held-out domains.
+    """Return the weights of members, given their held-out predictions [members, n, classes].
 
-    For the log loss these are the stacked ones; for any other score, and of numbers, the best of
-    three.
+    For the log loss these are the stacked weights; for any other score, and for regression, the
+    best of the three sets.
     """
 
     def stacked(predicted: np.ndarray, samples: Samples) -> Weights:
@@ -86,7 +86,7 @@ def metric_weights(predicted: np.ndarray, samples: Samples, seed: int, metric: s
 def best_rule(
     rules: Sequence[Rule], predicted: np.ndarray, samples: Samples, seed: int, metric: str
 ) -> Rule:
-    """Return the rule whose weights do best on domains that they were not found on."""
+    """Return the rule whose weights do best on domains that they were not fitted to."""
     found = [
         mean_badness(metric, cross_fitted(rule, predicted, samples, seed), samples)
         for rule in rules
@@ -95,9 +95,10 @@ def best_rule(
 
 
 def cross_fitted(rule: Rule, predicted: np.ndarray, samples: Samples, seed: int) -> np.ndarray:
-    """Return the ensemble's predictions [n, classes], its weights from domains other than a row's.
+    """Return the ensemble's predictions [n, classes], with weights from other domains.
 
-    So is its temperature.  ``predicted`` [members, n, classes] are those of its members.
+    The temperature is from other domains too.  ``predicted`` [members, n, classes] are the members'
+    held-out predictions.
     """
     folds = held_out_folds(samples, FOLDS, seed)
     criterion = criterion_of(samples)

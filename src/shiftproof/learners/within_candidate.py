@@ -1,7 +1,7 @@
-"""A candidate that takes rows standardised within their domains.
+"""A candidate on rows standardised within their domains.
 
-Beside the candidate that takes them as they are, held-out domains judge both: the rows of the
-held-out domain, without their labels, give its mean and spread, as those of a new site do.
+Held-out domains judge it next to the same candidate on unstandardised rows.  The unlabelled rows of
+the held-out domain give its mean and spread, as the rows of a new site do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WithinDomains(Candidate):
         self.variants: Sequence[Any] = candidate.variants
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
-        """Return the candidate's, of rows ``x`` that are standardised within their domain."""
+        """Return the candidate's predictions for rows ``x`` standardised within their domain."""
         return self.candidate.predictions(train.within_domains(), x, seed)
 
     def seconds(self, size: Size) -> float:

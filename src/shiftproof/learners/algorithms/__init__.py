@@ -1,4 +1,4 @@
-"""Ways to train on several domains, one file each."""
+"""Algorithms for training on several domains, one file each."""
 
 from shiftproof.learners.algorithms.base import ALGORITHMS, Algorithm, Losses
 

@@ -1,4 +1,4 @@
-"""Adam, in one pass over the memory of each weight."""
+"""Adam with torch's fused kernel, in one pass over the memory of each weight."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ FUSED_ON = ("cpu", "cuda")
 
 
 class Adam(torch.optim.Adam):
-    """Adam of Kingma and Ba (2015), by torch's fused kernel: a third of the time of small steps.
+    """Adam (Kingma and Ba, 2015) with torch's fused kernel: small steps take a third of the time.
 
-    The moments are those of `torch.optim.Adam`; steps agree to rounding errors.
+    The moments are those of `torch.optim.Adam`; steps agree up to rounding errors.
 
-    The fused kernel of the CPU walks through weight, gradient and moments in the order of memory,
-    and does not check that they have the same layout: a transposed gradient would silently update
-    the wrong weights.  So `step` gives every gradient the layout of its weight, and a group with a
-    weight that is not contiguous, whose moments a checkpoint would store in another layout, is not
-    fused.  Neither are other devices than `FUSED_ON`.  A state that was saved by `torch.optim.Adam`
-    goes on as it began, not fused.
+    The fused CPU kernel reads weight, gradient and moments in memory order and does not check that
+    they have the same layout: a transposed gradient would silently update the wrong weights.  So
+    `step` gives every gradient the layout of its weight.  A group with a non-contiguous weight is
+    not fused, because a checkpoint would store its moments in another layout.  Devices not in
+    `FUSED_ON` are not fused either, nor is a state that was saved by `torch.optim.Adam`.
     """
 
     def __init__(
@@ -34,17 +33,17 @@ class Adam(torch.optim.Adam):
         super().__init__(weights, lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add weights; fused if all of them are contiguous."""
+        """Add a parameter group, fused if all its weights are contiguous."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         # None leaves the choice to torch.
         group["fused"] = all(weight.is_contiguous() for weight in group["params"]) or None
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take a step."""
+        """Take one optimisation step."""
         for group in self.param_groups:
             for weight in group["params"]:
-                if weight.device.type not in FUSED_ON:  # known only now: networks are moved there
+                if weight.device.type not in FUSED_ON:  # known only after the move to a device
                     group["fused"] = None
                 grad: Tensor | None = weight.grad
                 if grad is not None and grad.stride() != weight.stride():

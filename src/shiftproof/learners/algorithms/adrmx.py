@@ -23,7 +23,7 @@ from shiftproof.penalties.supervised_contrast import supervised_contrast
 
 
 class Parts(NamedTuple):
-    """Features of a batch, each [n, k], and the labels and domains [n] they belong to."""
+    """Features of a batch, each [n, k], with its labels [n] and domains [n]."""
 
     whole: Tensor  # φ(x)
     of_domain: Tensor  # φ_D(x)
@@ -36,9 +36,9 @@ class Parts(NamedTuple):
 class ADRMX(TakesTurns):
     """Subtract what tells the domain: z = φ(x) − φ_D(x), which a discriminator cannot place.
 
-    A second featurizer φ_D learns what is particular to a domain.  A sample's z with the φ_D of
-    another one of its class is like a sample of that class from the other's domain (remix).  The
-    network minimises, with ℓ the cross-entropy, y the class and d the domain,
+    A second featurizer φ_D learns domain-specific features.  A sample's z plus the φ_D of another
+    sample of its class acts like a sample of that class from the other domain (remix).  The network
+    minimises, with ℓ the cross-entropy, y the class and d the domain,
 
     | part | loss |
     |---|---|
@@ -49,14 +49,14 @@ class ADRMX(TakesTurns):
     | adversary | −λ mean ℓ(δ(z), d) |
 
     π shuffles the batch within its classes, and K is `penalties.supervised_contrast`.  The
-    discriminator δ minimises mean ℓ(δ(z), d), in turns with the network.  Predictions are those of
-    ψ(φ(x)).  φ_D starts at the weights of φ if these are pretrained, and at new ones otherwise.
+    discriminator δ minimises mean ℓ(δ(z), d), in alternation with the network.  Predictions are
+    ψ(φ(x)).  φ_D starts from the weights of φ if these are pretrained, and from new ones otherwise.
 
-    DomainBed remixes two samples for each class, but takes them from the beginning of the batch,
-    whatever their class.  Here all samples are remixed, with partners of their class.  Its K has
-    10⁻⁵ in the denominator of each probability and in its logarithm, which bounds the loss of a
-    pair, and divides by one sample too many; here K has neither.  Its heads have three layers; here
-    ψ and ψ′ are as `nonlinear_head` says, and ω is linear.
+    DomainBed remixes two samples per class, but takes them from the beginning of the batch,
+    whatever their class.  Here all samples are remixed, with partners of their class.  DomainBed
+    adds 10⁻⁵ to the denominator of each probability in K and inside its logarithm, which bounds the
+    loss of a pair, and divides by one sample too many; here K does neither.  DomainBed's heads have
+    three layers; here `nonlinear_head` sets ψ and ψ′, and ω is linear.
 
     Paper: Demirel et al. (2023), *ADRMX: Additive Disentanglement of Domain Features with Remix
     Loss*.
@@ -77,7 +77,7 @@ class ADRMX(TakesTurns):
             within=(1e-12, 1e3),
             help="learning rate of both Adams",
         )
-        # DomainBed draws it for all algorithms, but not for use here.
+        # DomainBed draws it for all algorithms, but does not use it here.
         weight_decay: float = hparam(
             0.0, within=(0, 1e3), help="weight decay of the network's Adam"
         )
@@ -153,7 +153,7 @@ class ADRMX(TakesTurns):
         return Losses(loss, {"discriminator_loss": loss})
 
     def parts(self, batch: Batch) -> Parts:
-        """Return the features of a batch, all domains together."""
+        """Return the features of a batch, with all domains concatenated."""
         x, (domains, size) = batch.x.flatten(0, 1), batch.y.shape
         whole, of_domain = self.featurizer(x), self.domain_featurizer(x)
         domain = torch.arange(domains, device=x.device).repeat_interleave(size)
@@ -168,7 +168,7 @@ class ADRMX(TakesTurns):
         return F.cross_entropy(self.discriminator(parts.invariant), parts.domains)
 
     def remix_risk(self, parts: Parts) -> Tensor:
-        """Return the risk of ψ on each sample's z with the domain's features of its partner."""
+        """Return the risk of ψ on each sample's z plus the domain features of its partner."""
         order = torch.randperm(len(parts.labels), generator=self.generator)
         partners = same_class_partners(parts.labels, order.to(parts.labels.device))
         return self.risk(self.head(parts.invariant + parts.of_domain[partners]), parts)

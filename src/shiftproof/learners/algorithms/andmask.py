@@ -18,9 +18,9 @@ from shiftproof.penalties.masks import and_mask, masked_mean
 class ANDMask(ERM):
     """Descend the mean gradient where domains agree: M ⊙ ḡ / mean(M), M = [|Σᵢ sign gⁱ| / m ≥ τ].
 
-    gⁱ is the gradient of domain i's risk by one parameter tensor and ḡ = (1/m) Σᵢ gⁱ.  An entry is
-    kept if its sign is the same in at least a share (1 + τ) / 2 of the m domains
-    (`penalties.masks`).  Adam takes the masked gradient.
+    gⁱ is the gradient of domain i's risk with respect to one parameter tensor, and
+    ḡ = (1/m) Σᵢ gⁱ.  An entry is kept if its sign is the same in at least a share (1 + τ) / 2 of
+    the m domains (`penalties.masks`).  Adam uses the masked gradient.
 
     Paper: Parascandolo et al. (2021), *Learning explanations that are hard to vary*.
     """
@@ -40,7 +40,7 @@ class ANDMask(ERM):
     hparams: Hparams
 
     def mask(self, gradients: Tensor) -> Tensor:
-        """Return M […] for the gradients [domains, …] by one parameter tensor."""
+        """Return M […] for the domains' gradients [domains, …] of one parameter tensor."""
         return and_mask(gradients, self.hparams.tau)
 
     def update(self, batch: Batch) -> dict[str, Tensor]:

@@ -20,14 +20,14 @@ from shiftproof.learners.algorithms.erm import ERM
 class ARM(ERM):
     """Give the featurizer a context of the domain: ℓ(ψ(φ([x, cⁱ])), y), cⁱ = (1/b) Σⱼ g(xⁱⱼ).
 
-    The context network g is trained with φ and ψ.  The context of an image [c, h, w] is one more
+    The context network g is trained with φ and ψ.  The context of an image [c, h, w] is an extra
     channel [1, h, w]; the context of any other input has the input's shape and is appended along
-    the first axis.  A batch to predict is treated as one unknown domain, so a prediction depends
-    on the other samples of its batch.
+    the first axis.  In prediction, a batch is treated as one unknown domain, so a prediction
+    depends on the other samples of its batch.
 
     DomainBed leaves g out of the optimiser, and its batch norm mixes the domains' statistics;
-    `match_upstream` does the same.  By default g is trained, without normalisation: that would mix
-    domains, or remove the level and scale by which they differ.
+    `match_upstream` does the same.  By default g is trained, without normalisation, which would mix
+    domains or remove the level and scale by which they differ.
 
     Paper: Zhang et al. (2021), *Adaptive Risk Minimization: Learning to Adapt to Domain Shift*.
     """
@@ -39,7 +39,7 @@ class ARM(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """Smaller batches of large images, and the choice of DomainBed's context network."""
+        """The batch size, smaller for large images, and the context network."""
 
         batch_size: int = hparam(
             64,
@@ -57,7 +57,7 @@ class ARM(ERM):
 
     @classmethod
     def network_task(cls, task: Task) -> Task:
-        """Return the task that featurizer and head are built for: inputs with their context."""
+        """Return the task that featurizer and head are built for: inputs with a context."""
         channels, *rest = task.input_shape
         extra = context_shape(task.input_shape)[0]
         return dataclasses.replace(task, input_shape=(channels + extra, *rest))
@@ -82,7 +82,7 @@ class ARM(ERM):
         return logits
 
     def with_context(self, x: Tensor) -> Tensor:
-        """Append its domain's context to x [domains, batch, *input], along the input's axis 0.
+        """Append the domain's context to x [domains, batch, *input], along the input's axis 0.
 
         The context is the mean of the context network's outputs over the domain's batch.
         """
@@ -92,7 +92,7 @@ class ARM(ERM):
 
 
 def context_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a context: one channel of an image, or that of any other input."""
+    """Return the shape of a context: one channel for an image, else the input's shape."""
     return (1, *input_shape[1:]) if len(input_shape) == 3 else input_shape
 
 

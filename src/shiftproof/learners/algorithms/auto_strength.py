@@ -1,42 +1,42 @@
-"""How strongly to match, decided on the held-out parts of the training domains: `auto`.
+"""Automatic matching strength (`auto`), set on the held-out parts of the training domains.
 
-Training begins as ERM.  From the end of the warm-up on, `LOOKS` looks are planned, evenly over the
-rest of the run.  Each takes the outputs on held-out samples and tests whether they mean the same in
-every domain (`concept_test`).
+Training starts as ERM.  After the warm-up, `LOOKS` looks are spaced evenly over the rest of the
+run.  Each look tests whether the outputs on held-out samples mean the same in every domain
+(`concept_test`).
 
-**Whether.**  Matching begins at the first look with p ≤ `ALPHA` / `LOOKS`, and Adam restarts there.
-Until then nothing that was trained depends on a look, so by Bonferroni's inequality a run without
-concept shift begins to match with a chance of at most `ALPHA`.  A run that does not begin is ERM,
-to the last bit.
+**Whether to match.**  Matching starts at the first look with p ≤ `ALPHA` / `LOOKS`, where Adam
+restarts.  Until then training does not depend on any look, so by Bonferroni's inequality a run
+without concept shift starts to match with probability at most `ALPHA`.  A run that never starts to
+match is ERM, bit for bit.
 
-**How strongly.**  A fixed λ has another meaning for every network and dataset.  So
+**How strongly.**  The effect of a fixed λ depends on the network and the dataset.  So
 
     λ = κ · (1 − γ)^(p−1) · L₀ / P₀,
 
-with L₀ and P₀ the risk and PDM of order p of the first batch that is matched, and γ its memory.
-κ = 1 makes the penalty as large as the risk (`matching.unit_weight`).  The unit is fixed at that
-step: gradients that become alike become small, and a unit that followed them would grow without
-bound.  At every look with p ≤ `ALPHA`, κ is multiplied by `FACTOR`.  If less than `LEFT` of the
-information on the label is left that there was before matching, matching has run away: training
-goes back to the weights before matching and to the last κ, and the factor becomes its square root.
-So κ approaches the largest strength that leaves something.  Gradients are matched with those of
-earlier batches alone (`matching.cross`): of a strong penalty, what batches differ in by chance
-would be the larger part.  A representation weight `auto` keeps κ = 1.
+with L₀ and P₀ the risk and PDM of order p of the first matched batch, and γ the memory.  κ = 1
+makes the penalty as large as the risk (`matching.unit_weight`).  The unit is fixed at that step:
+gradients that become alike become small, so a unit that followed them would grow without bound.
+At every look with p ≤ `ALPHA`, κ is multiplied by `FACTOR`.  If the information about the label
+falls below a share `LEFT` of that before matching, matching is too strong: training goes back to
+the weights before matching and to the last κ, and the factor becomes its square root.  So κ
+approaches the largest strength that keeps some information.  Gradients are matched only with those
+of earlier batches (`matching.cross`), because chance differences between batches would dominate a
+strong penalty.  With `representation_weight="auto"`, the representation term keeps κ = 1.
 
-**Which weights.**  A penalty many times as large as the risk does not settle: the features that it
-removes come and go (`strength_looks` says what is done against that).  At every look the present
-weights and some on the way from the last look are candidates, and the run ends with the candidate
-that has the largest
+**Which weights.**  With a penalty many times as large as the risk, training does not converge: the
+features that it removes come and go (`strength_looks` describes the remedy).  At every look, the
+current weights and some interpolated with those of the last look are candidates.  The run ends with
+the candidate that has the largest
 
     B(max(p, ALPHA / LOOKS)) · (H − R),   B(p) = −e p log p for p < 1/e, else 1.
 
-H − R is the information in nats that the outputs hold on the label: H is the risk of a guess by the
-class shares, R the risk of the calibrated outputs.  B(p) bounds how much the samples speak against
-"it means the same in every domain": no alternative has a larger likelihood ratio than 1 / B
-(Sellke, Bayarri and Berger, 2001).  What the test rejects is not ordered by how small its p is, and
-what it does not doubt not by how large.  The weights before matching take part; weights whose
-answers are no better than chance in some domain do not (`concept_test.informed`), for outputs that
-say nothing mean the same everywhere.  So matching that gains nothing is undone.
+H − R is the information in nats that the outputs hold about the label: H is the risk of predicting
+the class shares, R the risk of the calibrated outputs.  B(p) bounds the evidence against "the
+outputs mean the same in every domain": no alternative has a larger likelihood ratio than 1 / B
+(Sellke, Bayarri and Berger, 2001).  Below ALPHA / LOOKS or above 1/e, candidates are not ranked by
+p.  The weights before matching are a candidate.  Weights whose predictions are no better than
+chance in some domain are not (`concept_test.informed`), because uninformative outputs mean the same
+everywhere.  So matching that gains nothing is undone.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ from shiftproof.learners.algorithms.concept_test import (
 )
 from shiftproof.matching.unit_weight import unit_weight
 
-# The chance of matching without concept shift, over all looks of a run: the usual level.
+# The probability of matching without concept shift, over all looks of a run.
 ALPHA = 0.05
-# Enough to see what matching does soon after it did it, few enough for a look to be powerful.
+# Enough looks to see the effect of matching soon, few enough for each test to have power.
 LOOKS = 20
-# With twice as many, p = ALPHA / LOOKS is reached with one permutation to spare.
+# Twice the minimum, so that p = ALPHA / LOOKS allows one permutation as extreme.
 PERMUTATIONS = round(2 * LOOKS / ALPHA) - 1
 # Doubling reaches any strength in a few looks.
 FACTOR = 2.0
-# An order of magnitude less information than before is not what an invariant model would have.
+# An invariant model would not lose an order of magnitude of information.
 LEFT = 0.1
 
 
 class Verdict(Enum):
-    """What a look makes of the present weights."""
+    """The decision at a look."""
 
     NOTHING = "go on"
     BEGIN = "matching begins here"
@@ -77,11 +77,11 @@ class Verdict(Enum):
 
 @dataclass
 class AutoStrength:
-    """The strength of one run.
+    """The matching strength of one run.
 
-    `kappa` is 0 before matching begins, and `factor` what it is multiplied by.  `units` are the
-    weights that κ = 1 stands for, by term.  `information` is H − R before matching, and `score` is
-    that of the best candidate so far.
+    `kappa` is 0 before matching starts, and is multiplied by `factor`.  `units` are the weights λ
+    at κ = 1, by term.  `information` is H − R before matching, and `score` the score of the best
+    candidate so far.
     """
 
     kappa: float = 0.0
@@ -92,7 +92,7 @@ class AutoStrength:
 
     @property
     def matches(self) -> bool:
-        """Whether matching has begun."""
+        """Whether matching has started."""
         return self.kappa > 0
 
     def weight(self, term: str) -> float:
@@ -100,11 +100,11 @@ class AutoStrength:
         return self.units[term] * (self.kappa if term == "gradient" else 1.0)
 
     def begin(self, term: str, risk: float, penalty: float, gamma: float, order: int) -> None:
-        """Fix the unit of a term, at its first matched step."""
+        """Fix the unit of a term at its first matched step."""
         self.units[term] = unit_weight(risk, penalty, gamma, order)
 
     def look(self, held_out: HeldOut, *, seed: int = 0) -> Verdict:
-        """Decide how strongly to match, by the outputs of the present weights."""
+        """Decide how strongly to match, given the held-out outputs of the current weights."""
         found = calibrated(held_out)
         p, information = welch_p(found.t, held_out), found.guess - found.risk
         if not self.matches:
@@ -122,7 +122,7 @@ class AutoStrength:
         return Verdict.NOTHING
 
     def is_best(self, held_out: HeldOut) -> bool:
-        """Whether weights that give this on what was held out are the best candidate so far."""
+        """Whether the weights with these held-out outputs are the best candidate so far."""
         found = calibrated(held_out)
         support = null_support(max(welch_p(found.t, held_out), ALPHA / LOOKS))
         score = support * (found.guess - found.risk)
@@ -132,7 +132,7 @@ class AutoStrength:
         return True
 
     def state(self) -> dict[str, Any]:
-        """Return all that changes."""
+        """Return all state that changes."""
         return asdict(self)
 
     def load(self, state: dict[str, Any]) -> None:
@@ -142,7 +142,7 @@ class AutoStrength:
 
 
 def null_support(p: float) -> float:
-    """Return B(p): the null hypothesis' likelihood over the alternative's is nowhere below this.
+    """Return B(p), the lower bound of the likelihood ratio of null hypothesis to alternative.
 
     >>> round(null_support(0.05), 2), null_support(0.5)
     (0.41, 1.0)
@@ -151,7 +151,7 @@ def null_support(p: float) -> float:
 
 
 def planned_looks(start: int, steps: int) -> tuple[int, ...]:
-    """Return after which steps to look: `LOOKS` times from `start` on, and at the last step.
+    """Return the steps after which to look: `LOOKS` times from `start` on, and at the last step.
 
     >>> planned_looks(300, 1000)[:3], planned_looks(300, 1000)[-2:]
     ((300, 335, 370), (965, 1000))

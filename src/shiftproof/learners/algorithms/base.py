@@ -1,7 +1,7 @@
-"""The contract of an algorithm: an objective on one batch from each domain, and its state.
+"""The base class of algorithms: an objective on one batch from each domain, and its state.
 
-A new algorithm subclasses `ERM`, declares its `Hparams` and overrides `objective`; one whose update
-is more than a gradient step on an objective overrides `update`.
+A new algorithm subclasses `ERM`, declares its `Hparams` and overrides `objective`, or `update` if
+its update is more than a gradient step on an objective.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from shiftproof.models.risk import Loss, loss_named
 
 
 class Losses(NamedTuple):
-    """The loss to minimise, and its parts to record, all 0-dimensional tensors."""
+    """The loss to minimise and its parts to record, all 0-dimensional tensors."""
 
     total: Tensor
     parts: dict[str, Tensor]
 
     def measured(self) -> dict[str, Tensor]:
-        """Return all of them by name, without their graphs."""
+        """Return the loss and its parts by name, detached."""
         return {"loss": self.total.detach(), **{k: v.detach() for k, v in self.parts.items()}}
 
 
 class Algorithm(nn.Module, Learner):
-    """A featurizer and a head, and the rule that trains them.
+    """A featurizer, a head and the rule that trains them.
 
     `generator` is the only source of randomness that an algorithm may use, apart from dropout.
-    Everything that changes is in `training_state`: k steps, save, load and k more steps equal 2k
+    `training_state` holds everything that changes: k steps, save, load and k more steps equal 2k
     steps bit for bit.
 
-    `updates` is the number of steps taken.  At the steps in `optimizer_restarts` Adam restarts, as
-    in the published code when a penalty takes effect.  At the steps in `late_starts` a part of the
+    `updates` is the number of steps taken.  Adam restarts at the steps in `optimizer_restarts`, as
+    in the published code when a penalty takes effect.  At the steps in `late_starts`, a part of the
     loss takes effect without a restart.
     """
 
     # The modules that `predict` uses; a trained model keeps only these.
     predicts_with: ClassVar[tuple[str, ...]] = ("featurizer", "head")
-    # Whether the weights of samples count in its mean loss (`Batch.weighted`).  A class that
-    # overrides how the loss is computed says so itself: weights are never ignored in silence.
+    # Whether its mean loss uses sample weights (`Batch.weighted`).  A class that overrides how the
+    # loss is computed must declare this again, so that weights are never silently ignored.
     weighs_samples: ClassVar[bool] = False
-    # Whether several processes may pass a batch through the featurizer in shares: it looks at no
-    # layer inside.  Otherwise each of them passes the whole batch.
+    # Whether several processes may split a batch in the featurizer's pass, because the algorithm
+    # reads no inner layer.  Otherwise each process passes the whole batch.
     divides_batches: ClassVar[bool] = True
 
     @dataclass(frozen=True)
@@ -113,10 +113,10 @@ class Algorithm(nn.Module, Learner):
 
     @abstractmethod
     def objective(self, batch: Batch) -> Losses:
-        """Return the loss of one batch: x [domains, batch, …], y [domains, batch]."""
+        """Return the loss on one batch: x [domains, batch, …], y [domains, batch]."""
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take one step and return what it measured, as tensors, without waiting for the device."""
+        """Take one step and return its losses as tensors, without waiting for the device."""
         if self.updates in self.optimizer_restarts:
             self.reset_optimizer()  # the old moments do not fit the new loss
         losses = self.objective(batch)
@@ -129,7 +129,7 @@ class Algorithm(nn.Module, Learner):
         self.optimizers[optimizer].zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizers[optimizer].step()
-        # Autocast keeps the weights it has cast: a second pass of this update would use old ones.
+        # Autocast caches cast weights: a second pass in this update would use the old ones.
         torch.clear_autocast_cache()
 
     def predict(self, x: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ class Algorithm(nn.Module, Learner):
 
     @property
     def sample_loss(self) -> Loss:
-        """The loss of a sample: cross-entropy of classes, or one of numbers."""
+        """The per-sample loss: cross-entropy for classes, or a regression loss."""
         return loss_named(self.task.loss)
 
     def features(self, batch: Batch) -> Tensor:
@@ -148,18 +148,18 @@ class Algorithm(nn.Module, Learner):
         return flat.view(*batch.y.shape[:2], *flat.shape[1:])
 
     def looks(self, steps: int) -> tuple[int, ...]:
-        """Return after which of `steps` updates to call `look`, in order; by default never."""
+        """Return the updates, in order, after which to call `look`; none by default."""
         return ()
 
     def look(self, outputs: Callable[[], HeldOut], *, last: bool) -> None:
-        """Take a planned look at the held-out parts of the training domains.
+        """Evaluate the held-out parts of the training domains at a planned step.
 
-        `outputs` gives those of the present weights.
+        `outputs` computes the held-out outputs of the current weights.
         """
 
     @property
     def num_features(self) -> int:
-        """The size k of a representation: the inputs of the head's first linear layer."""
+        """The size k of a representation: the input size of the head's first linear layer."""
         for module in self.head.modules():
             if isinstance(module, nn.Linear):
                 return module.in_features
@@ -167,7 +167,7 @@ class Algorithm(nn.Module, Learner):
 
     @classmethod
     def network_task(cls, task: Task) -> Task:
-        """Return the task to build featurizer and head for; overrides may add inputs."""
+        """Return the task that featurizer and head are built for; overrides may add inputs."""
         return task
 
     def reset_optimizer(self) -> None:

@@ -18,15 +18,15 @@ from shiftproof.penalties.domain_bottleneck import domain_bottleneck
 class CAD(PenalisedRisk):
     """Let samples look like those of other domains: L_E − λ (τ/τ₀) mean log(1 − sᵢ).
 
-    sᵢ is the probability that sample i picks one of its own domain, if it picks another sample j in
-    proportion to exp(zᵢ·zⱼ / τ).  This classifier of the domain has no weights, so it needs no
-    adversary.  A small penalty means little information I(D;Z) about the domain
+    sᵢ is the probability that sample i picks a sample of its own domain, if it picks another sample
+    j with probability proportional to exp(zᵢ·zⱼ / τ).  This domain classifier has no weights, so it
+    needs no adversary.  A small penalty means little information I(D;Z) about the domain
     (`penalties.domain_bottleneck`).
 
     With `flipped=False` the penalty is (τ/τ₀) mean log sᵢ, which has the same minimum.  DomainBed
     leaves out samples that are the only one of their class in the batch, and counts i itself in sᵢ
-    if not flipped; here labels do not matter, and i is not counted.  Its setting `is_project`
-    is left out: it fails there.
+    if not flipped; here labels do not matter, and i is not counted.  DomainBed's setting
+    `is_project` is omitted, because it fails there.
 
     Paper: Ruan et al. (2022), *Optimal Representations for Covariate Shift*.
     """

@@ -16,8 +16,8 @@ class CausIRLCORAL(CORAL):
     """Match means and covariances of two random mixtures A, B of domains: L_E + λ CORAL(A, B).
 
     A representation of the causes alone has the same distribution under any intervention, hence in
-    any mixture of domains.  Each domain's minibatch of b samples is cut at a position drawn
-    uniformly from 0 … b − 1; the samples before the cuts are A, the others B.
+    any mixture of domains.  Each domain's minibatch of b samples is split at a position drawn
+    uniformly from 0 … b − 1; the samples before it form A, the others B.
 
     Paper: Chevalley et al. (2022), *Invariant Causal Mechanisms through Distribution Matching*.
     """
@@ -36,7 +36,7 @@ class CausIRLCORAL(CORAL):
         return coral([first, second])
 
     def cut(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the samples before a random position in each domain, and the others.
+        """Split each domain at a random position; return the samples before it and the others.
 
         x [domains, batch, k] → [n, k] and [domains · batch − n, k].
         """
@@ -51,7 +51,7 @@ class CausIRLCORAL(CORAL):
 class CausIRLMMD(CausIRLCORAL):
     """Match two random mixtures A, B of the domains by Gaussian kernels: L_E + λ MMD²(A, B).
 
-    The mixtures are those of `causirl-coral`, the distance is that of `mmd`.
+    The mixtures are those of `causirl-coral`, and the distance is that of `mmd`.
 
     Paper: Chevalley et al. (2022), *Invariant Causal Mechanisms through Distribution Matching*.
     """

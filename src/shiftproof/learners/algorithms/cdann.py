@@ -1,4 +1,4 @@
-"""CDANN: DANN with a discriminator that is given the class."""
+"""CDANN: DANN with a class-conditional discriminator."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ class CDANN(DANN):
         return representations + embedded
 
     def mean_domain_risk(self, risk: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean of ℓ(δ(z), d) [domains, batch], with every class of the same weight."""
+        """Return the mean of ℓ(δ(z), d) [domains, batch], with all classes weighted equally."""
         return (class_balancing_weights(labels, self.task.num_classes) * risk).sum()

@@ -6,10 +6,11 @@ one calibration is fitted to all domains,
 
     q_k ∝ exp(a_k + s h_k),   e = onehot(y) − q,   u = h_y − Σ_k q_k h_k.
 
-u and e are the gradients of the log likelihood by the slope s and by the intercepts a.  u is also
-the gradient of the risk along the head: "be more sure, or less?", as in IRM.  A model that reads a
-feature whose meaning changes is too sure in the domains where the feature is weak, so its mean u
-differs between domains.  Of u, two parts are removed,
+u and e are the gradients of the log likelihood with respect to the slope s and the intercepts a.
+u is also the gradient of the risk with respect to the scale of the head, as in IRM: should the
+model be more confident, or less?  A model that uses a feature whose meaning changes is
+overconfident in domains where the feature is weak, so its mean u differs between domains.  Two
+parts are removed from u,
 
     t = u − γ·e − (the mean of u − γ·e in the sample's class),
 
@@ -18,16 +19,16 @@ with γ the regression of u on e, so that to first order t does not depend on th
     M_d = Σ_k π_k mean_dk(t),   v_d = Σ_k π_k² var_dk(t) / n_dk,   δ̄ = Σ M_d/v_d / Σ 1/v_d,
     Q = Σ_d (M_d − δ̄)² / v_d
 
-compares m domains, and Q / (m − 1) has about an F distribution (Welch, 1951).
+compares m domains, and Q / (m − 1) has approximately an F distribution (Welch, 1951).
 
-The null hypothesis is that domains differ in the shares of labels alone: p(z | y, d) = p(z | y).
-Then domain labels can be permuted within each class.  π, a, s, γ and t do not change with that, so
-the share of permutations with an F at least as large is an exact p-value, for any number of samples
-and any shares.  Because Q is studentised, the test also holds for large samples if p(x) shifts and
-q calibrates the model (Chung and Romano, 2013).
+The null hypothesis is that domains differ only in their class shares: p(z | y, d) = p(z | y).
+Then domain labels can be permuted within each class.  This does not change π, a, s, γ and t, so the
+share of permutations with an F at least as large is an exact p-value, for any number of samples and
+any shares.  Because Q is studentised, the test is also valid for large samples if p(x) shifts and q
+calibrates the model (Chung and Romano, 2013).
 
-The samples must be held out: batches of training samples are drawn again and again from a finite
-sample, which the model has fitted, so identical domains look different in them.
+The samples must be held out: the model has fitted its finite training sample, so on training
+samples identical domains would look different.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 TINY = 1e-12
-# Permutations at once: bounds the memory.
+# Entries per block of permutations, to limit memory.
 ENTRIES = 1 << 22
 
 
 class HeldOut(NamedTuple):
-    """Logits [n, c], labels [n] and domains [n], from 0 on, of samples that were not trained on."""
+    """Logits [n, c], labels [n] and domains [n], numbered from 0, of held-out samples."""
 
     logits: Floats
     labels: Ints
@@ -62,7 +63,7 @@ class HeldOut(NamedTuple):
 
     @classmethod
     def of(cls, outputs: Sequence[tuple[Tensor, Tensor]]) -> HeldOut:
-        """Return that of the logits [nᵢ, c], or one logit [nᵢ, 1], and labels of each domain."""
+        """Join the logits [nᵢ, c], or one logit [nᵢ, 1], and the labels of each domain."""
         logits, labels = (torch.cat([pair[i] for pair in outputs]) for i in range(2))
         if logits.shape[1] == 1:
             logits = torch.cat([torch.zeros_like(logits), logits], dim=1)
@@ -71,14 +72,14 @@ class HeldOut(NamedTuple):
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return int(self.logits.shape[1])
 
 
 class Calibrated(NamedTuple):
-    """Held-out samples after calibration: t [n] and the risk of q, to compare with a guess's H(π).
+    """Held-out samples after calibration: t [n], the risk of q, and the risk H(π) of a guess.
 
-    Both risks count every class with its share π in every domain.
+    Both risks weight every class by its share π in every domain.
     """
 
     t: Floats
@@ -93,12 +94,12 @@ def calibrated(held_out: HeldOut) -> Calibrated:
     rows = np.arange(n)
     count = np.bincount(domains * c + labels, minlength=(domains.max() + 1) * c).reshape(-1, c)
     share = np.bincount(labels, minlength=c) / n
-    # A class that a domain lacks leaves its other classes in proportion to π.
+    # If a domain lacks a class, its other classes keep their proportions in π.
     weight = (share[labels] / count[domains, labels]) * count.sum(axis=1)[domains]
     weight *= n / weight.sum()
     h = log_softmax(logits.astype(np.float64), axis=1)
     h -= h.mean(axis=1, keepdims=True)
-    h /= max(math.sqrt((h**2).mean()), TINY)  # a unit in which the prior below is weak
+    h /= max(math.sqrt((h**2).mean()), TINY)  # a scale at which the prior below is weak
     one_hot = np.eye(c)[labels]
 
     def log_q(v: Floats) -> Floats:
@@ -109,7 +110,7 @@ def calibrated(held_out: HeldOut) -> Calibrated:
         log = log_q(v)
         pull = weight[:, None] * (np.exp(log) - one_hot)
         slope = np.append(pull.sum(axis=0), (pull * h).sum())
-        # A standard normal prior: outputs that separate the classes have a solution too.
+        # The standard normal prior gives a solution even for outputs that separate the classes.
         return -(weight @ log[rows, labels]) / n + 0.5 * v @ v / n, (slope + v) / n
 
     log = log_q(minimize(loss, np.zeros(c + 1), jac=True, method="L-BFGS-B").x)
@@ -117,7 +118,7 @@ def calibrated(held_out: HeldOut) -> Calibrated:
     e = one_hot - q
     centred = h - (q * h).sum(axis=1, keepdims=True)
     weighted = weight[:, None] * q
-    # The information of the intercepts has rank c − 1: a common constant changes nothing.
+    # The information matrix of the intercepts has rank c − 1: a common constant has no effect.
     by_intercepts = np.diag(weighted.sum(axis=0)) - weighted.T @ q
     gamma = np.linalg.lstsq(by_intercepts, (weighted * centred).sum(axis=0), rcond=1e-10)[0]
     t = (one_hot * centred).sum(axis=1) - e @ gamma
@@ -133,7 +134,7 @@ def calibrated(held_out: HeldOut) -> Calibrated:
 def welch(t: Floats, labels: Ints, domains: Ints, classes: int) -> tuple[Floats, Floats]:
     """Return Welch's F of t [n] for each row of domains [draws, n], and its p-value.
 
-    Classes of which a domain has one sample say nothing about the spread: they do not count there.
+    A class with a single sample in a domain gives no variance, so it is ignored in that domain.
     """
     draws, m = len(domains), int(domains.max()) + 1
     cell = (domains * classes + labels) + (m * classes) * np.arange(draws)[:, None]
@@ -168,7 +169,7 @@ def welch(t: Floats, labels: Ints, domains: Ints, classes: int) -> tuple[Floats,
 
 
 def welch_p(t: Floats, held_out: HeldOut) -> float:
-    """Return the p-value of Welch's F for many samples."""
+    """Return the asymptotic p-value of Welch's F."""
     return float(welch(t, held_out.labels, held_out.domains[None], held_out.classes)[1][0])
 
 
@@ -187,17 +188,16 @@ def permutation_p(t: Floats, held_out: HeldOut, permutations: int, seed: int) ->
         for low, high in pairwise(bounds):
             drawn[:, low:high] = rng.permuted(drawn[:, low:high], axis=1)
         found = welch(t, labels, drawn, classes)[0]
-        # Rounding differs with the order of the samples.
+        # The tolerance covers rounding, which depends on the order of the samples.
         at_least += int((found >= observed * (1 - 1e-9)).sum())
     return (1 + at_least) / (1 + permutations)
 
 
 def informed(held_out: HeldOut, level: float) -> bool:
-    """Whether the answers are better than chance in every domain, each tested at a level.
+    """Whether predictions are better than chance in every domain, each tested at `level`.
 
-    With r_k the share of the samples of class k that are answered by it, and c classes that occur,
-    the mean of r_k is 1/c for any answers that do not depend on the class.  Its variance is at most
-    Σ_k ¼ / n_k / c².
+    With r_k the recall of class k and c classes that occur, the mean of r_k is 1/c in expectation
+    for any predictions that do not depend on the class.  Its variance is at most Σ_k ¼ / n_k / c².
     """
     logits, labels, domains = held_out
     quantile = float(normal.isf(level))
@@ -207,7 +207,7 @@ def informed(held_out: HeldOut, level: float) -> bool:
         right = np.bincount(labels[own], logits[own].argmax(axis=1) == labels[own], len(count))
         there = count > 0
         if there.sum() < 2:
-            continue  # a domain of one class tells nothing
+            continue  # a domain with one class is uninformative
         shares = right[there] / count[there]
         spread = math.sqrt((0.25 / count[there]).sum()) / len(shares)
         if shares.mean() - 1 / len(shares) <= quantile * spread:

@@ -13,9 +13,9 @@ from shiftproof.learners.algorithms.erm import Outputs
 class CondCAD(CAD):
     """Let samples look like those of other domains with their class: CAD, given the label.
 
-    A sample picks among the others of its class only, so a small penalty means little I(D;Z|Y).
-    CAD's I(D;Z) cannot be small where the proportions of classes differ between domains; this one
-    can.  Samples whose class no other domain has in the batch are left out.
+    A sample picks only among the others of its class, so a small penalty means little I(D;Z|Y).
+    CAD's I(D;Z) cannot be small if class proportions differ between domains; I(D;Z|Y) can.
+    Samples whose class occurs in no other domain of the batch are left out.
 
     Paper: Ruan et al. (2022), *Optimal Representations for Covariate Shift*.
     """

@@ -33,9 +33,9 @@ class CORAL(PenalisedRisk):
         penalty_weight: float = weight(1.0, Float(-1, 1, base=10), help="λ, weight of the matching")
 
     def penalty(self, outputs: Outputs) -> Tensor:
-        """Return the distance of the domains' representations."""
+        """Return the distance between the domains' representations."""
         return self.distance(outputs.representations.flatten(2))
 
     def distance(self, representations: Tensor) -> Tensor:
-        """Return the distance of the domains in representations [domains, batch, k]."""
+        """Return the mean distance between domains, for representations [domains, batch, k]."""
         return coral(representations)

@@ -110,7 +110,7 @@ class DANN(TakesTurns):
         return Losses(total, {"risk": risk, "discriminator_loss": adversary})
 
     def discriminator_objective(self, batch: Batch) -> Losses:
-        """Return L_D, the loss of the discriminator; the featurizer gets no gradient."""
+        """Return L_D, the loss of the discriminator, without gradient to the featurizer."""
         with torch.no_grad():
             representations = self.features(batch)
         adversary = self.discriminator_loss(representations, batch.y)

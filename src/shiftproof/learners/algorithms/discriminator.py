@@ -1,4 +1,4 @@
-"""The network that classifies domains or noise, against which adversarial algorithms train."""
+"""The discriminator of adversarial algorithms, a network that classifies domains or noise."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 
 class Discriminator(nn.Module):
-    """A perceptron of `depth` linear layers, `width` units in each but the last, ReLU between.
+    """A multilayer perceptron of `depth` linear layers with `width` hidden units and ReLU.
 
     `leak` is the slope of the ReLU below zero.  Dropout follows each ReLU.  Initial weights and
-    biases are U(−1/√n, 1/√n) for a layer of n inputs: torch's rule, but drawn from `generator`.
+    biases are U(−1/√n, 1/√n) for a layer of n inputs, as in torch, but drawn from `generator`.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Discriminator(nn.Module):
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    # Created without weights, so that torch's global generator does not advance.
+    # Created without initial weights, so that torch's global generator does not advance.
     layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs), generator)

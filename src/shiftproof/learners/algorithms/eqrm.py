@@ -17,9 +17,9 @@ from shiftproof.penalties.quantile import kernel_quantile
 class EQRM(ERM):
     """Minimise the α-quantile of the domains' risks: F⁻¹(α), for F smooth through L₁ … Lₘ.
 
-    F is a kernel density estimate (`penalties.quantile`): with probability α, a new domain of the
-    same kind has a risk below the loss.  Until step `burn_in_steps` the loss is the mean risk; then
-    Adam restarts, with learning rate `burnt_in_lr`.
+    F comes from a kernel density estimate (`penalties.quantile`): with probability α, a new domain
+    from the same distribution has a risk below the loss.  Until step `burn_in_steps` the loss is
+    the mean risk; then Adam restarts with learning rate `burnt_in_lr`.
 
     Paper: Eastwood et al. (2022), *Probable Domain Generalization via Quantile Risk Minimization*.
     """
@@ -30,7 +30,7 @@ class EQRM(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """α, and the change from mean to quantile."""
+        """α, the burn-in steps and the learning rate after them."""
 
         quantile: float = hparam(
             0.75, Float(0.5, 0.99), within=(1e-6, 1 - 1e-6), help="α, the quantile of risks"
@@ -61,7 +61,7 @@ class EQRM(ERM):
         return Losses(total, {"risk": risk})
 
     def reset_optimizer(self) -> None:
-        """Restart Adam, at the learning rate of this stage."""
+        """Restart Adam with the learning rate of the current stage."""
         super().reset_optimizer()
         if self.burnt_in:
             for group in self.optimizers["main"].param_groups:

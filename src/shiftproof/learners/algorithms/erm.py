@@ -12,12 +12,12 @@ from shiftproof.learners.base import Family
 
 
 class Outputs(NamedTuple):
-    """What the network makes of a batch; losses and penalties are functions of it."""
+    """The network's outputs for a batch, from which losses and penalties are computed."""
 
     representations: Tensor  # R = φ(x) [domains, batch, k]
     logits: Tensor  # ψ(R) [domains, batch, c]
     labels: Tensor  # [domains, batch]
-    losses: Tensor  # ℓ [domains, batch], times the weights of the samples
+    losses: Tensor  # ℓ [domains, batch], times the sample weights
     risks: Tensor  # Lᵢ [domains], the mean loss in each domain
 
 

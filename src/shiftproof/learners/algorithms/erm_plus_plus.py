@@ -22,13 +22,13 @@ class ERMPlusPlus(TrainedCopy):
 
     1. The first t₁ steps train the head alone, with its own Adam (LP-FT).
     2. Predictions use θ̄ = the mean of the weights θ after the steps t₂, t₂ + 1, …; before, θ.
-    3. Batch norms use and update the statistics of their batch; those of θ̄ are averaged too, and
-       then updated by one more pass of the batch.  Networks without them need no such pass.
+    3. Batch norms use and update the statistics of their batch.  Those of θ̄ are averaged too, and
+       then updated by one more pass of the batch, if the network has batch norms.
 
-    The paper also finds the number of steps on held-out samples, then trains on these too, and
+    The paper also selects the number of steps on held-out samples, then trains on these too, and
     starts from stronger weights; set `steps`, `holdout` and `weights` of a run for that.  The
-    optional LARS optimiser and the schedule of learning rates in DomainBed's code are left out.
-    Its counters are one off: there the head has t₁ + 1 steps and the mean begins at t₂ − 1.
+    optional LARS optimiser and learning-rate schedule of DomainBed's code are left out.
+    DomainBed's counters are off by one: the head has t₁ + 1 steps and the mean starts at t₂ − 1.
 
     Paper: Teterwak et al. (2023), *ERM++: An Improved Baseline for Domain Generalization*.
     """
@@ -41,7 +41,7 @@ class ERMPlusPlus(TrainedCopy):
         """t₁, t₂, the learning rate of the head, and batch norms."""
 
         head_warmup: int = steps(500, help="t₁, first steps, which train the head alone")
-        # DomainBed's rate does not depend on the data, but it is one for images.
+        # DomainBed's learning rate does not depend on the data, but suits images.
         head_lr: float = hparam(
             5e-5,
             Float(-5, -3.5, base=10),
@@ -59,7 +59,7 @@ class ERMPlusPlus(TrainedCopy):
         self.late_starts |= {self.hparams.average_warmup}
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode; batch norms of pretrained networks, usually frozen, learn as well."""
+        """Set the mode, also for the usually frozen batch norms of pretrained networks."""
         super().train(mode)
         if not self.hparams.freeze_norms:
             for norm in batch_norms(self.trained):
@@ -67,7 +67,7 @@ class ERMPlusPlus(TrainedCopy):
         return self
 
     def follow(self, batch: Batch) -> None:
-        """Add the weights to their mean, and update its batch norms."""
+        """Add the weights to their mean, and update the batch norms of the mean."""
         averaged = max(self.updates - self.hparams.average_warmup, 0)
         mean = self.predicting()
         interpolate(mean, mean, state_of(self.trained), 1 / (averaged + 1))

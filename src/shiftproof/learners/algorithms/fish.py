@@ -1,4 +1,4 @@
-"""Fish: step through the domains one by one, then keep part of the way."""
+"""Fish: take one step per domain in sequence, then keep part of the total move."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Fish(ERM):
     hparams: Hparams
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take one Adam step per domain, in order, then go back part of the way."""
+        """Take one Adam step per domain, in order, then move back part of the way."""
         groups = self.optimizers["main"].param_groups
         weights = [p for p in groups[0]["params"] if p.requires_grad]
         starts = [weight.detach().clone() for weight in weights]

@@ -21,10 +21,10 @@ from shiftproof.penalties.variance import variance_across_domains
 class Fishr(AnnealedPenalty):
     """Match the variances vᵢ of per-sample head gradients: L_E + λ (1/m) Σᵢ ‖vᵢ − v̄‖² / P.
 
-    vᵢ [P] holds the variance over domain i's minibatch of ∇_ψ ℓ by each of the P parameters of
-    the head ψ, averaged over the steps with memory γ and divided by 1 − γ (`MovingAverage`); v̄ is
-    their mean.  The average starts at the first step, the penalty at step `anneal_steps`, where
-    Adam restarts.
+    vᵢ [P] holds the variance of ∇_ψ ℓ over domain i's minibatch for each of the P parameters of
+    the head ψ, as a moving average over steps with memory γ, divided by 1 − γ (`MovingAverage`);
+    v̄ is their mean.  The average starts at the first step, the penalty at step `anneal_steps`,
+    where Adam restarts.
 
     Paper: Rame et al. (2022), *Fishr: Invariant Gradient Variances for Out-of-Distribution
     Generalization*.

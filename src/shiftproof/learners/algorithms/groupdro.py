@@ -46,6 +46,6 @@ class GroupDRO(ERM):
     def objective(self, batch: Batch) -> Losses:
         """Update the weights, and return the weighted risk."""
         risks = self.outputs(batch).risks
-        # In logarithms, so that no risk is too large for the exponential.
+        # In log space, so that large risks do not overflow.
         self.q = torch.softmax(self.q.log() + self.hparams.eta * risks.detach(), dim=0)
         return Losses(self.q @ risks, {"risk": risks.mean(), "worst_risk": risks.max()})

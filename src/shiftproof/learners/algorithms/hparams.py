@@ -1,4 +1,4 @@
-"""Hyper-parameters that many algorithms declare: a weight, a memory, a number of steps."""
+"""Shared kinds of hyper-parameters: a weight, a moving-average memory, a number of steps."""
 
 from __future__ import annotations
 

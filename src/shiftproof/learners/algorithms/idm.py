@@ -26,16 +26,16 @@ from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, repre
 class IDM(StrengthLooks):
     """Match per-sample gradients and representations across domains: L_E + λ₁ L_G + λ₂ L_R.
 
-    With Rⁱ [b, k] the representations φ(x) of domain i and Gⁱ [b, P] the gradients
-    ∇_ψ ℓ(ψ(r), y) of its samples by the P parameters of the head ψ,
+    With Rⁱ [b, k] the representations φ(x) of domain i and Gⁱ [b, P] its per-sample gradients
+    ∇_ψ ℓ(ψ(r), y) with respect to the P parameters of the head ψ,
 
         L_G = PDM(G¹ … Gᵐ; γ₁) from step t₁ on,   L_R = PDM(R¹ … Rᵐ; γ₂) from step t₂ on
 
-    (`matching.pdm`).  Matching gradients reduces concept shift I(Y;D|X), and matching
-    representations covariate shift I(X;D).  Together they bound the gap between training and test
-    risk with high probability (Section 4).
+    (`matching.pdm`).  Matching gradients reduces concept shift I(Y;D|X); matching representations
+    reduces covariate shift I(X;D).  Together they bound the gap between training and test risk
+    with high probability (Section 4).
 
-    The authors' code differs from the paper's pseudo-code; `variant` chooses between them:
+    The authors' code differs from the paper's pseudo-code; `variant` selects one of them:
 
     | | `authors` (default) | `paper` |
     |---|---|---|
@@ -44,8 +44,8 @@ class IDM(StrengthLooks):
     | first matched step (from 1) | t + 1 | t |
     | Adam at the end of t₁ | restarts | continues |
 
-    The authors' code has neither γ₂ nor t₂, so their defaults are 0, which turns them off.
-    Extensions beyond the paper are in `idm_extensions`.
+    The authors' code has neither γ₂ nor t₂, so both default to 0 (off).  Extensions beyond the
+    paper are in `idm_extensions`.
 
     Paper: Dong et al. (2024), *How Does Distribution Matching Help Domain Generalization: An
     Information-theoretic Analysis*.
@@ -101,7 +101,7 @@ class IDM(StrengthLooks):
             )  # fmt: skip
         self.extensions = Extensions(h, self.generator)
         self.extensions.change(self.terms)
-        self.registered = nn.ModuleDict(self.terms)  # so that what they remember is saved
+        self.registered = nn.ModuleDict(self.terms)  # so that their moving averages are saved
         if h.variant == "authors":
             # An automatic weight restarts Adam when it begins; the authors' code has no t₂.
             self.optimizer_restarts = frozenset(
@@ -115,8 +115,8 @@ class IDM(StrengthLooks):
     def objective(self, batch: Batch) -> Losses:
         """Return L_IDM = L_E + λ₁ L_G + λ₂ L_R.
 
-        The comments give the lines of Algorithm 2.  Line 4, sampling, is in the training loop, and
-        line 18, the step on this loss, in `Algorithm.update`.
+        The comments refer to the lines of Algorithm 2.  Line 4, sampling, is in the training loop.
+        Line 18, the step on this loss, is in `Algorithm.update`.
         """
         representations = self.features(batch)  # line 5
         logits = self.head(representations)

@@ -15,8 +15,8 @@ from shiftproof.learners.algorithms.idm import IDM
 class IDMAuto(IDM):
     """IDM that matches gradients where held-out samples show concept shift, and sets λ₁ itself.
 
-    Without concept shift it is ERM (`auto_strength`).  The same as `idm` with
-    `gradient_weight="auto"`, `gradient_ema=0.8` and `match_representations=False`, under its own
+    Without concept shift it is ERM (`auto_strength`).  It equals `idm` with
+    `gradient_weight="auto"`, `gradient_ema=0.8` and `match_representations=False`, and has its own
     name for sweeps.
     """
 
@@ -24,12 +24,12 @@ class IDMAuto(IDM):
 
     @dataclass(frozen=True)
     class Hparams(IDM.Hparams):
-        """Those of IDM with other defaults; only those of the optimiser are searched."""
+        """The hyper-parameters of IDM with other defaults; only the optimiser's are searched."""
 
         gradient_weight: float | Literal["auto"] = hparam(
             "auto", within=(0, 1e15), help="λ₁, strength of gradient matching"
         )
-        # Against earlier batches alone (`CrossMatch`), a memory need not hide the noise of a batch;
-        # a long one lags behind the network, which then overshoots.
+        # `CrossMatch` compares with earlier batches only, so γ₁ need not average out the noise of a
+        # batch.  A long memory lags behind the network, which then overshoots.
         gradient_ema: float = memory(0.8, help="γ₁, memory of gradient matching")
         match_representations: bool = hparam(False, help="whether to match representations at all")

@@ -1,15 +1,15 @@
 """Extensions of `idm` beyond Algorithm 2; all are off by default.
 
-- `gradient_weight="auto"` and `representation_weight="auto"` decide while training whether and how
+- `gradient_weight="auto"` and `representation_weight="auto"` decide during training whether and how
   strongly to match, on the held-out parts of the training domains (`auto_strength`).
-- `match_within="class"` matches representations class by class, for domains that hold the classes
-  in different shares (`matching.by_class`).
+- `match_within="class"` matches representations class by class, for domains with different class
+  proportions (`matching.by_class`).
 - `gradient_dimensions` matches a random sample of the gradient's dimensions, for very large heads.
-  Its penalty has the exact one's expectation (`matching.sampled_dimensions`).
-- `risk_weight` adds a third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) from step t₃ on, of the per-sample risks
-  ℓⁱ [b]; the paper leaves it to future work (`rdm_pdm`).
-- `track_information` records how much information a gradient and a representation hold on their
-  domain (`matching.information`), the two terms of the paper's bound (`training.bound_terms`).
+  The penalty is an unbiased estimate of the exact one (`matching.sampled_dimensions`).
+- `risk_weight` adds a third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) on the per-sample risks ℓⁱ [b] from step t₃
+  on; the paper leaves it to future work (`rdm_pdm`).
+- `track_information` records how much information gradients and representations hold about the
+  domain (`matching.information`): the two terms of the paper's bound (`training.bound_terms`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from shiftproof.learners.algorithms.idm import IDM
 
 
-# Runs of version 0.1 hold `auto`: class by class, which is right whether shares differ or not.
+# `auto` is kept for runs of version 0.1; it means `class`, which is valid for any proportions.
 WITHIN = ("all", "class", "auto")
 WITHIN_HELP = "match representations of all samples, or class by class (auto: the same)"
 
@@ -62,7 +62,7 @@ class ExtensionHparams(ERM.Hparams):
 
 
 def require_no_classes(h: IDM.Hparams) -> None:
-    """Refuse settings that compare classes, where numbers are predicted."""
+    """Reject settings that compare classes, for regression tasks."""
     if "auto" in (h.gradient_weight, h.representation_weight):
         raise InvalidValue(
             "an automatic weight tests what classes mean in each domain, and numbers are predicted:"
@@ -75,7 +75,7 @@ def require_no_classes(h: IDM.Hparams) -> None:
 
 
 class Extensions(nn.Module):
-    """The extensions that the hyper-parameters ask for: they change the terms, and record more."""
+    """The extensions enabled by the hyper-parameters: they change the terms and record more."""
 
     def __init__(self, h: IDM.Hparams, generator: torch.Generator) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class Extensions(nn.Module):
             )  # fmt: skip
 
     def forward(self, inputs: MatchInputs) -> dict[str, Tensor]:
-        """Return what to record."""
+        """Return the values to record."""
         if not self._h.track_information:
             return {}
         return {
@@ -117,11 +117,11 @@ class Extensions(nn.Module):
         }
 
     def waits(self, term: MatchingTerm) -> bool:
-        """Whether the automatic strength of a term is still 0: it need not be computed."""
+        """Whether the automatic strength of a term is still 0, so that it need not be computed."""
         return term.weight == "auto" and self.strength is not None and not self.strength.matches
 
     def weight(self, name: str, term: MatchingTerm, risk: Tensor, inputs: MatchInputs) -> float:
-        """Return λ of a term; the first step of an automatic one fixes its unit."""
+        """Return λ of a term; the first step of an automatic term fixes its unit."""
         if term.weight != "auto" or self.strength is None:
             return float(term.weight)
         if name not in self.strength.units:
@@ -132,14 +132,14 @@ class Extensions(nn.Module):
 
 
 class SampledGradients(SampledDimensions):
-    """Some dimensions of the gradients, as the points of a term."""
+    """A sample of the gradient's dimensions, as the points of a term."""
 
     def __init__(self, count: int, generator: torch.Generator, *, redrawn: bool) -> None:
         super().__init__(count, redrawn=redrawn)
         self._generator = generator
 
     def forward(self, inputs: MatchInputs) -> Matched:
-        """Return [domains, batch, count] of the gradients."""
+        """Return the sampled dimensions of the gradients, [domains, batch, count]."""
         found = inputs.gradients
         is_linear = isinstance(found, LinearGradients)
         total = found.dims if is_linear else found.shape[2]

@@ -1,4 +1,4 @@
-"""IGA and Fishr together: the first two moments of gradients."""
+"""IGA and Fishr combined: matching the first two moments of gradients."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from shiftproof.penalties.variance import gradient_spread, variance_across_domai
 class IGAFishr(ERM):
     """Align mean gᵢ and variance vᵢ of gradients: L_E + λ₁ Σᵢ ‖gᵢ − ḡ‖² + λ₂ Σᵢ ‖vᵢ − v̄‖² / (mP).
 
-    gᵢ is the gradient of domain i's risk by the whole network, as in `iga`, and vᵢ the averaged
-    variance of its per-sample head gradients, as in `fishr`.  Each keeps its own schedule: with
-    λ₁ = 0 this is Fishr, and with λ₂ = 0 and a warm-up that never ends it is IGA.
+    gᵢ is the gradient of domain i's risk with respect to the whole network, as in `iga`, and vᵢ the
+    averaged variance of its per-sample head gradients, as in `fishr`.  Each keeps its own schedule:
+    with λ₁ = 0 this is Fishr, and with λ₂ = 0 and a warm-up that never ends it is IGA.
 
-    It is the best alternative to PDM in the paper's ablation, which gives no search space for it;
-    those of IGA and Fishr are joined.
+    It is the best alternative to PDM in the paper's ablation.  The paper gives no search space for
+    it, so those of IGA and Fishr are combined.
 
     Paper: Dong et al. (2024), *How Does Distribution Matching Help Domain Generalization: An
     Information-theoretic Analysis*; Koyama and Yamaguchi (2020); Rame et al. (2022).

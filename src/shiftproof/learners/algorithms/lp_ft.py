@@ -20,12 +20,12 @@ from shiftproof.learners.algorithms.hparams import steps
 class LPFT(ERM):
     """Probe, then fine-tune: min_ψ L_E for t₁ steps with φ fixed, then min_{φ,ψ} L_E.
 
-    A new head has large gradients that change pretrained features before it has learnt to use
-    them, most where the training data say nothing.  A head that fits the features changes them
-    less.  Both parts have an Adam of their own, so fine-tuning starts without moments.  With
-    t₁ = 0 it is ERM.
+    A new head has large gradients, which distort pretrained features before it has learnt to use
+    them, most where the training data say nothing.  A head that already fits the features distorts
+    them less.  Each stage has its own Adam, so fine-tuning starts without moments.  With t₁ = 0 it
+    is ERM.
 
-    It is meant for a pretrained featurizer.  By default half of the protocol's steps are for the
+    It is meant for a pretrained featurizer.  By default, half of the protocol's steps train the
     head.
 
     Paper: Kumar et al. (2022), *Fine-Tuning can Distort Pretrained Features and Underperform
@@ -38,7 +38,7 @@ class LPFT(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """t₁ and the learning rate of the head in it."""
+        """t₁ and the learning rate of the head in these steps."""
 
         head_warmup: int = steps(
             2500, Int(2.5, 3.5, base=10), help="t₁, first steps, which train the head alone"
@@ -69,7 +69,7 @@ class LPFT(ERM):
         return self.featurizer, self.head
 
     def objective(self, batch: Batch) -> Losses:
-        """Return L_E, without a gradient by the featurizer while the head alone is trained."""
+        """Return L_E, without gradient to the featurizer while only the head is trained."""
         featurizer, head = self.trains
         with torch.set_grad_enabled(not self.probes):
             flat = featurizer(batch.x.flatten(0, 1))
@@ -78,7 +78,7 @@ class LPFT(ERM):
         return Losses(batch.weighted(losses).mean(), {})
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take one step of the head, or of everything."""
+        """Take one step on the head alone, or on the whole network."""
         losses = self.objective(batch)
         self.descend(losses.total, "head" if self.probes else "main")
         self.updates += 1

@@ -23,17 +23,17 @@ from shiftproof.penalties.gaussian_oracle import ChannelVariances, gaussian_cost
 class MIRO(ERM):
     """Keep layers informative of those of the initial network φ₀: L_E + λ Σ_l C(z_l, z⁰_l).
 
-    z_l are the outputs of layer l of φ and z⁰_l those of φ₀, the pretrained oracle, which stays as
-    it is.  With one variance σ²_l for each channel, trained like the network but with a larger
-    learning rate,
+    z_l are the outputs of layer l of φ and z⁰_l those of φ₀, the frozen pretrained oracle.  With
+    one variance σ²_l for each channel, trained like the network but with a larger learning rate,
 
         C(z, z⁰) = mean ½ [(z⁰ − z)² / σ² + log σ²],
 
     and −C is a lower bound of the information I(Z⁰;Z) up to a constant
-    (`penalties.gaussian_oracle`).  Before the first step z = z⁰, and C has no gradient by φ.
+    (`penalties.gaussian_oracle`).  Before the first step z = z⁰, and C has no gradient with respect
+    to φ.
 
-    The layers are the parts of the featurizer that have parameters: for a ResNet its first
-    convolution, its batch norm and its four blocks, where the paper takes the output of the stem
+    The layers are the parts of the featurizer that have parameters: for a ResNet, its first
+    convolution, its batch norm and its four blocks, where the paper uses the outputs of the stem
     and the blocks.  It is meant for a pretrained featurizer: otherwise φ₀ is a random network.
     Defaults are those of the published code, whose authors selected λ = 0.01 for PACS and VLCS and
     0.1 for the other datasets of DomainBed.
@@ -45,11 +45,11 @@ class MIRO(ERM):
     family = "representation"
     paper = "Cha et al. (2022)"
     weighs_samples = True
-    divides_batches = False  # it looks at the layers of the featurizer
+    divides_batches = False  # it reads the layers of the featurizer
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """λ, and how fast the variances are learnt."""
+        """λ, and the learning rate of the variances."""
 
         penalty_weight: float = weight(
             0.1, Choice((1.0, 0.1, 0.01, 0.001)), help="λ, weight of the regulariser"
@@ -96,7 +96,7 @@ class MIRO(ERM):
 
 
 def layers_of(network: nn.Module) -> list[nn.Module]:
-    """Return the parts that have parameters, of the outermost module that has several such parts.
+    """Return the parts with parameters of the outermost module that has several such parts.
 
     >>> layers_of(nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(1, 2), nn.PReLU())))
     [Linear(in_features=1, out_features=2, bias=True), PReLU(num_parameters=1)]
@@ -113,7 +113,7 @@ def _has_parameters(module: nn.Module) -> bool:
 
 @contextmanager
 def listening(network: nn.Module) -> Iterator[list[Tensor]]:
-    """Collect the outputs of the layers in a list during a pass inside the context."""
+    """Collect the layers' outputs in a list during a forward pass inside the context."""
     found: list[Tensor] = []
 
     def listen(module: nn.Module, inputs: Any, output: Any) -> None:

@@ -15,12 +15,12 @@ from shiftproof.penalties.mixing import beta_weights, mix, ring_pairs
 class Mixup(ERM):
     """Train between domains: w ℓ(f(x), yⁱ) + (1 − w) ℓ(f(x), yʲ) at x = w xⁱ + (1 − w) xʲ.
 
-    Each step orders the m domains in a random ring, mixes the minibatch of each with that of the
+    Each step arranges the m domains in a random ring, mixes the minibatch of each with that of the
     next, sample by sample, and draws one w ~ Beta(α, α) for each of the m pairs (i, j).  The loss
     is the mean over pairs and samples.
 
-    Paper: Yan et al. (2020), *Improve Unsupervised Domain Adaptation with Mixup Training*; in
-    DomainBed's form for domain generalization.
+    Paper: Yan et al. (2020), *Improve Unsupervised Domain Adaptation with Mixup Training*; adapted
+    to domain generalization as in DomainBed.
     """
 
     family = "augmentation"
@@ -40,7 +40,7 @@ class Mixup(ERM):
     hparams: Hparams
 
     def objective(self, batch: Batch) -> Losses:
-        """Return the risk on the mixtures, weighted between their two labels."""
+        """Return the risk on the mixtures, weighted over their two labels."""
         domains = len(batch.y)
         first, second = (side.to(batch.y.device) for side in ring_pairs(domains, self.generator))
         weight = beta_weights(self.hparams.alpha, domains, self.generator).to(batch.x)

@@ -1,4 +1,4 @@
-"""MLDG: train so that a step on one domain also helps another."""
+"""MLDG: meta-learning, where a step on one domain should also improve another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class MLDG(ERM):
     """Make a step on one domain lower the risk of another: (1/m) Σ Fᵢ(θ) + β Fⱼ(θ − α ∇Fᵢ(θ)).
 
     Fᵢ is the risk of domain i, α the learning rate.  Each step splits the m domains at random into
-    n meta-test domains and m − n others; each other domain i is paired with a meta-test domain j.
+    n meta-test domains and m − n meta-train domains; each meta-train domain i is paired with a
+    meta-test domain j.
 
     The gradient is exact: ∇Fᵢ + β (I − α ∇²Fᵢ) ∇Fⱼ(θ − α ∇Fᵢ).  The published code drops the
     Hessian ∇²Fᵢ, takes the inner step with a new Adam, and makes no update if n ≥ m; here at most
@@ -66,7 +67,7 @@ class MLDG(ERM):
         return Losses(total, {"meta_train_risk": meta_train, "meta_test_risk": meta_test})
 
     def descended(self, weights: Mapping[str, Tensor], risk: Tensor) -> dict[str, Tensor]:
-        """Return θ − α ∇F(θ), differentiable by θ."""
+        """Return θ − α ∇F(θ), differentiable with respect to θ."""
         gradients = torch.autograd.grad(
             risk, list(weights.values()), create_graph=True, materialize_grads=True
         )
@@ -76,9 +77,9 @@ class MLDG(ERM):
         }
 
     def pairs(self, num_domains: int) -> Iterator[tuple[int, int]]:
-        """Split the domains: yield each meta-train domain with its meta-test domain.
+        """Split the domains and yield pairs of a meta-train and a meta-test domain.
 
-        A single domain is its own meta-test domain; DomainBed does not train on one at all.
+        A single domain is its own meta-test domain; DomainBed does not train on a single domain.
         """
         if num_domains == 1:
             return iter([(0, 0)])

@@ -13,8 +13,8 @@ from shiftproof.penalties.mmd import mmd
 class MMD(CORAL):
     """Match representations Rⁱ in the space of Gaussian kernels: L_E + λ E_{i<j} MMD²(Rⁱ, Rʲ).
 
-    The kernel is a sum over seven widths (`penalties.mmd`).  As in DomainBed, this is the matching
-    term of the paper's method alone, without the autoencoder and the adversarial prior.
+    The kernel is a sum over seven widths (`penalties.mmd`).  As in DomainBed, this is only the
+    matching term of the paper's method, without the autoencoder and the adversarial prior.
 
     Paper: Li et al. (2018), *Domain Generalization with Adversarial Feature Learning*.
     """

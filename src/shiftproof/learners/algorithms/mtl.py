@@ -1,4 +1,4 @@
-"""MTL: marginal transfer learning, a predictor that also takes a summary of the domain."""
+"""MTL: marginal transfer learning, a predictor with an embedding of the domain as input."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class MTL(ERM):
 
         eⁱ ← α (1/b) Σⱼ φ(xⁱⱼ) + (1 − α) eⁱ,   e⁰ = 0,
 
-    of which only the newest term carries a gradient.  A batch to predict is treated as one unknown
-    domain whose embedding is its mean features, so a prediction depends on the other samples of
-    its batch.
+    of which only the newest term carries a gradient.  In prediction, a batch is treated as one
+    unknown domain whose embedding is its mean features, so a prediction depends on the other
+    samples of its batch.
 
-    The head built for k features is replaced by one whose first layer takes 2k.  The loss is a
-    sum over domains, as published.
+    The head built for k features is replaced by one with 2k inputs.  The loss is a sum over
+    domains, as published.
 
     DomainBed overwrites the embedding with standard normal noise; `match_upstream` does the same
-    (predictions use the same noise each time, so that they can be repeated).
+    (predictions use the same noise each time, so that they are reproducible).
 
     Paper: Blanchard et al. (2021), *Domain Generalization by Marginal Transfer Learning*.
     """
@@ -44,7 +44,7 @@ class MTL(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """α, and the choice of DomainBed's noise."""
+        """α, and whether to use DomainBed's noise."""
 
         ema: float = hparam(
             0.99,
@@ -85,7 +85,7 @@ class MTL(ERM):
 
 
 def with_doubled_input(head: nn.Module) -> nn.Module:
-    """Return a head with a new first layer that takes twice as many features."""
+    """Return a head with a new first layer for twice as many features."""
     if isinstance(head, nn.Linear):
         bias = head.bias is not None
         return nn.Linear(2 * head.in_features, head.out_features, bias).to(head.weight)

@@ -1,4 +1,4 @@
-"""The shape that many algorithms share: the mean risk plus a weighted penalty."""
+"""Base classes of algorithms that minimise the mean risk plus a weighted penalty."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PenalisedRisk(ERM):
         """Return L_E + λ P."""
         outputs = self.outputs(batch)
         risk, penalty = outputs.risks.mean(), self.penalty(outputs)
-        # Without a weight the penalty is recorded only; its gradient is not computed.
+        # With weight 0, the penalty is only recorded; its gradient is not computed.
         total = risk + self.weight * penalty if self.weight else risk
         return Losses(total, {"risk": risk, "penalty": penalty})
 

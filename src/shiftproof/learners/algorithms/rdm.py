@@ -1,4 +1,4 @@
-"""RDM: risk distribution matching of the worst domain with all."""
+"""RDM: risk distribution matching of the worst domain with all domains."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from shiftproof.penalties.risk_distribution import worst_against_all
 class RDM(ERM):
     """Match the losses of the worst domain with those of all: L_E + λ MMD²(ℓʷ, ℓ) + μ V.
 
-    w is the domain of the largest risk, ℓʷ [b] its losses and ℓ [mb] those of all domains.  Losses
-    are scalars, so few samples show how their distributions differ.  V = Var ℓʷ + Var ℓ keeps the
-    matching from being met by losses that are alike but widely spread.
-    `penalties.risk_distribution` has the formulas.
+    w is the domain with the largest risk, ℓʷ [b] its losses and ℓ [mb] those of all domains.
+    Losses are scalars, so few samples show how their distributions differ.  V = Var ℓʷ + Var ℓ
+    penalises losses that match but are widely spread.  `penalties.risk_distribution` has the
+    formulas.
 
-    Both penalties act from step `anneal_steps` on.  There Adam restarts, with learning rate
+    Both penalties act from step `anneal_steps` on, where Adam restarts with learning rate
     `annealed_lr`.  `rdm-pdm` matches all domains, by sorting.
 
-    DomainBed has distributions for single datasets.  Here large images have those of VLCS, and huge
-    ones those of DomainNet.  There λ is at least 1 on PACS and TerraIncognita, μ is 0 on OfficeHome
-    and TerraIncognita, and batches of TerraIncognita have the sizes of DomainNet's.
+    DomainBed has a search space per dataset.  Here large images use that of VLCS, and huge images
+    that of DomainNet.  In DomainBed, λ is at least 1 on PACS and TerraIncognita, μ is 0 on
+    OfficeHome and TerraIncognita, and TerraIncognita uses the batch sizes of DomainNet.
 
     Paper: Nguyen et al. (2024), *Domain Generalisation via Risk Distribution Matching*.
     """
@@ -37,7 +37,7 @@ class RDM(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """λ, μ, and the change to them."""
+        """λ, μ, when they take effect, and the learning rate from then on."""
 
         batch_size: int = hparam(
             64,
@@ -80,7 +80,7 @@ class RDM(ERM):
         return self.updates >= self.hparams.anneal_steps
 
     def objective(self, batch: Batch) -> Losses:
-        """Return L_E, with the penalties once they act."""
+        """Return L_E, plus the penalties once they act."""
         losses = self.outputs(batch).losses
         risk, penalties = losses.mean(), worst_against_all(losses)
         total = risk
@@ -90,7 +90,7 @@ class RDM(ERM):
         return Losses(total, {"risk": risk, **penalties._asdict()})
 
     def reset_optimizer(self) -> None:
-        """Restart Adam, at the learning rate of this stage."""
+        """Restart Adam with the learning rate of the current stage."""
         super().reset_optimizer()
         if self.annealed:
             for group in self.optimizers["main"].param_groups:

@@ -50,7 +50,7 @@ class RDMPDM(ERM):
         self.match = MovingMatch(self.hparams.ema, corrected=True)
 
     def objective(self, batch: Batch) -> Losses:
-        """Return L_E, with the penalty after the warm-up."""
+        """Return L_E, plus the penalty after the warm-up."""
         risks = self.sample_loss.risk(self.head(self.features(batch)), batch.y)
         risk = batch.weighted(risks).mean()
         penalty = self.match(risks.unsqueeze(-1))

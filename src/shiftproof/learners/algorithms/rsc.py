@@ -18,9 +18,9 @@ from shiftproof.penalties.self_challenge import label_score, spared_features, sp
 class RSC(ERM):
     """Mute the most used features: (1/n) Σⱼ ℓ(ψ(Mⱼ ⊙ rⱼ), yⱼ), with M by ∂(label logit)/∂r.
 
-    Of r = φ(x) [k] with label y, the share p of features with the largest gradient of the logit
-    ψ(r)_y is set to 0, but only for the share q of the batch whose probability of y falls most by
-    it.  The other samples keep all features (`penalties.self_challenge`).
+    In r = φ(x) [k] with label y, the share p of features with the largest gradient of the logit
+    ψ(r)_y is set to 0, but only for the share q of the batch whose probability of y drops most.
+    The other samples keep all features (`penalties.self_challenge`).
 
     Paper: Huang et al. (2020), *Self-Challenging Improves Cross-Domain Generalization*.
     """
@@ -44,7 +44,7 @@ class RSC(ERM):
     hparams: Hparams
 
     def objective(self, batch: Batch) -> Losses:
-        """Return the risk with features muted."""
+        """Return the risk with muted features."""
         representations = self.features(batch)
         mask = self.challenge(representations.detach(), batch.y)
         risks = self.sample_loss.risk(self.head(representations * mask), batch.y)
@@ -62,7 +62,7 @@ class RSC(ERM):
         feature_mask = spared_features(gradients, self.hparams.feature_drop)
         with torch.no_grad():
             muted = self.head(representations * feature_mask)
-            # e^−ℓ is the probability of the label, under softmax and the logistic function alike.
+            # e^−ℓ is the probability of the label, for both softmax and logistic outputs.
             kept = torch.exp(-self.sample_loss.risk(logits, labels))
             changes = kept - torch.exp(-self.sample_loss.risk(muted, labels))
         whole = spared_samples(changes, self.hparams.batch_drop)

@@ -22,8 +22,8 @@ class SAGM(SAM):
     ½ g + ½ ∇L_E(θ + ε − α g), through which ε and α g are not differentiated.  With ρ = α = 0 it
     is ERM.
 
-    As in the published code, the two losses are averaged; the paper adds them.  The code draws α
-    from values that leave out its default; here α is drawn around it.
+    As in the published code, the two losses are averaged; the paper adds them.  The code's search
+    space for α excludes its default; here the search space surrounds it.
 
     Paper: Wang et al. (2023), *Sharpness-Aware Gradient Matching for Domain Generalization*.
     """

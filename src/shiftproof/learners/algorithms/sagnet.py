@@ -26,13 +26,13 @@ class SagNet(ERM):
 
     1. content: φ and ψ minimise the risk of ψ on features whose style is mixed with a partner's;
     2. style: s minimises its risk on features with their own style and a partner's content;
-    3. adversary: φ minimises λ times the cross-entropy from the uniform distribution to what s
-       predicts there, so that style says nothing about the class.
+    3. adversary: φ minimises λ times the cross-entropy from the uniform distribution to the
+       prediction of s on such features, so that style says nothing about the class.
 
     Parts 1 and 3 share φ's Adam.  Predictions are those of ψ on unchanged features.
 
-    Paper: Nam et al. (2021), *Reducing Domain Gap by Reducing Style Bias*; as in DomainBed, with
-    the style taken from the features.
+    Paper: Nam et al. (2021), *Reducing Domain Gap by Reducing Style Bias*; as in DomainBed, style
+    is computed from the features.
     """
 
     family = "augmentation"
@@ -67,7 +67,7 @@ class SagNet(ERM):
         return Losses(self._mean_risk(self.head(mixed), batch), {})
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take the three parts of an update and return what each measured."""
+        """Take the three parts of an update and return their losses."""
         measured = super().update(batch)
         features = self.features(batch).flatten(0, 1)
 
@@ -77,7 +77,7 @@ class SagNet(ERM):
 
         stylised = swap_content(features, self._partners(features))
         adversarial_risk = uniform_risk(self.style_head(stylised)).mean()
-        # The content head is not in this graph: it has no gradient, and Adam skips it.
+        # The content head is not in this graph, so it has no gradient and Adam skips it.
         self.descend(self.hparams.adversarial_weight * adversarial_risk)
         return {
             **measured,
@@ -94,7 +94,7 @@ class SagNet(ERM):
 
 
 def newly_initialised(module: nn.Module) -> nn.Module:
-    """Return a copy with new initial weights."""
+    """Return a copy of a module with new initial weights."""
     fresh = copy.deepcopy(module)
     for layer in fresh.modules():
         reset = getattr(layer, "reset_parameters", None)

@@ -19,9 +19,9 @@ from shiftproof.penalties.sharpness import ascent, moved
 class SAM(ERM):
     """Minimise the largest risk within a radius ρ of the weights: min_θ max_{‖ε‖≤ρ} L_E(θ + ε).
 
-    To first order the maximum is at ε = ρ g / ‖g‖ with g = ∇L_E(θ).  Adam takes its step from θ,
-    with the gradient ∇L_E(θ + ε), through which ε itself is not differentiated.  A step costs two
-    passes forward and backward.  With ρ = 0 it is ERM.  Domains are not compared.
+    To first order the maximum is at ε = ρ g / ‖g‖ with g = ∇L_E(θ).  Adam steps from θ with the
+    gradient ∇L_E(θ + ε), treating ε as a constant.  A step costs two forward and backward passes.
+    With ρ = 0 it is ERM.  Domains are not compared.
 
     Paper: Foret et al. (2021), *Sharpness-Aware Minimization for Efficiently Improving
     Generalization*; the values of ρ are those of Cha et al. (2021), *SWAD*.
@@ -57,8 +57,8 @@ class SAM(ERM):
         return {**losses.measured(), "perturbed_risk": perturbed.detach()}
 
     def perturbation(self, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """Return how far to move the weights from θ, given g."""
+        """Return the perturbation ε of the weights, given g."""
         return ascent(gradients, self.hparams.rho)
 
     def combine(self, weights: Sequence[nn.Parameter], gradients: Sequence[Tensor]) -> None:
-        """Change the gradient at the perturbed weights, `weight.grad`, given g; SAM keeps it."""
+        """Combine the gradient at the perturbed weights, `weight.grad`, with g; SAM ignores g."""

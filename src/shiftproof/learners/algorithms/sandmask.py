@@ -16,10 +16,10 @@ from shiftproof.penalties.masks import sand_mask
 class SANDMask(ANDMask):
     """Descend the mean gradient, weighted by agreement: M ⊙ ḡ / mean(M), M = tanh(k (a − τ) / σ²)₊.
 
-    gⁱ is the gradient of domain i's risk by one parameter tensor, a = |Σᵢ sign gⁱ| / m the
-    agreement of signs and σ² the variance of an entry over domains, so M lies in [0, 1]
+    gⁱ is the gradient of domain i's risk with respect to one parameter tensor, a = |Σᵢ sign gⁱ| / m
+    the agreement of signs and σ² the variance of an entry over domains, so M lies in [0, 1]
     (`penalties.masks`).  At τ = 1, the protocol's default, a − τ is never positive and nothing is
-    learned; the published code does the same.
+    learned, as in the published code.
 
     Paper: Shahtalebi et al. (2021), *SAND-mask: An Enhanced Gradient Masking Strategy for the
     Discovery of Invariances in Domain Generalization*.
@@ -29,7 +29,7 @@ class SANDMask(ANDMask):
 
     @dataclass(frozen=True)
     class Hparams(ANDMask.Hparams):
-        """The agreement required, and how sharply."""
+        """The required agreement and the steepness of the mask."""
 
         tau: float = hparam(
             1.0,
@@ -44,5 +44,5 @@ class SANDMask(ANDMask):
     hparams: Hparams
 
     def mask(self, gradients: Tensor) -> Tensor:
-        """Return M […] for the gradients [domains, …] by one parameter tensor."""
+        """Return M […] for the domains' gradients [domains, …] of one parameter tensor."""
         return sand_mask(gradients, self.hparams.tau, self.hparams.k)

@@ -23,13 +23,12 @@ class SelfReg(ERM):
     """Pull samples of one class together: L_E + min(L_E, 1) · [w D₁ + (1 − w) D₂].
 
     D₁ is the mean squared distance of a sample's logits, and (times 0.3) of its features, to those
-    of a random sample of its class; D₂ is the distance to a mixture of two, in proportions w and
-    1 − w with w ~ Beta(½, ½).  The partner's features pass through a projection first.  Partners
-    are drawn from all domains; the factor min(L_E, 1) carries no gradient.  See
+    of a random sample of its class; D₂ is the distance to a mixture of two such samples, in
+    proportions w and 1 − w with w ~ Beta(½, ½).  The partner's features pass through a projection
+    first.  Partners are drawn from all domains; the factor min(L_E, 1) carries no gradient.  See
     `penalties.self_contrast` for the formulas.
 
-    DomainBed leaves the projection out of its optimiser, at its initial weights; `match_upstream`
-    does the same.
+    DomainBed does not train the projection; `match_upstream` does the same.
 
     Paper: Kim et al. (2021), *SelfReg: Self-supervised Contrastive Regularization for Domain
     Generalization*.
@@ -42,7 +41,7 @@ class SelfReg(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """The choice of DomainBed's projection."""
+        """Whether to leave the projection untrained, as DomainBed does."""
 
         match_upstream: bool = hparam(False, help="as DomainBed: projection untrained")
 
@@ -56,7 +55,7 @@ class SelfReg(ERM):
             self.optimizers["main"].add_param_group({"params": projection_weights})
 
     def objective(self, batch: Batch) -> Losses:
-        """Return the risk and the scaled dissimilarities within classes."""
+        """Return the risk plus the scaled dissimilarities within classes."""
         features = self.features(batch).flatten(0, 1)
         labels = batch.y.flatten()
         logits = self.head(features)
@@ -78,7 +77,7 @@ class SelfReg(ERM):
 
 
 def projection_network(features: int) -> nn.Module:
-    """Return the projection k → h → h → k, batch-normalised; h = 2k, or k where k = 2048."""
+    """Return the projection k → h → h → k with batch norm; h = 2k, or k if k = 2048."""
     hidden = features if features == 2048 else 2 * features
     return nn.Sequential(
         nn.Linear(features, hidden),

@@ -1,4 +1,4 @@
-"""The automatic strength while a run trains: when to look, and what follows from a look."""
+"""The automatic strength during training: when to look, and what each look changes."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from shiftproof.learners.algorithms.idm_extensions import Extensions
 from shiftproof.matching.cross import CrossMatch
 from shiftproof.matching.term import MatchingTerm
 
-# Steps between two moves of the slow weights, and how far they move: the defaults of Lookahead.
+# Steps between updates of the slow weights, and their step size: the defaults of Lookahead.
 EVERY, PART = 5, 0.5
-# Which weights between two looks are looked at.
+# Interpolation coefficients of the weights evaluated between two looks.
 BETWEEN = 0.25, 0.5, 0.75
 
 
 class StrengthLooks(ERM):
-    """Looks at held-out samples at planned steps, and keeps the weights worth going back to.
+    """Training with looks at held-out samples at planned steps, which keeps the best weights.
 
-    A strong penalty against the risk is a game that plain steps circle in: what the penalty removes
-    comes back.  So from where matching begins, training looks ahead (Lookahead; Zhang et al., 2019;
-    for games Chavdarova et al., 2021): every `EVERY` steps, slow weights move by `PART` of the way
-    to the present ones, which then go on from there.
+    With a strong penalty, plain gradient steps cycle: the features that the penalty removes come
+    back.  So once matching starts, training uses Lookahead (Zhang et al., 2019; for games
+    Chavdarova et al., 2021): every `EVERY` steps, slow weights move a share `PART` of the way to
+    the current ones, which then continue from there.
 
-    Between two looks the present weights may pass from one side to the other: from reading a
-    feature to reading its opposite.  So weights between those of the last look and the present ones
-    are looked at too.
+    Between two looks, the weights may overshoot from using a feature to using its opposite.  So
+    interpolations of the weights of the last look and the current ones are evaluated too.
     """
 
     extensions: Extensions
@@ -40,18 +39,18 @@ class StrengthLooks(ERM):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Those where matching began, the best, those of the last look, and the slow ones.
+        # The weights where matching started, the best, those of the last look, and the slow ones.
         self._kept: dict[str, dict[str, Tensor]] = {}
-        self._since = 0  # the update after which matching began, or began again
+        self._since = 0  # the update after which matching last started or restarted
 
     def looks(self, steps: int) -> tuple[int, ...]:
-        """Return when the automatic strength is decided."""
+        """Return the steps after which the automatic strength is decided."""
         if self.extensions.strength is None:
             return ()
         return planned_looks(min(self.late_starts), steps)
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take one step, and look ahead while domains are matched."""
+        """Take one step, and apply Lookahead while domains are matched."""
         measured = super().update(batch)
         if (slow := self._kept.get("slow")) and (self.updates - self._since) % EVERY == 0:
             for name, value in self._weights().items():
@@ -59,9 +58,9 @@ class StrengthLooks(ERM):
         return measured
 
     def look(self, outputs: Callable[[], HeldOut], *, last: bool) -> None:
-        """Decide on the automatic strength, and keep the best weights; the last look restores them.
+        """Decide the automatic strength and keep the best weights; the last look restores them.
 
-        The last look comes too late for matching to begin.
+        The last look does not start matching.
         """
         strength = self.extensions.strength
         if strength is None or (last and not strength.matches):
@@ -94,7 +93,7 @@ class StrengthLooks(ERM):
             self._restore(self._kept["best"])
 
     def _consider(self, held_out: HeldOut) -> None:
-        """Keep the present weights if they are the best so far."""
+        """Keep the current weights if they are the best so far."""
         strength = self.extensions.strength
         if strength is not None and strength.is_best(held_out):
             self._kept["best"] = self._predicting(copied=True)
@@ -104,7 +103,7 @@ class StrengthLooks(ERM):
             value.copy_(weights[name])
 
     def _weights(self) -> dict[str, Tensor]:
-        """Return what can be moved by a part of the way: not what counts batches."""
+        """Return the state that can be interpolated, which excludes batch counters."""
         return {k: v for k, v in self._predicting().items() if v.is_floating_point()}
 
     def _predicting(self, *, copied: bool = False) -> dict[str, Tensor]:

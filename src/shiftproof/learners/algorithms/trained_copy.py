@@ -1,4 +1,4 @@
-"""The shape of algorithms that predict with other weights than those that they train."""
+"""Base class of algorithms that predict with other weights than those they train."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from shiftproof.learners.algorithms.lp_ft import LPFT
 
 
 class TrainedCopy(LPFT):
-    """Train the weights of `trained`, and predict with `featurizer` and `head`, which follow them.
+    """Train the weights of `trained`, and predict with `featurizer` and `head`, set by `follow`.
 
-    A subclass defines `follow`, called after every step.  The predicting network has no gradients
-    and is always in eval mode.
+    A subclass defines `follow`, which is called after every step.  The predicting network has no
+    gradients and is always in eval mode.
     """
 
     weighs_samples = True
-    divides_batches = False  # training passes through `trained`
+    divides_batches = False  # training uses `trained`, not `featurizer`
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # The optimisers hold the weights of the network that was given, so that one is trained.
+        # The optimisers hold the weights of the given network, so that network is trained.
         self.trained = nn.Sequential(self.featurizer, self.head)
         self.featurizer, self.head = copy.deepcopy(self.trained).requires_grad_(False)
 
@@ -36,14 +36,14 @@ class TrainedCopy(LPFT):
         return featurizer, head
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode of everything but the network that predicts."""
+        """Set the mode of everything except the predicting network."""
         super().train(mode)
         self.featurizer.eval()
         self.head.eval()
         return self
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take one step, and let the predicting weights follow."""
+        """Take one step, then update the predicting weights."""
         measured = super().update(batch)
         with torch.no_grad():
             self.follow(batch)
@@ -51,10 +51,10 @@ class TrainedCopy(LPFT):
 
     @abstractmethod
     def follow(self, batch: Batch) -> None:
-        """Set the predicting weights, after a step on `batch`."""
+        """Update the predicting weights after a step on `batch`."""
 
     def predicting(self) -> list[Tensor]:
-        """Return the state of the network that predicts, in the order of `state_of`."""
+        """Return the state of the predicting network, in the order of `state_of`."""
         return [*state_of(self.featurizer), *state_of(self.head)]
 
 

@@ -22,17 +22,18 @@ from shiftproof.penalties.ball import onto_ball
 class Transfer(ERM):
     """Make features transfer: min L_E + λ max gap(h, φ) over heads h with ‖h − ψ‖ ≤ δ.
 
-    gap(h, φ) = maxᵢ Lᵢ(h∘φ) − minⱼ Lⱼ(h∘φ) is the largest difference of two domains' risks.  If it
-    is small for all heads near ψ, a head that is good in one domain is good in all.  An update has
-    three parts:
+    gap(h, φ) = maxᵢ Lᵢ(h∘φ) − minⱼ Lⱼ(h∘φ) is the largest difference between two domains' risks.
+    If it is small for all heads near ψ, a head that is good in one domain is good in all.  An
+    update has three parts:
 
     1. φ and ψ take a step on L_E;
-    2. φ takes a step on λ gap(h, φ), for the h of the last update (at first ψ), by the same Adam;
-    3. h starts at ψ and takes s steps of gradient ascent on λ gap, each of them followed by a
-       projection onto the ball of radius δ around ψ.
+    2. φ takes a step on λ gap(h, φ) with the same Adam, for the h of the last update (initially ψ);
+    3. h starts at ψ and takes s steps of gradient ascent on λ gap, each followed by a projection
+       onto the ball of radius δ around ψ.
 
-    DomainBed draws `gda=True`.  Its optimiser then has the weights of h alone, so φ and ψ are not
-    trained.  This setting is left out, as are `beta1` and `weight_decay_d`, which it does not use.
+    DomainBed draws `gda=True`.  Then its optimiser has only the weights of h, so φ and ψ are not
+    trained.  This setting is omitted, as are `beta1` and `weight_decay_d`, which DomainBed does not
+    use.
 
     Paper: Zhang et al. (2021), *Quantifying and Improving Transferability in Domain
     Generalization*.
@@ -60,14 +61,14 @@ class Transfer(ERM):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Without gradients: it is not descended with the network, and `ascend` has its own.
+        # Without gradients: Adam does not train it, and `ascend` computes its own gradients.
         self.adversary = copy.deepcopy(self.head).requires_grad_(False)
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """Take the three parts of an update."""
         measured = super().update(batch)
         gap = self.gap(dict(self.adversary.named_parameters()), self.features(batch), batch.y)
-        # The head is not in this graph: it has no gradient, and Adam skips it.
+        # The head is not in this graph, so it has no gradient and Adam skips it.
         self.descend(self.hparams.gap_weight * gap)
         self.ascend(batch)
         return {**measured, "gap": gap.detach()}
@@ -79,7 +80,7 @@ class Transfer(ERM):
         return risks.max() - risks.min()
 
     def ascend(self, batch: Batch) -> None:
-        """Set h to the head, and move it to where the gap is larger."""
+        """Set h to the head, then take steps of gradient ascent on the gap."""
         h = self.hparams
         with torch.no_grad():
             features = self.features(batch)

@@ -22,20 +22,20 @@ from shiftproof.penalties.inverse_hessian import neumann_inverse
 class TRM(ERM):
     """Let the best head of one domain serve the others: L_E + (1/m) Σᵢ Σⱼ αᵢⱼ Lⱼ(wᵢ∘φ), j ≠ i.
 
-    wᵢ is a head of domain i alone.  It takes `predictor_steps` steps on its risk in each update,
-    and goes on from there in the next.  Since wᵢ depends on φ, the gradient of the second part by φ
-    is ∂Tᵢ/∂φ − hᵢ · ∂gᵢ/∂φ, where Tᵢ = Σⱼ αᵢⱼ Lⱼ(wᵢ∘φ) is the risk elsewhere, gᵢ = ∂Lᵢ/∂wᵢ the
-    gradient at home, Hᵢ = ∂²Lᵢ/∂wᵢ² and hᵢ = Hᵢ⁻¹ ∂Tᵢ/∂wᵢ, which is held constant.  The second
-    term matches gradients, and has the weight λ.  hᵢ is a Neumann series
-    (`penalties.inverse_hessian`).
+    wᵢ is a head trained on domain i alone.  It takes `predictor_steps` steps on its risk in each
+    update, and continues from there in the next.  Since wᵢ depends on φ, the gradient of the second
+    part with respect to φ is ∂Tᵢ/∂φ − hᵢ · ∂gᵢ/∂φ, where Tᵢ = Σⱼ αᵢⱼ Lⱼ(wᵢ∘φ) is the risk on other
+    domains, gᵢ = ∂Lᵢ/∂wᵢ the gradient on its own domain, Hᵢ = ∂²Lᵢ/∂wᵢ² and hᵢ = Hᵢ⁻¹ ∂Tᵢ/∂wᵢ,
+    which is held constant.  The second term matches gradients and has weight λ.  hᵢ is computed by
+    a Neumann series (`penalties.inverse_hessian`).
 
-    The weights α move to the domains where a head serves worst: αᵢⱼ ← αᵢⱼ exp(η αᵢⱼ Lⱼ) / Σ.  Until
+    The weights α shift to the domains where a head does worst: αᵢⱼ ← αᵢⱼ exp(η αᵢⱼ Lⱼ) / Σ.  Until
     step `anneal_steps` the loss is L_E alone.
 
-    DomainBed takes gᵢ and Hᵢ by the weights of wᵢ without its bias, and counts the second term of
-    the series twice but the first not at all.  It changes α in place before the gradient of Tᵢ is
-    computed, which then has the grown weights, not normalised.  Here the bias counts too, each term
-    counts once, and α is the same in Tᵢ and its gradient.
+    DomainBed computes gᵢ and Hᵢ without the bias of wᵢ, and counts the second term of the series
+    twice and the first not at all.  It changes α in place before the gradient of Tᵢ is computed,
+    which then uses the updated, unnormalised weights.  Here the bias is included, each term counts
+    once, and α is the same in Tᵢ and its gradient.
 
     Paper: Xu and Jaakkola (2021), *Learning Representations that Support Robust Transfer of
     Predictors*.
@@ -47,7 +47,7 @@ class TRM(ERM):
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
-        """λ, η, when they act, and how the heads of domains are found."""
+        """λ, η, when they take effect, and the training of the domains' heads."""
 
         matching_weight: float = weight(
             1e-4, Float(-5, 0, base=10), help="λ, weight of the matched gradients"
@@ -71,14 +71,14 @@ class TRM(ERM):
         super().__init__(*args, **kwargs)
         self.late_starts = frozenset({self.hparams.anneal_steps})
         domains = self.task.num_domains
-        # Without gradients: no optimiser has them, and each step makes its own.
+        # Without gradients: no optimiser trains them, and each step computes its own gradients.
         self.predictors = nn.ModuleList(newly_initialised(self.head) for _ in range(domains))
         self.predictors.requires_grad_(False)
         others = 1 - torch.eye(domains)
         self.register_buffer("alpha", others / max(domains - 1, 1))
 
     def objective(self, batch: Batch) -> Losses:
-        """Return L_E, with the transfer risk once it acts; a single domain has none."""
+        """Return L_E, plus the transfer risk once it acts; a single domain has none."""
         outputs = self.outputs(batch)
         risk = outputs.risks.mean()
         if self.updates < self.hparams.anneal_steps or len(batch.y) == 1:
@@ -89,7 +89,7 @@ class TRM(ERM):
         return Losses(total, {"risk": risk, "transfer_risk": elsewhere, "matching": matching})
 
     def fit_predictors(self, features: Tensor, labels: Tensor) -> None:
-        """Take the steps of each domain's head on its own risk."""
+        """Train each domain's head on its own risk for `predictor_steps` steps."""
         weights = self.predictor_weights()
         for _ in range(self.hparams.predictor_steps):
             own = self.predictor_risks(weights, features, labels, at_home=True).sum()
@@ -111,7 +111,7 @@ class TRM(ERM):
         home = _rows(torch.autograd.grad(own, weights, create_graph=True), domains)
 
         def hessian_product(v: Tensor) -> Tensor:
-            # The Hessian of the sum has one block for each head: one product has all of them.
+            # The Hessian of the sum has one block per head, so one product computes all of them.
             return _rows(torch.autograd.grad(home, weights, v, retain_graph=True), domains)
 
         away = _rows(torch.autograd.grad(elsewhere, weights, retain_graph=True), domains)
@@ -122,7 +122,7 @@ class TRM(ERM):
         return elsewhere / domains, (h * home).sum() / domains
 
     def predictor_weights(self) -> list[Tensor]:
-        """Return the weights of all domains' heads, head by head, as new leaves of a graph."""
+        """Return the weights of all domains' heads, head by head, as new leaf tensors."""
         return [w.detach().clone().requires_grad_() for w in self.predictors.parameters()]
 
     def predictor_risks(
@@ -140,5 +140,5 @@ class TRM(ERM):
 
 
 def _rows(parts: tuple[Tensor, ...], domains: int) -> Tensor:
-    """Return the parts of each domain's head as one row: [domains, p]."""
+    """Return the parts of each domain's head as one row, [domains, p]."""
     return torch.cat([part.flatten() for part in parts]).view(domains, -1)

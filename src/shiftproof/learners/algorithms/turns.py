@@ -1,4 +1,4 @@
-"""Two players that take turns: a network, and a discriminator of its domains."""
+"""Adversarial training that alternates between a network and a domain discriminator."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from shiftproof.learners.algorithms.erm import ERM
 
 
 class TakesTurns(ERM):
-    """Alternate s updates of a discriminator with one of the network.
+    """Alternate s updates of a discriminator with one update of the network.
 
-    Counting updates t from 1, it is the network's turn where t mod (s + 1) = s.
+    With updates t counted from 1, the network is updated if t mod (s + 1) = s.
 
     A subclass declares `discriminator_steps` (s) and `adam_beta1` among its hyper-parameters, has
     an optimiser `discriminator`, and defines the losses: `objective` and `discriminator_objective`.
@@ -24,7 +24,7 @@ class TakesTurns(ERM):
 
     @abstractmethod
     def discriminator_objective(self, batch: Batch) -> Losses:
-        """Return the loss of the discriminator; the featurizer gets no gradient."""
+        """Return the loss of the discriminator, without gradient to the featurizer."""
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """Update the discriminator or the network, in turns."""

@@ -1,4 +1,4 @@
-"""The two-stage training of IRM's study of Colored MNIST, with any of five penalties."""
+"""The two-stage training of IRM's Colored MNIST experiments, with one of five penalties."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ PENALTIES = ("irm", "vrex", "iga", "fishr", "idm")
 class TwoStage(ERM):
     """Train on (L_E + c ‖W‖² + λₜ P) / max(1, λₜ), with λₜ = 1 for t₁ steps and λ from then on.
 
-    P is one of five penalties, as the scripts behind the paper's Table 1 compute them.  With m
-    domains, Lᵢ the risk of domain i, Gⁱ [b, P] its samples' gradients by the P parameters of the
-    head, and Gⁱ₍ⱼ₎ these sorted in each dimension, the t smallest and largest left out:
+    P is one of five penalties, computed as in the scripts for the paper's Table 1.  With m domains,
+    Lᵢ the risk of domain i, Gⁱ [b, P] its per-sample gradients with respect to the P parameters of
+    the head, and Gⁱ₍ⱼ₎ these sorted in each dimension, without the t smallest and largest:
 
     | `penalty` | P |
     |---|---|
@@ -37,11 +37,11 @@ class TwoStage(ERM):
     | `idm` | Σ_{i<k} mean_j ‖Gⁱ₍ⱼ₎ − Gᵏ₍ⱼ₎‖² / P |
 
     `none` is empirical risk minimisation with a penalty on the norm.  The scripts are for two
-    domains; for more we sum over pairs.
+    domains; for more, we sum over pairs.
 
     Dividing by λₜ matters only through Adam's moments: the squared gradients of the first stage
-    stay in its average and slow the second stage down.  The algorithms of the same names do not
-    divide, and restart Adam.
+    stay in its moving average and slow down the second stage.  The algorithms of the same names do
+    not divide, and restart Adam.
 
     `track_penalties` records all five penalties at each step (Figure 1 of the paper).
 
@@ -110,7 +110,7 @@ class TwoStage(ERM):
         return Losses(total, parts)
 
     def _gradients(self, outputs: Outputs) -> Tensor:
-        """Return the samples' gradients by the head, [m, b, P]."""
+        """Return the per-sample gradients of the head, [m, b, P]."""
         return head_gradients(
             self.head, outputs.representations, outputs.labels, outputs.logits, self.sample_loss
         )
@@ -134,12 +134,12 @@ class TwoStage(ERM):
 
 
 def _trimmed_mean(x: Tensor, trim: int) -> Tensor:
-    """Return the mean of each dimension without its extremes: [m, b, d] → [m, d]."""
+    """Return the trimmed mean of each dimension: [m, b, d] → [m, d]."""
     size = x.shape[1]
     check_trim(trim, size)
     if trim == 0:
         return x.mean(dim=1)
-    if trim == 1:  # one pass over memory in its order; topk gathers each dimension
+    if trim == 1:  # one contiguous pass over memory; topk gathers each dimension
         largest, smallest = x.amax(dim=1), x.amin(dim=1)
     else:
         largest = x.topk(trim, dim=1).values.sum(dim=1)

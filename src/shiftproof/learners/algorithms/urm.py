@@ -18,7 +18,7 @@ from shiftproof.learners.algorithms.hparams import weight
 
 WIDTH = 100
 LEAK = 0.01
-# An activation for the features, and the interval of the noise.
+# Activations of the features, each with the interval of the noise.
 ACTIVATIONS: dict[str, tuple[type[nn.Module], float, float]] = {
     "tanh": (nn.Tanh, -1.0, 1.0),
     "relu": (nn.ReLU, 0.0, 1.0),
@@ -30,15 +30,15 @@ ACTIVATIONS: dict[str, tuple[type[nn.Module], float, float]] = {
 class URM(ERM):
     """Make features z = s(φ(x)) uniform in their range: L_E + λ mean B(δ(z), 1).
 
-    The discriminator δ tells noise u, uniform in [−1, 1]ᵏ or [0, 1]ᵏ as the activation s has it,
-    from features:
+    The discriminator δ distinguishes features from noise u, which is uniform in [−1, 1]ᵏ or
+    [0, 1]ᵏ, depending on the activation s:
 
         L_D = mean B(δ(u), 1) + λ mean B(δ(z), 0),
 
     with B(a, t) the binary cross-entropy of a logit a and a target t.  Uniform features have the
     largest entropy, so that no direction is left out.  Each update takes a step of φ and ψ, then
-    one of δ on the same features, each with its Adam.  With label smoothing s, the targets 1 are
-    drawn from U(1 − s, 1) and the targets 0 from U(0, s).  Domains are not compared.
+    one of δ on the same features, each with its own Adam.  With label smoothing s, targets 1 are
+    drawn from U(1 − s, 1) and targets 0 from U(0, s).  Domains are not compared.
 
     Paper: Krishnamachari et al. (2024), *Uniformly Distributed Feature Representations for Fair
     and Robust Learning*; the networks are those of DomainBed.
@@ -114,7 +114,7 @@ class URM(ERM):
         return Losses(total, {"risk": risk, "adversarial_loss": adversary})
 
     def discriminator_loss(self, features: Tensor) -> Tensor:
-        """Return L_D of features [..., k], which get no gradient."""
+        """Return L_D of features [..., k], without gradient to the features."""
         low, high = self.interval
         noise = low + (high - low) * self._uniform(features)
         of_noise, of_features = self.discriminator(noise), self.discriminator(features.detach())
@@ -137,5 +137,5 @@ class URM(ERM):
         return {**losses.measured(), "discriminator_loss": adversary.detach()}
 
     def _uniform(self, like: Tensor) -> Tensor:
-        """Return U(0, 1) numbers of the shape of a tensor."""
+        """Return U(0, 1) numbers in the shape of a tensor."""
         return torch.rand(like.shape, generator=self.generator).to(like)

@@ -28,7 +28,7 @@ class VREx(AnnealedPenalty):
 
     @dataclass(frozen=True)
     class Hparams(AnnealedPenalty.Hparams):
-        """Those of IRM, with another default of λ."""
+        """The hyper-parameters of IRM, with another default for λ."""
 
         penalty_weight: float = weight(1e1, Float(-1, 5, base=10), help="λ, weight of the penalty")
 

@@ -1,4 +1,4 @@
-"""WiSE-FT: predict with weights between those before and those after fine-tuning."""
+"""WiSE-FT: predict with interpolated weights from before and after fine-tuning."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from shiftproof.learners.algorithms.trained_copy import TrainedCopy, interpolate
 class WiSEFT(TrainedCopy):
     """Predict with θ_α = (1 − α) θ₀ + α θ, between the weights before and after fine-tuning.
 
-    θ is trained as by LP-FT, and θ₀ are its weights when fine-tuning starts.  Both ends solve the
-    task in one basin of the loss if the featurizer is pretrained; between them the weights keep
-    more of what θ₀ knows of other domains.  α = 1 is LP-FT, and α = 0 a probe of the head.
-    Training is the same for every α, and `interpolate` moves a trained network to another α.
+    θ is trained as in LP-FT, and θ₀ are its weights when fine-tuning starts.  If the featurizer is
+    pretrained, both lie in one basin of the loss; the weights between them keep more of what θ₀
+    knows about other domains.  α = 1 is LP-FT, and α = 0 trains the head alone.  Training is the
+    same for every α, and `interpolate` sets a trained network to another α.
 
-    The authors start from a zero-shot head (CLIP).  A new head knows nothing, so it is trained
-    alone for the first `head_warmup` steps, as in LP-FT, and θ₀ are the weights after that.
+    The authors start from a zero-shot head (CLIP).  A new head is untrained, so it is trained alone
+    for the first `head_warmup` steps, as in LP-FT, and θ₀ are the weights after that.
 
     Paper: Wortsman et al. (2022), *Robust Fine-Tuning of Zero-Shot Models*.
     """
@@ -50,11 +50,11 @@ class WiSEFT(TrainedCopy):
         self.start = copy.deepcopy(self.trained).requires_grad_(False)
 
     def follow(self, batch: Batch) -> None:
-        """Interpolate; until fine-tuning starts, θ₀ follows as well."""
+        """Interpolate the weights; until fine-tuning starts, update θ₀ too."""
         if self.updates <= self.hparams.head_warmup:
             interpolate(state_of(self.start), state_of(self.start), state_of(self.trained), 1)
         self.interpolate(self.hparams.alpha)
 
     def interpolate(self, alpha: float) -> None:
-        """Predict with θ_α from now on, until the next step."""
+        """Set the predicting weights to θ_α, until the next step."""
         interpolate(self.predicting(), state_of(self.start), state_of(self.trained), alpha)
