@@ -131,7 +131,7 @@ class LinearCandidate(Candidate):
 
 @ALGORITHMS.register("linear")
 class Linear(Exact):
-    """Logistic or, of numbers, linear regression with a quadratic penalty, solved exactly.
+    """Logistic regression, or ridge regression for numbers, solved exactly.
 
     The penalty is the one with the lowest loss over held-out training domains, unless given.
     """

@@ -20,10 +20,10 @@ from shiftproof.learners.algorithms.hparams import steps
 class LPFT(ERM):
     """Probe, then fine-tune: min_ψ L_E for t₁ steps with φ fixed, then min_{φ,ψ} L_E.
 
-    A new head has large gradients, which distort pretrained features before it has learnt to use
-    them, most where the training data say nothing.  A head that already fits the features distorts
-    them less.  Each stage has its own Adam, so fine-tuning starts without moments.  With t₁ = 0 it
-    is ERM.
+    A new head has large gradients, which change pretrained features before it has learnt to use
+    them.  Features of training inputs change and those of other inputs hardly do, so that the head
+    no longer fits the latter.  A head that already fits the features distorts them less.  Each
+    stage has its own Adam, so fine-tuning starts without moments.  With t₁ = 0 it is ERM.
 
     It is meant for a pretrained featurizer.  By default, half of the protocol's steps train the
     head.
