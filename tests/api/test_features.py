@@ -74,7 +74,7 @@ def test_several_networks_are_heard_alike(pets: Path, tmp_path: Path) -> None:
     one = load(tmp_path / "f.parquet", drop=[TWO])
     assert one.preparation is None
     assert one.input_shape[0] < dataset.input_shape[0]
-    with pytest.raises(DataError, match="`drop` must leave a network"):
+    with pytest.raises(DataError, match="`drop` must leave at least one network"):
         load(tmp_path / "f.parquet", drop=[ONE, TWO])
 
 

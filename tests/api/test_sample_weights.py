@@ -63,7 +63,7 @@ def test_the_weights_column_is_not_a_feature(table):
     assert [column.name for column in data.preparation.columns] == ["a", "b", "c"]
     north = table[table.site == "north"]
     np.testing.assert_array_equal(data.domains[0].weight, north.w)
-    assert any("count by column 'w'" in note for note in data.notes)
+    assert any("column 'w' weights the rows in training" in note for note in data.notes)
     assert load(table).fingerprint == data.fingerprint
     heavier = table.assign(w=table.w + 1)
     assert load(heavier).fingerprint != data.fingerprint

@@ -31,8 +31,8 @@ def test_train_takes_both_kinds_of_weights(table, tmp_path, shiftproof):
         "--class-weight", "balanced", "--algorithm", "linear", "--test-domain", "c", "--out", out,
     )  # fmt: skip
     assert code == 0, err
-    assert "rows count by column 'w'" in err
-    assert "all scores count every row alike" in " ".join(err.split())
+    assert "column 'w' weights the rows in training" in err
+    assert "all scores weight every row equally" in " ".join(err.split())
     assert json.loads((out / "config.json").read_text())["class_weight"] == "balanced"
 
 
