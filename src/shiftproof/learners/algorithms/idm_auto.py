@@ -31,5 +31,5 @@ class IDMAuto(IDM):
         )
         # Against earlier batches alone (`CrossMatch`), a memory need not hide the noise of a batch;
         # a long one lags behind the network, which then overshoots.
-        gradient_ema: float = memory(0.8, help="γ₁, memory of gradient matching")
+        gradient_ema: float = memory(0.8, help="γ₁, moving-average decay of gradient matching")
         match_representations: bool = hparam(False, help="whether to match representations at all")
