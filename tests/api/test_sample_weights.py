@@ -214,8 +214,8 @@ def test_without_weights_there_are_none(table):
 @pytest.mark.parametrize(
     ("algorithm", "settings", "said"),
     [
-        ("mixup", {}, "mixup does not weigh samples"),
-        (KNeighborsClassifier(), {}, "takes no weights of samples"),
+        ("mixup", {}, "mixup does not support sample weights"),
+        (KNeighborsClassifier(), {}, "takes no `sample_weight`"),
         ("linear", {"class_weight": "even"}, "class_weight.*balanced"),
     ],
     ids=["mixup", "neighbours", "rule"],
@@ -226,7 +226,7 @@ def test_what_cannot_weigh_samples_says_so(table, tmp_path, algorithm, settings,
 
 
 def test_numbers_have_no_classes_to_weigh(table, tmp_path):
-    with pytest.raises(InvalidValue, match="`class_weight` is for classes"):
+    with pytest.raises(InvalidValue, match="`class_weight` is for classes, but"):
         shiftproof.train(load(table, "amount"), "linear", out=tmp_path, class_weight="balanced")
 
 

@@ -42,7 +42,10 @@ def test_train_takes_both_kinds_of_weights(table, tmp_path, shiftproof):
         (["--weights-column", "v"], "'v'"),
         (["--weights-column", "site"], "--weights-column names 'site', which is the label or"),
         (["--class-weight", "balancd"], "did you mean 'balanced'"),
-        (["--weights-column", "w", "--algorithm", "mixup"], "mixup does not weigh samples"),
+        (
+            ["--weights-column", "w", "--algorithm", "mixup"],
+            "mixup does not support sample weights",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["train", "study"])
