@@ -42,7 +42,9 @@ def test_a_report_reads_no_link_and_waits_for_no_pipe(run, name, kind):
     before = path.read_bytes()
     try:
         replaced(path, kind, run.parent / "secret")
-        with pytest.raises(ShiftproofError, match=rf"{name} is a link, a folder, a pipe or a"):
+        with pytest.raises(
+            ShiftproofError, match=rf"{name} is not a regular file but a link, folder, pipe or"
+        ):
             shiftproof.report(run)
     finally:
         path.rmdir() if kind == "folder" else path.unlink()
@@ -59,7 +61,9 @@ def test_tensors_of_a_run_are_read_from_no_link_or_pipe(run, name, kind):
     before = path.read_bytes()
     try:
         replaced(path, kind, run.parent / "secret")
-        with pytest.raises(ShiftproofError, match=rf"{name} is a link, a folder, a pipe or a"):
+        with pytest.raises(
+            ShiftproofError, match=rf"{name} is not a regular file but a link, folder, pipe or"
+        ):
             load_state(path)
     finally:
         path.rmdir() if kind == "folder" else path.unlink()
@@ -70,7 +74,7 @@ def test_a_log_of_domainbed_is_read_from_no_link(tmp_path):
     (tmp_path / "secret").write_text(json.dumps({"password": SECRET}))
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/results.jsonl").symlink_to(tmp_path / "secret")
-    with pytest.raises(ShiftproofError, match="is a link") as refused:
+    with pytest.raises(ShiftproofError, match="is not a regular file but a link") as refused:
         shiftproof.report(tmp_path / "logs")
     assert SECRET not in str(refused.value)
 

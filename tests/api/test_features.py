@@ -74,7 +74,7 @@ def test_several_networks_are_heard_alike(pets: Path, tmp_path: Path) -> None:
     one = load(tmp_path / "f.parquet", drop=[TWO])
     assert one.preparation is None
     assert one.input_shape[0] < dataset.input_shape[0]
-    with pytest.raises(DataError, match="`drop` must leave a network"):
+    with pytest.raises(DataError, match="`drop` must leave at least one network"):
         load(tmp_path / "f.parquet", drop=[ONE, TWO])
 
 
@@ -98,7 +98,9 @@ def test_the_best_vector_is_chosen_without_the_test_domain(tmp_path: Path) -> No
     assert names == ["good[0]", "good[1]", "good[2]"]
     with pytest.raises(UnknownName, match="unknown pool 'bets'"):
         train(tmp_path / "v.parquet", "erm", pool="bets")
-    with pytest.raises(InvalidValue, match="chooses from several backbones or vectors"):
+    with pytest.raises(
+        InvalidValue, match="needs at least two backbones or vectors to choose from"
+    ):
         train(tmp_path / "v.parquet", "erm", pool="best", drop=["lure"])
 
 

@@ -63,7 +63,7 @@ def test_the_weights_column_is_not_a_feature(table):
     assert [column.name for column in data.preparation.columns] == ["a", "b", "c"]
     north = table[table.site == "north"]
     np.testing.assert_array_equal(data.domains[0].weight, north.w)
-    assert any("count by column 'w'" in note for note in data.notes)
+    assert any("column 'w' weights the rows in training" in note for note in data.notes)
     assert load(table).fingerprint == data.fingerprint
     heavier = table.assign(w=table.w + 1)
     assert load(heavier).fingerprint != data.fingerprint
@@ -214,8 +214,8 @@ def test_without_weights_there_are_none(table):
 @pytest.mark.parametrize(
     ("algorithm", "settings", "said"),
     [
-        ("mixup", {}, "mixup does not weigh samples"),
-        (KNeighborsClassifier(), {}, "takes no weights of samples"),
+        ("mixup", {}, "mixup does not support sample weights"),
+        (KNeighborsClassifier(), {}, "takes no `sample_weight`"),
         ("linear", {"class_weight": "even"}, "class_weight.*balanced"),
     ],
     ids=["mixup", "neighbours", "rule"],
@@ -226,7 +226,7 @@ def test_what_cannot_weigh_samples_says_so(table, tmp_path, algorithm, settings,
 
 
 def test_numbers_have_no_classes_to_weigh(table, tmp_path):
-    with pytest.raises(InvalidValue, match="`class_weight` is for classes"):
+    with pytest.raises(InvalidValue, match="`class_weight` is for classes, but"):
         shiftproof.train(load(table, "amount"), "linear", out=tmp_path, class_weight="balanced")
 
 

@@ -114,7 +114,7 @@ def test_batches_do_not_change_the_answer(runs, monkeypatch):
 
 def test_too_few_rows_are_refused(runs):
     with pytest.raises(
-        DataError, match=r"new site: 9 rows.*at least 10; give all rows of the site"
+        DataError, match=r"new site: 9 rows.*at least 10; pass all rows of the site"
     ):
         probabilities(runs["domain"], runs["frame"][:9])
 
@@ -236,7 +236,7 @@ def test_whitening_of_embeddings(tmp_path):
     rows = frame.query("site == @NEW")
     np.testing.assert_allclose(probabilities(run, rows), run.outputs[NEW].probabilities, atol=2e-6)
     assert run.to_dict()["adaptation"] == "whitened by domain"
-    with pytest.raises(DataError, match="without gaps or categories"):
+    with pytest.raises(DataError, match="needs numeric columns without missing values"):
         trained(tmp_path / "table", sites(), standardize="whiten")
 
 
@@ -268,7 +268,7 @@ def test_features_of_a_frozen_network_are_standardized(tmp_path):
             np.sort(found.probabilities.numpy(), axis=0), by_class, atol=1e-4
         )
         assert found.typicality.isfinite().all()
-    with pytest.raises(InvalidValue, match="images; `freeze`"):
+    with pytest.raises(InvalidValue, match="images; use `freeze`"):
         shiftproof.train(tmp_path / "photos", "erm", standardize="domain", out=tmp_path / "no")
 
 

@@ -173,7 +173,7 @@ def test_mistakes_cost_no_training(tmp_path: Path):
     with pytest.raises(InvalidValue, match="`budget` must be a time"):
         shiftproof.study(wards(), budget="soon", out=tmp_path / "soon", **COLUMNS)
     settings = {"class_weight": "balanced", "out": tmp_path / "soon", **COLUMNS}
-    with pytest.raises(InvalidValue, match="mixup does not weigh samples"):
+    with pytest.raises(InvalidValue, match="mixup does not support sample weights"):
         shiftproof.study(wards(), "mixup", **settings)
     assert not (tmp_path / "two").exists()
     assert not (tmp_path / "soon").exists()

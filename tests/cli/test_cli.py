@@ -265,7 +265,7 @@ def test_lost_records_are_noticed(shiftproof, finished, also_lost):
 
 def test_a_penalty_that_never_acts_is_noted(shiftproof, tmp_path):
     late = shiftproof(*QUICK, "--out", tmp_path / "a")[2]
-    assert "waits for step 1500 and never acts in 12 steps" in late
+    assert "starts at step 1500, which is never reached in 12 steps" in late
     early = shiftproof(*QUICK, "--hparam", "gradient_warmup=3", "--out", tmp_path / "b")[2]
     assert "note:" not in early
 

@@ -214,7 +214,10 @@ def test_digits_by_name_and_as_arrays(tmp_path: Path, shiftproof: Any) -> None:
         (["predict", "run", "west.csv", "--keep", "patent"], "did you mean 'patient'?"),
         (["predict", "run", "west.csv", "--out", "p.txt"], "--out must end in .csv or .parquet"),
         (["predict", "run", "west.csv", "--out", "west.csv"], "--out is the data itself, west.csv"),
-        (["predict", "run", "columnless.csv"], "lacks columns that are needed: 'age', 'smokes'"),
+        (
+            ["predict", "run", "columnless.csv"],
+            "is missing columns that the model needs: 'age', 'smokes'",
+        ),
         (["predict", "run", "."], "the model takes rows of a table"),
         (["predict", "run", "rotated-mnist"], "but the model takes"),
         (["evaluate", "run", "unlabelled.csv"], "unknown column of unlabelled.csv 'ill'"),

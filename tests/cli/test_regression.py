@@ -126,8 +126,11 @@ def test_a_report_of_numbers_says_what_it_shows(shiftproof, folder, tmp_path):
         (["--loss", "squard"], "did you mean 'squared'"),
         (["--loss", "quantile:2"], "--loss quantile: its parameter must lie in (0, 1), not '2'"),
         (["--loss", "huber"], "--loss huber is for networks"),
-        (["-a", "cdann"], "cdann is for classes, since its discriminator is given the class"),
-        (["-a", "idm-auto"], "idm-auto is for classes, since its test of concept shift"),
+        (
+            ["-a", "cdann"],
+            "cdann only predicts classes, because its discriminator is given the class",
+        ),
+        (["-a", "idm-auto"], "idm-auto only predicts classes, because its test of concept shift"),
         (["--metric", "auroc"], "--metric 'auroc' is unknown for regression; known: r2, mae, rmse"),
     ],
 )

@@ -178,7 +178,10 @@ def test_export_and_page(shiftproof: Any, folder: Path, tmp_path: Path) -> None:
         (["--label", "price,siez"], "unknown column of homes.csv 'siez'"),
         (["--label", "price,price"], "--label names 'price' twice"),
         (["--label", "price,city"], "name the same column, 'city'"),
-        (["--label", "price,size", "--task", "classification"], "classes are one column"),
+        (
+            ["--label", "price,size", "--task", "classification"],
+            "must name one column for classification, not several ('price', 'size')",
+        ),
         (["--label", "price,kind"], "the label column 'kind' of homes.csv does not hold numbers"),
     ],
 )

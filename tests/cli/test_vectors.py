@@ -116,7 +116,10 @@ def test_a_mistake_is_one_line(folder: Path, shiftproof: Any) -> None:
     for name in ("pickled.npy", "pickled.npz"):
         Path(name).write_bytes(b"\x80\x04\x95\x1f\x00\x00\x00\x00\x8c\x05posix\n")
     for arguments, message in (
-        (["train", "x.npy"], "x.npy has no domains: set --domain to an array of it"),
+        (
+            ["train", "x.npy"],
+            "x.npy has no domains: set --domain to one of its arrays or to a .npy",
+        ),
         (["train", "x.npz", "--label", "z"], "x.npz has no array 'z', only 'domain', 'embedding'"),
         (["train", "x.npy", "--domain", "s.npy"], "no such file: s.npy"),
         (["train", "pickled.npy"], "pickled.npy is not a file of NumPy arrays"),

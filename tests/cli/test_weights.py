@@ -31,8 +31,8 @@ def test_train_takes_both_kinds_of_weights(table, tmp_path, shiftproof):
         "--class-weight", "balanced", "--algorithm", "linear", "--test-domain", "c", "--out", out,
     )  # fmt: skip
     assert code == 0, err
-    assert "rows count by column 'w'" in err
-    assert "all scores count every row alike" in " ".join(err.split())
+    assert "column 'w' weights the rows in training" in err
+    assert "all scores weight every row equally" in " ".join(err.split())
     assert json.loads((out / "config.json").read_text())["class_weight"] == "balanced"
 
 
@@ -42,7 +42,10 @@ def test_train_takes_both_kinds_of_weights(table, tmp_path, shiftproof):
         (["--weights-column", "v"], "'v'"),
         (["--weights-column", "site"], "--weights-column names 'site', which is the label or"),
         (["--class-weight", "balancd"], "did you mean 'balanced'"),
-        (["--weights-column", "w", "--algorithm", "mixup"], "mixup does not weigh samples"),
+        (
+            ["--weights-column", "w", "--algorithm", "mixup"],
+            "mixup does not support sample weights",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["train", "study"])

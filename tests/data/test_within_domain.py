@@ -86,13 +86,15 @@ def test_equal_rows_are_zero_when_whitened():
 def test_whitening_refuses_gaps_and_categories_in_one_line(gap):
     x = rows_with_gaps() if gap else np.ones((12, 4))
     categorical = np.array([False, False, False, not gap])
-    with pytest.raises(DataError, match=r"without gaps or categories.*standardize='domain'"):
+    with pytest.raises(
+        DataError, match=r"needs numeric columns without missing values.*standardize='domain'"
+    ):
         standardized(x, categorical, "whiten")
 
 
 def test_too_few_rows_of_a_site_are_refused_with_what_to_do():
     x = np.ones((19, 4))
-    with pytest.raises(DataError, match=r"small: 9 rows.* at least 10; give all rows"):
+    with pytest.raises(DataError, match=r"small: 9 rows.* at least 10; pass all rows"):
         standardized_by_site(x, ["large"] * 10 + ["small"] * 9, NUMBERS, "domain")
     with pytest.raises(DataError, match="infinite"):
         standardized(np.full((12, 4), np.inf), NUMBERS, "domain")
@@ -131,5 +133,5 @@ def test_both_views_stand_side_by_side():
 
 def test_images_are_refused():
     images = from_arrays(np.zeros((40, 3, 8, 8)), np.arange(40) % 2, np.arange(40) % 4 // 2)
-    with pytest.raises(InvalidValue, match="images; `freeze`"):
+    with pytest.raises(InvalidValue, match="images; use `freeze`"):
         within_domains(images, "domain")

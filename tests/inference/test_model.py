@@ -109,7 +109,7 @@ def test_unseen_categories_missing_cells_and_other_columns(tmp_path: Path) -> No
     _, model = run(table_dataset(patients(), "p", "ill", "hospital"), tmp_path)
     new = pd.DataFrame({"extra": [1, 2], "pain": ["agony", None], "age": [np.nan, 61]})
     assert model.predict(model.form.read(new)).probabilities.isfinite().all()
-    with pytest.raises(DataError, match="lacks columns that are needed: 'age'"):
+    with pytest.raises(DataError, match="is missing columns that the model needs: 'age'"):
         model.form.read(new.drop(columns="age"))
     with pytest.raises(DataError, match="infinite"):
         model.form.read(new.assign(age=np.inf))

@@ -210,11 +210,17 @@ class Strange(ClassifierMixin, BaseEstimator):
     ("estimator", "said"),
     [
         (SVC(), r"SVC has no predict_proba.*CalibratedClassifierCV\(SVC\(…\)\)"),
-        (LogisticRegression, r"is the class LogisticRegression; pass an object"),
+        (
+            LogisticRegression,
+            r"must be an instance, not the class LogisticRegression; pass LogisticRegression",
+        ),
         (LinearRegression(), "a name or a scikit-learn classifier, not a LinearRegression"),
         (3, "a name or a scikit-learn classifier, not a int"),
-        (Strange(), r"holds '.*test_estimator\.Strange'.*must not run any code"),
-        (make_pipeline(FunctionTransformer(len), LogisticRegression()), r"holds 'builtins\.len'"),
+        (Strange(), r"contains '.*test_estimator\.Strange'.*must not run any code"),
+        (
+            make_pipeline(FunctionTransformer(len), LogisticRegression()),
+            r"contains 'builtins\.len'",
+        ),
         (
             LogisticRegression(),
             "LogisticRegression() cannot be fitted with 'west' held out: ValueError: could not",

@@ -171,7 +171,7 @@ def test_weights_go_to_the_last_step_of_a_pipeline():
 
 
 def test_an_estimator_without_weights_says_so():
-    with pytest.raises(InvalidValue, match="takes no weights of samples"):
+    with pytest.raises(InvalidValue, match="takes no `sample_weight`"):
         weights_for(KNeighborsClassifier(), weighted("classes"))
 
 

@@ -52,7 +52,7 @@ def test_the_quantile_loss_is_least_at_the_quantile():
     ("name", "error", "message"),
     [
         ("squard", UnknownName, "did you mean 'squared'"),
-        ("squared:2", InvalidValue, "has no parameter"),
+        ("squared:2", InvalidValue, "takes no parameter: use 'squared' instead of 'squared:2'"),
         ("quantile:1", InvalidValue, r"must lie in \(0, 1\), not '1'"),
         ("quantile:x", InvalidValue, "not 'x'"),
         ("huber:-1", InvalidValue, r"must lie in \(0, inf\)"),
@@ -77,8 +77,13 @@ def test_a_task_is_of_classes_or_of_numbers():
         assert Task.from_json(task.to_json()) == task
     assert set(classes.to_json()) == {"input_shape", "num_classes", "num_domains", "regime"}
     for count, loss in ((0, "cross_entropy"), (2, "squared")):
-        with pytest.raises(InvalidValue, match="a task has classes and the loss cross_entropy"):
+        with pytest.raises(
+            InvalidValue,
+            match="must be cross_entropy for a task with classes and a regression loss",
+        ):
             Task((3,), count, 2, "table", loss)
-    with pytest.raises(InvalidValue, match="one center and one scale for each target"):
+    with pytest.raises(
+        InvalidValue, match="`center` and `scale` must each have one entry per target"
+    ):
         Task((3,), 0, 2, "table", "squared", (0.0, 1.0), (1.0,))
     assert len(NUMBER_LOSSES) == 4

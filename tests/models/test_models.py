@@ -64,5 +64,5 @@ def test_mlp_has_the_asked_width_and_depth_and_xavier_weights():
 
 def test_a_single_logit_needs_two_classes():
     assert build("mlp", IMAGES, single_logit=True).head.out_features == 1
-    with pytest.raises(InvalidValue, match="two classes, and there are 5"):
+    with pytest.raises(InvalidValue, match="two classes, but there are 5"):
         build("mlp", TABLE, single_logit=True)

@@ -344,7 +344,9 @@ def test_what_one_may_not_expect_is_a_warning_in_pythons_words(easy, quick):
         warnings.simplefilter("always")
         ShiftproofClassifier("idm", **settings).fit(x, label, domain)
     said = sorted(str(warning.message) for warning in caught)
-    assert said[0].startswith("a part of idm waits for step 100 and never acts in 20 steps")
+    assert said[0].startswith(
+        "a part of idm starts at step 100, which is never reached in 20 steps"
+    )
     assert "lower `gradient_warmup`" in said[0]
     assert len(said) == 3
     assert all(text.endswith("lower `batch_size` or `holdout`") for text in said[1:])

@@ -116,9 +116,13 @@ def test_images_have_numbers_too():
 @pytest.mark.parametrize(
     ("settings", "y", "message"),
     [
-        ({"algorithm": "cdann"}, np.arange(8.0), "cdann is for classes, since its discriminator"),
+        (
+            {"algorithm": "cdann"},
+            np.arange(8.0),
+            "cdann only predicts classes, because its discriminator",
+        ),
         ({"algorithm": "linear", "loss": "quantile:0.9"}, np.arange(8.0), "is for networks"),
-        ({"algorithm": "erm", "loss": "cross_entropy"}, np.arange(8.0), "is for classes, and 'y'"),
+        ({"algorithm": "erm", "loss": "cross_entropy"}, np.arange(8.0), "is for classes, but 'y'"),
         ({"algorithm": "linear"}, np.ones(8), "one value only, 1, in 8 rows"),
         (
             {"algorithm": "linear"},

@@ -69,7 +69,9 @@ def test_a_part_that_never_acts(tmp_path):
     config = configure(data, "idm", steps=3, hparams={"gradient_warmup": 3, "batch_size": 4},
                        evaluate=["train-in"], device="cpu")  # fmt: skip
     train(config, data, tmp_path, observer)
-    assert observer.notes[1].startswith("a part of idm waits for step 3 and never acts in 3 steps")
+    assert observer.notes[1].startswith(
+        "a part of idm starts at step 3, which is never reached in 3 steps"
+    )
 
 
 Y = [0, 1, 2] * 4
@@ -86,11 +88,11 @@ Y = [0, 1, 2] * 4
         ),
         (
             lambda: configure(dataset(a=Y), "erm"),
-            "toy has 1 domain (a), with 1 left for training; needed: at least two",
+            "toy has 1 domain (a), with 1 left for training; at least two are needed",
         ),
         (
             lambda: configure(dataset(a=Y, b=Y), "erm", test_domains=["a"]),
-            "toy has 2 domains (a, b), with 1 left for training; needed: at least two",
+            "toy has 2 domains (a, b), with 1 left for training; at least two are needed",
         ),
         (lambda: Domain("a", torch.zeros(0, 2), torch.zeros(0)), "domain 'a' is empty"),
     ],

@@ -105,7 +105,10 @@ def require_regular(path: Path) -> None:
 
 
 def _not_regular(path: str | Path) -> DataError:
-    return DataError(f"{path} is a link, a folder, a pipe or a device; put the file itself there")
+    return DataError(
+        f"{path} is not a regular file but a link, folder, pipe or device; replace it with the file"
+        " itself"
+    )
 
 
 def is_temporary(path: Path) -> bool:

@@ -28,7 +28,7 @@ def rebuilt(kind: Any, value: Any) -> Any:
                 return rebuilt(each, value)
             except ValueError:
                 continue
-        raise ValueError(f"{value!r} is none of {kind}")
+        raise ValueError(f"{value!r} is not {kind}")
     if origin is tuple or origin is Sequence:
         _require(isinstance(value, list), kind, value)
         if origin is tuple and Ellipsis not in inner:

@@ -84,11 +84,11 @@ class Task:
     def __post_init__(self) -> None:
         if (self.num_classes > 0) != (self.loss == CROSS_ENTROPY):
             raise InvalidValue(
-                f"a task has classes and the loss {CROSS_ENTROPY}, or none and a loss of numbers;"
-                f" not {self.num_classes} classes and {self.loss}"
+                f"`loss` must be {CROSS_ENTROPY} for a task with classes and a regression loss for"
+                f" one without, not {self.loss} with {self.num_classes} classes"
             )
         if not len(self.center) == len(self.scale) > 0:
-            raise InvalidValue("a task has one center and one scale for each target")
+            raise InvalidValue("`center` and `scale` must each have one entry per target")
 
     @property
     def kind(self) -> Kind:

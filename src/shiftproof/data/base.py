@@ -103,7 +103,7 @@ class DomainDataset:
     def __post_init__(self) -> None:
         if bool(self.classes) == bool(self.targets):
             raise DataError(
-                f"{self.name} needs the names of its classes, or of the numbers to predict, not"
+                f"{self.name} must have either `classes` or `targets`, not"
                 f" {'both' if self.targets else 'neither'}"
             )
         for domain in (*self.domains, *self.extras):

@@ -122,8 +122,8 @@ class DataRequest:
         for role in ("label", "domain"):
             if getattr(found, role) is None:
                 raise DataError(
-                    f"{path.name} has no {role}s: set `{role}` to an array of it or to a .npy file,"
-                    f" or put {role}s.npy beside it"
+                    f"{path.name} has no {role}s: set `{role}` to one of its arrays or to a .npy"
+                    f" file, or put {role}s.npy in the same folder"
                 )
         if found.images is None:
             request = replace(self, label=found.label, domain=found.domain)
@@ -135,7 +135,9 @@ class DataRequest:
         labels = found.frame[several if len(several) > 1 else several[0]]
         sites = column_names(list(found.frame.columns), path.name, "domain", found.domain)
         if len(sites) > 1:
-            raise InvalidValue(f"`domain` names one array where {path.name} holds images")
+            raise InvalidValue(
+                f"`domain` must name one array, not {len(sites)}, because {path.name} holds images"
+            )
         dataset = from_arrays(
             found.images, labels, found.frame[sites[0]], name=path.name, task=self.task
         )

@@ -67,7 +67,7 @@ class SampleRequest:
         if self.data in DATASETS:
             return self._dataset(self.data, form, seed, progress)
         if self.options:
-            raise InvalidValue(f"`options` are for dataset names, and {self.data} is a path")
+            raise InvalidValue(f"`options` are for dataset names, but {self.data} is a path")
         refuse_address(self.data)
         if not path.exists():
             raise DataError(f"no such file or folder: {self.data}")
@@ -182,8 +182,8 @@ class SampleRequest:
         )
         if self.labelled and found.label is None:
             raise DataError(
-                f"{path.name} has no labels: set `label` to an array of it or to a .npy file, or"
-                " put labels.npy beside it"
+                f"{path.name} has no labels: set `label` to one of its arrays or to a .npy file, or"
+                " put labels.npy in the same folder"
             )
         if found.images is None:
             inputs = self._inputs(found.frame, path.name, form)
@@ -210,8 +210,8 @@ class SampleRequest:
             if not vectors:
                 shape = ", ".join(map(str, form.input_shape))
                 raise DataError(
-                    f"{table} has no vectors, and the model takes [n, {shape}]: pass a list column"
-                    " of Parquet, columns v[0], v[1], …, or a .npy file"
+                    f"{table} has no vectors, but the model takes [n, {shape}]: pass a Parquet file"
+                    " with a list column, a table with columns v[0], v[1], …, or a .npy file"
                 )
             return form.read(frame[vectors].to_numpy())
         known = [column.name for column in form.columns.columns.columns]

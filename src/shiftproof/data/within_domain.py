@@ -63,8 +63,8 @@ def _whitened(x: np.ndarray, categorical: np.ndarray) -> np.ndarray:
 
     if categorical.any() or np.isnan(x).any():
         raise DataError(
-            "whitening takes numbers without gaps or categories, such as features and embeddings;"
-            f" use `standardize={DOMAIN!r}`"
+            "whitening needs numeric columns without missing values, such as features and"
+            f" embeddings; use `standardize={DOMAIN!r}` instead"
         )
     centred = x - x.mean(axis=0)
     covariance, _ = ledoit_wolf(centred, assume_centered=True)
@@ -91,9 +91,9 @@ def standardized_by_site(
         rows = names == site
         if (count := int(rows.sum())) < FEWEST_ROWS:
             raise DataError(
-                f"{site}: {counted(count, 'row')}, but rows are standardized by the mean and"
-                f" spread of their site, which take at least {FEWEST_ROWS}; give all rows of the"
-                " site at once, or train without standardizing"
+                f"{site}: {counted(count, 'row')}, but standardizing a site by its mean and spread"
+                f" needs at least {FEWEST_ROWS}; pass all rows of the site at once, or train"
+                " without standardizing"
             )
         found[rows] = standardized(x[rows], categorical, how)
     return found
@@ -123,8 +123,8 @@ def within_domains(dataset: DomainDataset, how: str) -> DomainDataset:
         raise InvalidValue(f"{dataset.name} is {ADAPTATION[dataset.standardize]} already")
     if len(dataset.input_shape) != 1:
         raise InvalidValue(
-            "`standardize` is for rows of tables, arrays and features, and"
-            f" {dataset.name} has images; `freeze` makes features of them"
+            f"`standardize` is for tables, arrays and features, but {dataset.name} has images;"
+            " use `freeze` to compute features first"
         )
     categorical = categorical_columns(dataset)
     described = json.dumps([dataset.fingerprint, how])

@@ -40,8 +40,8 @@ TREES = 100
 SPEED_OF_TWO_CORES = 1.5
 # Why a candidate was not tried.
 NO_TIME = "for lack of time"
-NO_CONCEPT_SHIFT = "for lack of signs that the meaning of the inputs changes"
-TOO_FEW_DOMAINS = "for lack of a third training domain to judge it by"
+NO_CONCEPT_SHIFT = "because no concept shift was detected"
+TOO_FEW_DOMAINS = "because at least three training domains are needed"
 
 
 def portfolio(samples: Samples) -> list[Candidate]:
@@ -109,12 +109,12 @@ class Best(Exact):
             300.0,
             within=(1e-9, 1e9),
             unit="seconds",
-            help="try the candidates that take so long together; begin none after it",
+            help="time limit for all candidates; none is started after it",
         )
         metric: str = hparam(
             LOG_LOSS,
             choices=EXPECTED,
-            help="score on held-out domains that settings and weights are chosen by",
+            help="score on held-out domains that chooses settings and weights",
         )
 
     hparams: Hparams

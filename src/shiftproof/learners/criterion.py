@@ -102,8 +102,7 @@ class NumberLoss(Criterion):
     def __init__(self, loss: str) -> None:
         if loss not in (SQUARED, ABSOLUTE):
             raise InvalidValue(
-                f"`loss={loss!r}` is for networks; models that are fitted at once take {SQUARED} or"
-                f" {ABSOLUTE}"
+                f"`loss={loss!r}` is for networks; this algorithm needs {SQUARED} or {ABSOLUTE}"
             )
         self.absolute = loss == ABSOLUTE
 

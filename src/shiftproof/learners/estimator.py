@@ -115,8 +115,8 @@ class EstimatorAlgorithm(Exact):
     class Hparams(Exact.Hparams):
         """The identity of the estimator, filled in by `shiftproof.train`."""
 
-        estimator: str = hparam("", help="what the estimator is; filled in")
-        parameters: str = hparam("", help="hash of its parameters; filled in")
+        estimator: str = hparam("", help="name of the estimator (set automatically)")
+        parameters: str = hparam("", help="hash of its parameters (set automatically)")
 
     hparams: Hparams
     # Set for training; a loaded model does not need them.
@@ -168,8 +168,8 @@ class EstimatorAlgorithm(Exact):
 
 
 NEEDS_ONE = (
-    f"{ESTIMATOR} stands for a scikit-learn model of your own: pass the object itself from"
-    " Python, as in shiftproof.train(data, LogisticRegression())"
+    f"{ESTIMATOR} stands for your own scikit-learn model: pass the object itself from Python, as in"
+    " shiftproof.train(data, LogisticRegression())"
 )
 
 
@@ -179,7 +179,8 @@ def accepted(estimator: Any, kind: Kind = CLASSIFICATION) -> Any:
 
     if isinstance(estimator, type):
         raise InvalidValue(
-            f"`algorithm` is the class {estimator.__name__}; pass an object: {estimator.__name__}()"
+            f"`algorithm` must be an instance, not the class {estimator.__name__}; pass"
+            f" {estimator.__name__}()"
         )
     name = type(estimator).__name__
     wanted = "classifier" if kind == CLASSIFICATION else "regressor"
@@ -188,7 +189,7 @@ def accepted(estimator: Any, kind: Kind = CLASSIFICATION) -> Any:
         raise InvalidValue(f"`algorithm` must be a name or a scikit-learn {wanted}, not a {name}")
     if kind == CLASSIFICATION and not _predicts_probabilities(estimator):
         raise InvalidValue(
-            f"{name} has no predict_proba, and predictions are probabilities here; wrap it, as in"
+            f"{name} has no predict_proba, which is needed to predict probabilities; wrap it, as in"
             f" CalibratedClassifierCV({name}(…))"
         )
     copy = clone(estimator)
@@ -207,8 +208,8 @@ def check_types(estimator: Any) -> None:
         ) from error
     if refused:
         raise InvalidValue(
-            f"{name} holds {listed(refused)}, which a model file may not hold, because reading one"
-            " must not run any code; replace it by something of scikit-learn's"
+            f"{name} contains {listed(refused)}, which cannot be stored in a model file, because"
+            " loading one must not run any code; use only scikit-learn's own objects"
         )
 
 
@@ -222,8 +223,8 @@ def weights_for(estimator: Any, samples: Samples) -> dict[str, np.ndarray]:
     last, prefix = (steps[-1][1], f"{steps[-1][0]}__") if steps else (estimator, "")
     if not has_fit_parameter(last, "sample_weight"):
         raise InvalidValue(
-            f"`fit` of {title(last)} takes no weights of samples; leave them out, or choose another"
-            " `algorithm`"
+            f"`fit` of {title(last)} takes no `sample_weight`; leave out the weights, or choose"
+            " another `algorithm`"
         )
     return {f"{prefix}sample_weight": samples.weight}
 

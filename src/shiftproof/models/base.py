@@ -31,7 +31,7 @@ class Model(ABC):
     dropout: float = hparam(
         0.0, Choice((0.0, 0.1, 0.5)), within=(0, 0.99), help="dropout before the head"
     )
-    nonlinear_head: bool = hparam(False, help="head of three layers instead of a linear one")
+    nonlinear_head: bool = hparam(False, help="three-layer head instead of a linear one")
     single_logit: bool = hparam(False, help="one logit and the logistic loss for two classes")
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Model(ABC):
         """Return ψ: linear, or k → k/2 → k/4 → logits with ReLU between (`nonlinear_head`)."""
         if self.single_logit and task.num_classes != 2:
             raise InvalidValue(
-                f"`single_logit` needs two classes, and there are {task.num_classes}"
+                f"`single_logit` needs two classes, but there are {task.num_classes}"
             )
         outputs = 1 if self.single_logit else task.num_outputs
         if not self.nonlinear_head:

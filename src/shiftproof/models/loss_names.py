@@ -24,7 +24,7 @@ def parsed_loss(name: str) -> tuple[str, float | None]:
     if not colon:
         return kind, None
     if kind not in _RANGES:
-        raise InvalidValue(f"`loss` {kind} has no parameter, so {name!r} is not a loss")
+        raise InvalidValue(f"`loss` {kind} takes no parameter: use {kind!r} instead of {name!r}")
     low, high = _RANGES[kind]
     try:
         value = float(given)

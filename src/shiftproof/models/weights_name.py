@@ -27,7 +27,7 @@ def content_hash(path: str) -> str:
 def existing(path: str) -> Path:
     """Return the path of a weights file, or raise if it does not exist."""
     if path.startswith(CONTENT):
-        raise InvalidValue(f"`weights` must name a file, and {path} is a hash of its content")
+        raise InvalidValue(f"`weights` must name a file, not the hash of its content, {path}")
     file = Path(path).expanduser()
     if not file.is_file():
         raise InvalidValue(

@@ -53,8 +53,8 @@ def pooled(
     vectors = {vector: own for vector, own in vectors_in(names).items() if len(own) > 1}
     if len(vectors) < 2:
         raise InvalidValue(
-            f"`pool={BEST!r}` chooses from several backbones or vectors, and {dataset.name} has"
-            f" {len(vectors) or 'none'}"
+            f"`pool={BEST!r}` needs at least two backbones or vectors to choose from, but"
+            f" {dataset.name} has {len(vectors) or 'none'}"
         )
     places = {vector: [names.index(name) for name in own] for vector, own in vectors.items()}
     risks = {}
@@ -63,7 +63,7 @@ def pooled(
         risks[vector] = _risk(_only(dataset, own), test_domains, seed)
     best = min(risks, key=lambda vector: risks[vector])
     found = ", ".join(f"{vector} {risk:.3f}" for vector, risk in risks.items())
-    note = f"{best} has the least loss on held-out training domains: {found}"
+    note = f"{best} has the lowest loss on held-out training domains: {found}"
     if isinstance(dataset, FrozenFeatures):
         return next(own for own in dataset.parts if own.frozen["backbone"] == best), (note,)
     others = {place for own in places.values() for place in own} - set(places[best])

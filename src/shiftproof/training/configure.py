@@ -141,12 +141,12 @@ def _own_estimator(
     estimator = accepted(given, dataset.kind)
     if hparams:
         raise InvalidValue(
-            "`hparams` are those of a named algorithm; set the estimator's own parameters"
+            "`hparams` cannot be used with an estimator object; set the estimator's own parameters"
         )
     if private:
         raise InvalidValue(
-            "an estimator of your own may store training samples in its model; `private` needs a"
-            " named `algorithm`"
+            "`private` needs a named `algorithm`, because your own estimator may store training"
+            " samples in its model"
         )
     return estimator, identified(estimator)
 
@@ -162,20 +162,20 @@ def _check_task(
         )
     if dataset.kind == REGRESSION and learner.classes_only:
         raise InvalidValue(
-            f"{algorithm} is for classes, since {learner.classes_only}, and {dataset.target!r} is a"
-            " number: choose another `algorithm`, such as erm or idm"
+            f"{algorithm} only predicts classes, because {learner.classes_only}, but"
+            f" {dataset.target!r} is a number: choose another `algorithm`, such as erm or idm"
         )
     if dataset.standardize == AUTO and algorithm != "best":
         raise InvalidValue(
-            f"`standardize={AUTO!r}` is for best, which judges models with and without it; for"
-            f" {algorithm}, choose one"
+            f"`standardize={AUTO!r}` is for best, which compares models with and without it; for"
+            f" {algorithm}, set `standardize` to another value"
         )
     if class_weight == BALANCED and dataset.kind == REGRESSION:
-        raise InvalidValue(f"`class_weight` is for classes, and {dataset.target!r} is a number")
+        raise InvalidValue(f"`class_weight` is for classes, but {dataset.target!r} is a number")
     weighted = checked_class_weight(class_weight) == BALANCED or dataset.weighted
     if weighted and not learner.weighs_samples:
         raise InvalidValue(
-            f"{algorithm} does not weigh samples: leave out their weights, or choose another"
+            f"{algorithm} does not support sample weights: leave them out, or choose another"
             " `algorithm`, such as best, erm or idm"
         )
 
@@ -241,14 +241,14 @@ def _loss(dataset: DomainDataset, asked: str | None) -> str:
     if dataset.kind == CLASSIFICATION:
         if asked not in (None, CROSS_ENTROPY):
             raise InvalidValue(
-                f"`loss={asked!r}` is for numbers, and {dataset.name} has classes; set"
+                f"`loss={asked!r}` is for numbers, but {dataset.name} has classes; set"
                 " `task='regression'` if they are numbers"
             )
         return CROSS_ENTROPY
     name = SQUARED if asked is None else asked
     if name == CROSS_ENTROPY:
         raise InvalidValue(
-            f"`loss={name!r}` is for classes, and {dataset.target!r} is a number; choose one of"
+            f"`loss={name!r}` is for classes, but {dataset.target!r} is a number; choose one of"
             f" {', '.join(NUMBER_LOSSES)}"
         )
     parsed_loss(name)
@@ -261,8 +261,8 @@ def _test_domains(dataset: DomainDataset, asked: Sequence[str], fewest: int) -> 
     if len(left) < fewest:
         raise DataError(
             f"{dataset.name} has {counted(len(dataset.domains), 'domain')}"
-            f" ({', '.join(dataset.domain_names)}), with {len(left)} left for training; needed:"
-            f" at least {('one', 'two')[fewest - 1]}"
+            f" ({', '.join(dataset.domain_names)}), with {len(left)} left for training;"
+            f" at least {('one is', 'two are')[fewest - 1]} needed"
         )
     return tuple(dataset.domain_names[index] for index in sorted(chosen))
 

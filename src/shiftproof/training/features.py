@@ -168,7 +168,7 @@ def several_backbones(backbone: str, weights: str) -> list[tuple[str, str]]:
         raise InvalidValue(f"`backbone` must name each network once, not {backbone!r}")
     if len(own) != len(names):
         raise InvalidValue(
-            f"`weights` must be one for all, or one for each of {counted(len(names), 'backbone')},"
+            f"`weights` must have one entry, or one for each of {counted(len(names), 'backbone')},"
             f" not {len(own)}"
         )
     return list(zip(names, own, strict=True))

@@ -68,7 +68,7 @@ def of_classes(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Output
     found = {}
     for domain, own in outputs.items():
         if isinstance(own, NumberOutputs):
-            raise DataError(f"{what} needs predicted classes, and these runs predict numbers")
+            raise DataError(f"{what} needs predicted classes, but these runs predict numbers")
         found[domain] = own
     return found
 
@@ -78,7 +78,7 @@ def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Number
     found = {}
     for domain, own in outputs.items():
         if isinstance(own, Outputs):
-            raise DataError(f"{what} needs predicted numbers, and these runs predict classes")
+            raise DataError(f"{what} needs predicted numbers, but these runs predict classes")
         found[domain] = own
     return found
 

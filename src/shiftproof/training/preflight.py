@@ -39,7 +39,7 @@ def _late_parts(config: RunConfig, algorithm: Any) -> Iterator[str]:
             ]
             shorter = f"lower `{waits[0]}` or " if waits else ""
             yield (
-                f"a part of {config.algorithm} waits for step {start} and never acts in"
+                f"a part of {config.algorithm} starts at step {start}, which is never reached in"
                 f" {config.steps} steps; {shorter}train for more `steps`"
             )
 

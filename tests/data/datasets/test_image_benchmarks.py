@@ -384,7 +384,7 @@ def test_a_set_that_is_not_here_says_how_to_get_it():
         PACS().load(0)
     assert str(raised.value) == (
         "pacs is not on this machine; run `shiftproof data pull pacs` to download it, or"
-        " `shiftproof data import pacs PATH` to use a copy of yours"
+        " `shiftproof data import pacs PATH` to use your own copy"
     )
 
 
@@ -407,7 +407,7 @@ def test_loading_an_incomplete_set_says_so(tmp_path):
     assert dataset.notes[0] == (
         "pacs is incomplete: 8 of 9,991 images (art_painting 0 of 2,048; cartoon 0 of 2,344;"
         " photo 4 of 1,670; sketch 4 of 3,929);"
-        " run `shiftproof data pull pacs` or `shiftproof data import pacs PATH` for all of it"
+        " run `shiftproof data pull pacs` or `shiftproof data import pacs PATH` to complete it"
     )
     assert any("has no sample of 5 of 7 classes" in note for note in dataset.notes)
     assert steps[-1][1:] == (8, 8)

@@ -239,7 +239,7 @@ def test_digits_of_three_sources(tmp_path: Path) -> None:
 DAMAGED = {
     "no digit": ("usps.bz2", bz2.compress(b"12 1:0.5\n"), r".11 is not a digit."),
     "infinite": ("usps.bz2", bz2.compress(b"inf 1:0.5\n"), "not a file of USPS"),
-    "place 0": ("usps.bz2", bz2.compress(b"1 0:0.5\n"), "0 is not a place"),
+    "place 0": ("usps.bz2", bz2.compress(b"1 0:0.5\n"), "0 is not a pixel index"),
     "not a number": ("usps.bz2", bz2.compress(b"1 1:nan\n"), "a pixel is not a number"),
     "empty": ("usps.bz2", bz2.compress(b""), "holds no digits"),
     "deflated": ("zip.train.gz", gzip.compress(b"1 0\n")[:10] + b"\xff" * 20, "is damaged or not"),
@@ -266,7 +266,7 @@ def test_the_first_digits_are_of_every_class(tmp_path: Path) -> None:
 
 def test_digits_are_imported_by_their_parts(tmp_path: Path) -> None:
     for change in (partial(import_dataset, path=tmp_path), remove_dataset, check_data):
-        with pytest.raises(DataError, match="digits is made of mnist-m and usps; name one of them"):
+        with pytest.raises(DataError, match="digits combines mnist-m and usps; name one of these"):
             change("digits")
 
 
@@ -283,7 +283,7 @@ def test_what_has_no_link_says_what_to_do() -> None:
     for use in (load, check_data):
         with pytest.raises(DataError, match="machine; run `shiftproof data import usps PATH`"):
             use("usps")
-    with pytest.raises(DataError, match="wilds-fmow has no link to download it by"):
+    with pytest.raises(DataError, match="wilds-fmow cannot be downloaded automatically; get it"):
         pull_dataset("wilds-fmow")
 
 

@@ -650,7 +650,7 @@ def test_a_full_disk_keeps_what_there_is(site, target, monkeypatch):
 
 
 def test_a_folder_or_a_file_in_the_way(site, tmp_path):
-    with pytest.raises(DataError, match="is a folder, but a file is to be written there"):
+    with pytest.raises(DataError, match="is a folder, but the download needs a file there"):
         quickly(site.source(), tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot read or write"):

@@ -86,8 +86,8 @@ def test_values_that_few_training_samples_share_are_pooled():
     ]  # fmt: skip
     assert fitted.notes == (
         "left out, with fewer than 10 values among the training samples: 'dose'",
-        "left out, with no value that 10 rows share among the training samples: 'bed'",
-        "pooled, because fewer than 10 training samples share each: values of 'ward' 1",
+        "left out, with no value in 10 or more rows among the training samples: 'bed'",
+        "pooled values with fewer than 10 training samples each (number per column): 'ward' 1",
     )
     rows = cells([0, 5, 1, 3], [1, 6, 0, 4], [3, 7, np.nan, np.nan], [np.nan, 8, -1, 5])
     assert fitted.apply(rows)[:, :2].tolist() == [[1, 0], [0, 0], [0, 0], [0, 0]]
@@ -109,7 +109,7 @@ def test_a_new_table_may_have_unknown_categories_and_other_columns_but_lack_none
     )
     # Unknown is not missing.
     assert fitted.apply(x)[:, :3].tolist() == [[1, 0, 0], [0, 0, 0]]
-    with pytest.raises(DataError, match=r"lacks columns that are needed: 'ward'; add"):
+    with pytest.raises(DataError, match=r"is missing columns that the model needs: 'ward'; add"):
         columns.encode(new.drop(columns="ward"))
     with pytest.raises(DataError, match=r"column 'age' of new.csv holds 'old' in row 2"):
         columns.encode(new.assign(age=[1, "old"]), "new.csv")

@@ -116,11 +116,11 @@ HOSTILE = {
     ),
     "terabytes": (
         header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 7)}", b"1"),
-        "promises 56,000,000,000,000 bytes of numbers, and there are 1",
+        "announces 56,000,000,000,000 bytes of data, but it has 1",
     ),
     "long texts": (
         header("{'descr': '<U99999999', 'fortran_order': False, 'shape': (1,)}"),
-        "promises 399,999,996 bytes",
+        "announces 399,999,996 bytes",
     ),
     "a negative length": (
         header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1)}", b"8" * 8),
@@ -162,12 +162,14 @@ def test_labels_that_do_not_fit_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x.npz: 'y' has 3 entries for 60 samples"):
         array_samples(tmp_path / "x.npz")
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(DataError, match="has no labels: set `label` to an array of it"):
+    with pytest.raises(
+        DataError, match=r"has no labels: set `label` to one of its arrays or to a .npy"
+    ):
         load(tmp_path / "x.npy")
     np.save(tmp_path / "y.npy", Y[:3])
     with pytest.raises(DataError, match=r"y.npy has 3 entries for the 60 samples of x.npy"):
         load(tmp_path / "x.npy")
-    with pytest.raises(DataError, match=r"`label` names x.npy, which holds the vectors"):
+    with pytest.raises(DataError, match=r"`label` names x.npy, which holds the inputs"):
         load(tmp_path / "x.npy", label=str(tmp_path / "x.npy"))
     with pytest.raises(InvalidValue, match=r"`label` and `domain` name the same array, .*y.npy"):
         load(tmp_path / "x.npy", label=str(tmp_path / "y.npy"), domain=str(tmp_path / "y.npy"))
@@ -181,9 +183,15 @@ CODES = (Y == "well").astype(int)
 SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     "one-hot": ({"y": np.eye(2)[CODES]}, "'y' holds classes as one-hot rows: save y.argmax"),
     "one-hot, whole": ({"y": np.eye(2, dtype=int)[CODES]}, "'y' holds classes as one-hot rows"),
-    "texts": ({"y": np.stack([Y, Y], 1)}, r"shape \(60, 2\); labels are one entry a sample, \[n\]"),
-    "one label": ({"y": np.array(1)}, r"'y' is one value; labels are one entry a sample, \[n\]"),
-    "domains": ({"domain": np.stack([D, D], 1)}, "domains are one entry a sample"),
+    "texts": (
+        {"y": np.stack([Y, Y], 1)},
+        r"shape \(60, 2\); labels must be \[n\], one entry per sample",
+    ),
+    "one label": (
+        {"y": np.array(1)},
+        r"'y' is a single value; labels must be \[n\], one entry per sample",
+    ),
+    "domains": ({"domain": np.stack([D, D], 1)}, r"domains must be \[n\], one entry per sample"),
     "grey": ({"x": X.reshape(ROWS, 5, 1)}, r"save grey images as x\[:, None\]"),
     "two": ({"x": X[:, None, :, None], "z": X[:, None, :, None]}, "two arrays of images, 'x', 'z'"),
 }

@@ -367,4 +367,4 @@ def test_matching_that_never_begins_is_said():
     )  # fmt: skip
     trainer = Trainer(config, data)
     notes = list(preflight_notes(config, trainer.dataset, trainer.splits, trainer.algorithm))
-    assert any("waits for step 1500 and never acts in 50 steps" in note for note in notes)
+    assert any("starts at step 1500, which is never reached in 50 steps" in note for note in notes)

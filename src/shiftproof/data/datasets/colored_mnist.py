@@ -78,7 +78,7 @@ class ColoredMNISTForIRM(DatasetSource):
     """
 
     per_domain: int = hparam(
-        25_000, within=(1, 25_000), help="digits of each domain (of the reversed: at most 10,000)"
+        25_000, within=(1, 25_000), help="digits per domain (at most 10,000 in the reversed one)"
     )
 
     card = mnist_card(

@@ -28,7 +28,7 @@ class DigitsOfThreeSources(DatasetSource):
     """
 
     per_domain: int = hparam(
-        0, within=(0, 1e6), help="take the first so many digits of each source; 0 takes all"
+        0, within=(0, 1e6), help="number of digits per source, the first ones; 0 for all"
     )
 
     card = mnist_card(
@@ -48,7 +48,7 @@ class DigitsOfThreeSources(DatasetSource):
         if absent:
             raise DataError(
                 f"digits needs {' and '.join(absent)}; run"
-                f" `shiftproof data import {absent[0]} PATH` with a copy of yours"
+                f" `shiftproof data import {absent[0]} PATH` with your own copy"
             )
         most = self.per_domain or None
         mnist = load_mnist()

@@ -42,7 +42,7 @@ class Spirals(DatasetSource):
     unit variance, like the signatures.
     """
 
-    per_domain: int = hparam(1024, within=(2, 1e6), help="points in each domain but the test")
+    per_domain: int = hparam(1024, within=(2, 1e6), help="points per training domain")
 
     card = DatasetCard(
         summary="two spirals, and a signature that tells the label in training domains only",

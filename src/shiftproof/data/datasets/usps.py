@@ -88,7 +88,7 @@ def _digits(file: Path) -> Iterator[tuple[int, np.ndarray]]:
                     for item in rest:
                         place, value = item.split(":")
                         if int(place) < 1:
-                            raise ValueError(f"{place} is not a place")
+                            raise ValueError(f"{place} is not a pixel index")
                         pixels[int(place) - 1] = float(value)
                     yield _checked(float(first) - 1, pixels), pixels
                 else:

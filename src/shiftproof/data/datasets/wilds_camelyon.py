@@ -87,7 +87,7 @@ def _texts(column: pd.Series, file: Path) -> list[str]:
         if text not in KNOWN.get(str(column.name), (Path(text).name,)):
             row = int((codes == code).argmax()) + 1
             raise DataError(
-                f"row {row} of {file} has {column.name} {quoted(text)}, which Camelyon17 has not;"
-                " download it again"
+                f"row {row} of {file} has {column.name} {quoted(text)}, which is not a value of"
+                " Camelyon17; download it again"
             )
     return [found[code] for code in codes]

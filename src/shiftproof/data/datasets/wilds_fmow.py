@@ -95,5 +95,8 @@ class WildsFMoW(ImageBenchmark):
         domains = {sample.domain for sample in listed}
         strange = {s.label for s in listed} - set(CLASSES) | domains - set(COUNTS)
         if strange:
-            raise DataError(f"{root / METADATA} names {sorted(strange)[0]!r}, which FMoW has not")
+            raise DataError(
+                f"{root / METADATA} has {sorted(strange)[0]!r}, which is not a class or region of"
+                " FMoW; download it again"
+            )
         return listed_images(listed, cls.name, progress)

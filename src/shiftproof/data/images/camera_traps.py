@@ -73,12 +73,12 @@ def camera_traps(
     there = [sample for sample in samples if sample.path.is_file()]
     if not there:
         raise DataError(
-            f"none of the {counted(len(samples), 'image')} that {file.name} lists is beside it (the"
-            f" first: {samples[0].path})"
+            f"none of the {counted(len(samples), 'image')} listed in {file.name} exists (the first:"
+            f" {samples[0].path}); relative paths start at its folder"
         )
     notes += skipped
     if missing := len(samples) - len(there):
-        notes.append(f"left out {counted(missing, 'image')} that {file.name} lists, not found")
+        notes.append(f"left out {counted(missing, 'image')} listed in {file.name} but not found")
     return there, notes
 
 

@@ -106,4 +106,7 @@ def _repeated(samples: list[LabelledPath], manifest: str) -> list[str]:
     twice = len(samples) - len(places)
     if twice == 0:
         return []
-    return [f"{counted(twice, 'repeated file')} in {manifest}: held-out parts may hold copies"]
+    return [
+        f"{counted(twice, 'repeated file')} in {manifest}: held-out parts may contain copies of"
+        " training images"
+    ]

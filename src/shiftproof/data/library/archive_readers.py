@@ -193,7 +193,7 @@ class _Tape:
 
     def seek(self, position: int) -> None:
         if position < self._position:
-            raise damaged("a member that begins before the one before it ends")
+            raise damaged("two members overlap")
         while self._position < position and self.read(min(CHUNK, position - self._position)):
             pass
 

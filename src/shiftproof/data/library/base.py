@@ -80,14 +80,14 @@ def absent(source: type[LibraryDataset]) -> DataError:
     name = source.name
     pull = f"`shiftproof data pull {name}` to download it, or " if source.card.sources else ""
     return DataError(
-        f"{name} is not on this machine; run {pull}`shiftproof data import {name} PATH` to use a"
-        " copy of yours"
+        f"{name} is not on this machine; run {pull}`shiftproof data import {name} PATH` to use"
+        " your own copy"
     )
 
 
 def made_of(name: str, source: type[DatasetSource]) -> DataError:
     """Return the error for a dataset that consists of other datasets in the library."""
-    return DataError(f"{name} is made of {' and '.join(source.needs)}; name one of them")
+    return DataError(f"{name} combines {' and '.join(source.needs)}; name one of these instead")
 
 
 def library_datasets() -> dict[str, type[LibraryDataset]]:

@@ -74,7 +74,7 @@ def completeness_notes(source: type[LibraryDataset], counts: Counts) -> list[str
     if short := shortages(source, counts):
         notes.append(
             f"{name} is incomplete: {total:,} {of} ({'; '.join(short)}); run"
-            f" `shiftproof data pull {name}` or `shiftproof data import {name} PATH` for all of it"
+            f" `shiftproof data pull {name}` or `shiftproof data import {name} PATH` to complete it"
         )
     if many := surplus(source, counts):
         notes.append(f"{name} has more images than were published: {'; '.join(many)}")

@@ -125,7 +125,7 @@ def fetch_any(
 
 def _finished(source: Source, target: Path) -> bool:
     if target.is_dir():
-        raise DataError(f"{target} is a folder, but a file is to be written there; move it")
+        raise DataError(f"{target} is a folder, but the download needs a file there; move it")
     with disk_errors(target):
         return target.exists() and not source.flaw(target)
 

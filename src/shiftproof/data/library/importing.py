@@ -70,7 +70,7 @@ def pull_dataset(name: str, *, replace: bool = False, progress: Progress = silen
     _refuse_complete(name, replace)
     if not source.card.sources:
         raise DataError(
-            f"{name} has no link to download it by; get it from its publishers"
+            f"{name} cannot be downloaded automatically; get it from its publishers"
             f" ({source.card.publication}), then run `shiftproof data import {name} PATH`"
         )
     downloads = cache_dir() / "downloads" / name

@@ -104,8 +104,8 @@ def array_samples(
         else:
             grey = "; save grey images as x[:, None]" if own.ndim == 3 else ""
             raise DataError(
-                f"{where} is {own.dtype} of shape {own.shape}; needed are numbers [n, features], or"
-                f" images [n, channels, height, width]{grey}"
+                f"{where} must be numbers [n, features] or images [n, channels, height, width], not"
+                f" {own.dtype} of shape {own.shape}{grey}"
             )
     if len(images) > 1:
         raise DataError(f"{path.name} has two arrays of images, {listed(list(images))}; keep one")
@@ -150,7 +150,7 @@ def _role_array(
     if given is None and role == "label" and not labelled:
         return _Role(None)
     if given is not None and Path(given).expanduser().absolute() == path.absolute():
-        raise DataError(f"`{role}` names {path.name}, which holds the vectors; name another file")
+        raise DataError(f"`{role}` names {path.name}, which holds the inputs; name another file")
     beside = [path.with_name(f"{name}.npy") for name in USUAL[role]]
     choices = beside if given is None else [Path(given).expanduser()]
     found = next((file for file in choices if file.is_file() and file != path), None)
@@ -177,17 +177,17 @@ def _parts(names: str | None, arrays: Mapping[str, np.ndarray]) -> list[str]:
 def _entries(array: np.ndarray, role: str, where: str) -> np.ndarray:
     """Return labels or domains as [n]; numbers to predict may be [n, k]."""
     if array.ndim == 0:
-        raise DataError(f"{where} is one value; {role}s are one entry a sample, [n]")
+        raise DataError(f"{where} is a single value; {role}s must be [n], one entry per sample")
     if array.ndim == 2 and 1 in array.shape:
         return array.reshape(-1)
     if role == "label" and is_one_hot(array):
         raise DataError(
-            f"{where} holds classes as one-hot rows: save y.argmax(axis=1), one entry a sample"
+            f"{where} holds classes as one-hot rows: save y.argmax(axis=1), one entry per sample"
         )
     if array.ndim == 1 or (role == "label" and array.ndim == 2 and array.dtype.kind == "f"):
         return array
-    numbers = ", or numbers with fractions, [n, targets]" if role == "label" else ""
+    numbers = ", or floats [n, targets]" if role == "label" else ""
     raise DataError(
-        f"{where} is {array.dtype} of shape {array.shape}; {role}s are one entry a sample, [n]"
-        f"{numbers}"
+        f"{where} is {array.dtype} of shape {array.shape}; {role}s must be [n], one entry per"
+        f" sample{numbers}"
     )

@@ -84,8 +84,8 @@ def table_dataset(
         weight = values(frame[weighed_by], f"column {quoted(weighed_by)} of {name}")
         drop = [*drop, weighed_by]
         notes.append(
-            f"rows count by column {quoted(weighed_by)} when a model is trained; the diagnosis and"
-            " all scores count every row alike"
+            f"column {quoted(weighed_by)} weights the rows in training; the diagnosis and all"
+            " scores weight every row equally"
         )
     features = frame.drop(columns=[*labels, *domains, *drop])
     for given in categorical:

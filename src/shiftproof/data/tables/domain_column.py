@@ -72,8 +72,8 @@ def require_domains(series: pd.Series, table: str) -> None:
         ordered = sorted(counts, key=float)
         raise DataError(
             f"the domain column {quoted(str(series.name))} of {table} has {len(counts)} distinct"
-            f" numbers, {ordered[0]} to {ordered[-1]}, {rare} of them in fewer than {RARE} rows: is"
-            ' it what says where a row is from? If so, set `by="value"`; `by=5` makes 5 bins'
+            f" numbers, {ordered[0]} to {ordered[-1]}, {rare} of them in fewer than {RARE} rows;"
+            ' set `by="value"` if each number is a domain, or `by=5` to group them into 5 bins'
         )
 
 
@@ -159,8 +159,8 @@ def _pooled(names: Sequence[str | None], pool_below: int) -> tuple[list[str | No
     pooled = f"{POOLED} ({len(small)})"
     rows = sum(counts[name] for name in small)
     note = (
-        f"put together as {pooled!r}, {counted(rows, 'row')}: the {counted(len(small), 'domain')}"
-        f" of fewer than {pool_below} rows"
+        f"pooled the {len(small)} smallest domains ({counted(rows, 'row')}) as {pooled!r}, because"
+        f" some have fewer than {pool_below} rows"
     )
     kept = set(small)
     return [pooled if name in kept else name for name in names], [note]

@@ -38,7 +38,7 @@ def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
 
     first = next(iter(networks.values()))
     if len(first.targets) > 1:
-        raise DataError(f"a file of features has one label, and {first.name} has {first.target}")
+        raise DataError(f"a feature file holds one label, but {first.name} has {first.target}")
     parts = (*first.domains, *first.extras)
     label: Any = np.concatenate([domain.label_array for domain in parts])
     if not first.target:
@@ -103,7 +103,7 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
             raise UnknownName(f"network of {path.name}", unknown[0], header["networks"])
         if not kept:
             raise DataError(
-                f"`drop` must leave a network of {path.name}, which has"
+                f"`drop` must leave at least one network of {path.name}, not drop all of"
                 f" {listed(list(header['networks']))}"
             )
         if len(table) == 0:

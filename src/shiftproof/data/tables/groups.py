@@ -115,8 +115,8 @@ def grouped(
     notes += similar_names(names, "domains") + similar_names(classes, "classes")
     if len(classes) > FEW and all(map(is_number, classes)):
         notes.append(
-            f"the label has {len(classes)} distinct numbers, and each is a class of its own; check"
-            " the label column"
+            f"the label has {len(classes)} distinct numbers, each taken as a class; check the label"
+            " column"
         )
     return Groups(tuple(classes), tuple(names), labels, codes, tuple(notes))
 

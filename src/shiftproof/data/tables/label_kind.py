@@ -60,14 +60,14 @@ def labels_kind(labels: pd.DataFrame, table: str, task: str = AUTO) -> tuple[Kin
     names = listed([str(name) for name in labels.columns])
     if checked_task(task) == CLASSIFICATION:
         raise InvalidValue(
-            f"`label` names several columns ({names}), which are numbers to predict; classes are"
-            " one column"
+            f"`label` must name one column for classification, not several ({names}); several"
+            " labels are for regression"
         )
     for name in labels.columns:
         if kind_of(labels[name]) != "number":
             raise DataError(
-                f"the label column {quoted(str(name))} of {table} does not hold numbers; several"
-                f" labels ({names}) must"
+                f"the label column {quoted(str(name))} of {table} does not hold numbers; with"
+                f" several labels ({names}), each must be numeric"
             )
     return REGRESSION, () if task == REGRESSION else (f"regression of several labels: {names}",)
 

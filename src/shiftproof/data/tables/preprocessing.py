@@ -62,8 +62,8 @@ class Columns(Preparation):
         absent = [column.name for column in self.columns if column.name not in frame]
         if absent:
             raise DataError(
-                f"{table} lacks columns that are needed: {listed(absent)}; add them, with empty"
-                " cells where the value is unknown"
+                f"{table} is missing columns that the model needs: {listed(absent)}; add them, with"
+                " empty cells where the value is unknown"
             )
         x = np.empty((len(frame), len(self.columns)))
         for position, column in enumerate(self.columns):
@@ -90,7 +90,7 @@ class Columns(Preparation):
             raise DataError("infinite values among the training samples; replace them")
         parts: list[Part] = []
         few = f"fewer than {FEWEST_ROWS} values"
-        shared = f"no value that {FEWEST_ROWS} rows share"
+        shared = f"no value in {FEWEST_ROWS} or more rows"
         without: dict[str, list[str]] = {"no value": [], "only one value": [], few: [], shared: []}
         pooled: dict[str, int] = {}
         for position, column in enumerate(self.columns):
@@ -129,8 +129,8 @@ class Columns(Preparation):
         if pooled:
             counts_of = ", ".join(f"{quoted(name)} {rare}" for name, rare in pooled.items())
             notes.append(
-                f"pooled, because fewer than {FEWEST_ROWS} training samples share each: values of"
-                f" {counts_of}"
+                f"pooled values with fewer than {FEWEST_ROWS} training samples each (number per"
+                f" column): {counts_of}"
             )
         return FittedColumns(self._only_used(parts), tuple(parts), tuple(notes))
 

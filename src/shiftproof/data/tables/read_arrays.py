@@ -62,20 +62,22 @@ def _read(stream: IO[bytes], size: int, where: str) -> np.ndarray:
     start = io.BytesIO(stream.read(min(size, 2**16 + 12)))
     major, _ = np.lib.format.read_magic(start)
     if major not in (1, 2):
-        raise DataError(f"{where} is of version {major} of NumPy's format, which is for records")
+        raise DataError(
+            f"{where} has version {major} of NumPy's format; only 1 and 2 are supported"
+        )
     readers = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
     shape, by_column, kind = readers[major](start)
     if kind.hasobject:
         raise DataError(
             f"{where} holds Python objects, which could run code (none was run); save numbers, or"
-            " texts by array.astype(str)"
+            " text with array.astype(str)"
         )
     if kind.kind not in "biufSU":
         raise DataError(f"{where} holds {kind}, neither numbers nor text")
     promised, there = math.prod(shape) * kind.itemsize, size - start.tell()
     if promised != there or min(shape, default=0) < 0:
         raise DataError(
-            f"{where} is damaged: its header promises {promised:,} bytes of numbers, and there are"
+            f"{where} is damaged: its header announces {promised:,} bytes of data, but it has"
             f" {there:,}"
         )
     data = memoryview(bytearray(promised))

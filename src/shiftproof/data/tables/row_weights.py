@@ -16,7 +16,7 @@ def checked_weights(given: np.ndarray, used: np.ndarray, where: str) -> np.ndarr
     >>> checked_weights(np.array([1.0, 0.0, 2.5]), np.array([True, True, True]), "`weight`")
     array([1. , 0. , 2.5])
     """
-    rule = "a weight is a number of at least 0"
+    rule = "weights must be finite and at least 0"
     for wrong, what in (
         (np.isnan(given), "is missing"),
         (np.isinf(given), "is infinite"),
@@ -27,5 +27,5 @@ def checked_weights(given: np.ndarray, used: np.ndarray, where: str) -> np.ndarr
             said = what.format(value=given[rows[0]])
             raise DataError(f"{where} {said} in row {rows[0] + 1}; {rule}")
     if not given[used].any():
-        raise DataError(f"{where} is zero in every row; at least one row must count")
+        raise DataError(f"{where} is zero in every row; at least one weight must be positive")
     return given

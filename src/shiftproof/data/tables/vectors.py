@@ -62,8 +62,8 @@ def vector_frame(vector: str, block: np.ndarray, table: str) -> pd.DataFrame:
 
     if not 0 < block.shape[1] <= MOST_COMPONENTS:
         raise DataError(
-            f"{quoted(vector)} of {table} has vectors of {block.shape[1]:,} numbers; needed are 1"
-            f" to {MOST_COMPONENTS:,}"
+            f"{quoted(vector)} of {table} has vectors of {block.shape[1]:,} numbers; vectors must"
+            f" have 1 to {MOST_COMPONENTS:,} numbers"
         )
     return pd.DataFrame(block, columns=component_names(vector, block.shape[1]), copy=False)
 

@@ -81,12 +81,12 @@ class ADRMX(TakesTurns):
         weight_decay: float = hparam(
             0.0, within=(0, 1e3), help="weight decay of the network's Adam"
         )
-        contrast_weight: float = weight(1.0, help="λ_C, of the contrastive losses")
-        domain_weight: float = weight(1.0, help="λ_D, of the domain's classification")
-        remix_weight: float = weight(1.0, help="λ_R, of the remixed samples")
-        adversarial_weight: float = weight(0.75, help="λ, of the adversarial loss")
+        contrast_weight: float = weight(1.0, help="λ_C, weight of the contrastive losses")
+        domain_weight: float = weight(1.0, help="λ_D, weight of the domain classification loss")
+        remix_weight: float = weight(1.0, help="λ_R, weight of the loss on remixed samples")
+        adversarial_weight: float = weight(0.75, help="λ, weight of the adversarial loss")
         discriminator_steps: int = hparam(
-            2, within=(1, 1e9), help="its updates per update of the network"
+            2, within=(1, 1e9), help="discriminator updates per network update"
         )
         adam_beta1: float = hparam(0.5, within=(0, 0.999999), help="β₁ of both Adams")
         discriminator_width: int = hparam(

@@ -44,7 +44,7 @@ class CAD(PenalisedRisk):
             help="λ, weight of the bottleneck",
         )
         temperature: float = hparam(
-            0.1, Choice((0.05, 0.1)), within=(1e-6, 1e6), help="τ, of the similarities"
+            0.1, Choice((0.05, 0.1)), within=(1e-6, 1e6), help="τ, temperature of the similarities"
         )
         normalized: bool = hparam(False, help="compare directions: scale z to length 1")
         flipped: bool = hparam(True, help="maximise log(1 − s) instead of minimising log s")

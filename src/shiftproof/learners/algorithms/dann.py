@@ -39,10 +39,13 @@ class DANN(TakesTurns):
             1.0, Float(-2, 2, base=10), within=(0, 1e15), help="λ, weight of the adversarial loss"
         )
         discriminator_steps: int = hparam(
-            1, Int(0, 3, base=2), within=(1, 1e9), help="s, its updates per update of the network"
+            1,
+            Int(0, 3, base=2),
+            within=(1, 1e9),
+            help="s, discriminator updates per network update",
         )
         discriminator_gradient_penalty: float = hparam(
-            0.0, Float(-2, 1, base=10), within=(0, 1e15), help="ρ, weight of its gradient penalty"
+            0.0, Float(-2, 1, base=10), within=(0, 1e15), help="ρ, weight of the gradient penalty"
         )
         discriminator_lr: float = hparam(
             1e-3,

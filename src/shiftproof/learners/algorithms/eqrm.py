@@ -36,10 +36,13 @@ class EQRM(ERM):
             0.75, Float(0.5, 0.99), within=(1e-6, 1 - 1e-6), help="α, the quantile of risks"
         )
         burn_in_steps: int = steps(
-            2500, Int(2.5, 3.5, base=10), help="first steps, on the mean risk"
+            2500, Int(2.5, 3.5, base=10), help="first steps, which minimise the mean risk"
         )
         burnt_in_lr: float = hparam(
-            1e-6, Float(-7, -5, base=10), within=(1e-12, 1e3), help="learning rate after them"
+            1e-6,
+            Float(-7, -5, base=10),
+            within=(1e-12, 1e3),
+            help="learning rate after the first steps",
         )
 
     hparams: Hparams

@@ -40,7 +40,7 @@ class ERMPlusPlus(TrainedCopy):
     class Hparams(LPFT.Hparams):
         """t₁, t₂, the learning rate of the head, and batch norms."""
 
-        head_warmup: int = steps(500, help="t₁, first steps, which train the head alone")
+        head_warmup: int = steps(500, help="t₁, first steps, which train only the head")
         # DomainBed's learning rate does not depend on the data, but suits images.
         head_lr: float = hparam(
             5e-5,
@@ -49,7 +49,7 @@ class ERMPlusPlus(TrainedCopy):
             within=(1e-12, 1e3),
             help="learning rate of Adam in the first steps",
         )
-        average_warmup: int = steps(600, help="t₂, first step of which the weights are averaged")
+        average_warmup: int = steps(600, help="t₂, step at which weight averaging starts")
         freeze_norms: bool = hparam(False, help="batch norms keep their statistics")
 
     hparams: Hparams

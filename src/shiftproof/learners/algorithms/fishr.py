@@ -40,7 +40,9 @@ class Fishr(AnnealedPenalty):
 
         penalty_weight: float = weight(1e3, Float(1, 4, base=10), help="λ, weight of the matching")
         anneal_steps: int = steps(1500, Int(0, 5000), help="first steps, without matching")
-        ema: float = memory(0.95, Float(0.9, 0.99), help="γ, memory of the variances")
+        ema: float = memory(
+            0.95, Float(0.9, 0.99), help="γ, decay of the moving average of variances"
+        )
 
     hparams: Hparams
 

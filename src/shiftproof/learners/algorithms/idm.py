@@ -63,14 +63,18 @@ class IDM(StrengthLooks):
             1e3, Float(1, 5, base=10), help="λ₁, strength of gradient matching"
         )
         representation_weight: float | Literal["auto"] = weight(
-            1.0, Float(-1, 1, base=10), help="λ₂, of representation matching"
+            1.0, Float(-1, 1, base=10), help="λ₂, strength of representation matching"
         )
         gradient_warmup: int = steps(
             1500, Int(0, 5000), help="t₁, steps before gradients are matched"
         )
         representation_warmup: int = steps(0, help="t₂, steps before representations are matched")
-        gradient_ema: float = memory(0.95, Float(0.9, 0.99), help="γ₁, memory of gradient matching")
-        representation_ema: float = memory(0.0, help="γ₂, memory of representation matching")
+        gradient_ema: float = memory(
+            0.95, Float(0.9, 0.99), help="γ₁, moving-average decay of gradient matching"
+        )
+        representation_ema: float = memory(
+            0.0, help="γ₂, moving-average decay of representation matching"
+        )
         match_gradients: bool = hparam(True, help="whether to match gradients at all")
         match_representations: bool = hparam(True, help="whether to match representations at all")
         order: int = hparam(2, choices=(1, 2), help="2 for the KL form of PDM, 1 for Wasserstein")

@@ -31,5 +31,5 @@ class IDMAuto(IDM):
         )
         # `CrossMatch` compares with earlier batches only, so γ₁ need not average out the noise of a
         # batch.  A long memory lags behind the network, which then overshoots.
-        gradient_ema: float = memory(0.8, help="γ₁, memory of gradient matching")
+        gradient_ema: float = memory(0.8, help="γ₁, moving-average decay of gradient matching")
         match_representations: bool = hparam(False, help="whether to match representations at all")

@@ -40,24 +40,24 @@ if TYPE_CHECKING:
 
 # `auto` is kept for runs of version 0.1; it means `class`, which is valid for any proportions.
 WITHIN = ("all", "class", "auto")
-WITHIN_HELP = "match representations of all samples, or class by class (auto: the same)"
+WITHIN_HELP = "match representations over all samples or within each class (auto: as class)"
 
 
 @dataclass(frozen=True)
 class ExtensionHparams(ERM.Hparams):
     """λ₃, t₃, γ₃ and the switches of the extensions."""
 
-    risk_weight: float = weight(0.0, help="λ₃, of risk matching; 0 leaves it out")
+    risk_weight: float = weight(0.0, help="λ₃, strength of risk matching; 0 turns it off")
     risk_warmup: int = steps(1500, help="t₃, steps before risks are matched")
-    risk_ema: float = memory(0.95, help="γ₃, memory of risk matching")
+    risk_ema: float = memory(0.95, help="γ₃, moving-average decay of risk matching")
     gradient_dimensions: int = hparam(
         0,
         within=(0, 1e12),
-        help="match an unbiased sample of so many gradient dimensions; 0 for all, exactly",
+        help="number of gradient dimensions to sample for matching (unbiased); 0 for all",
     )
     match_within: str = hparam("all", choices=WITHIN, help=WITHIN_HELP)
     track_information: bool = hparam(
-        False, help="record how much information gradients and representations hold on the domain"
+        False, help="record how much gradients and representations reveal about the domain"
     )
 
 
@@ -65,12 +65,12 @@ def require_no_classes(h: IDM.Hparams) -> None:
     """Reject settings that compare classes, for regression tasks."""
     if "auto" in (h.gradient_weight, h.representation_weight):
         raise InvalidValue(
-            "an automatic weight tests what classes mean in each domain, and numbers are predicted:"
-            " set `gradient_weight` and `representation_weight`"
+            "an automatic weight tests what classes mean in each domain, but the labels are"
+            " numbers: set `gradient_weight` and `representation_weight`"
         )
     if h.match_within != "all":
         raise InvalidValue(
-            f'`match_within="{h.match_within}"` compares classes, and numbers are predicted'
+            f'`match_within="{h.match_within}"` compares classes, but the labels are numbers'
         )
 
 
@@ -82,8 +82,8 @@ class Extensions(nn.Module):
         self._h, self._generator = h, generator
         if h.match_within != "all" and h.representation_ema > 0:
             raise InvalidValue(
-                f'`match_within="{h.match_within}"` has no moving average, since every batch holds'
-                " other shares of the classes: set `representation_ema=0`"
+                f'`match_within="{h.match_within}"` cannot use a moving average, because class'
+                " shares differ between batches: set `representation_ema=0`"
             )
         automatic = "auto" in (h.gradient_weight, h.representation_weight)
         self.strength = AutoStrength() if automatic else None

@@ -45,7 +45,9 @@ class IGAFishr(ERM):
             1e3, Float(1, 4, base=10), help="λ₂, weight of the variances"
         )
         variance_anneal_steps: int = steps(1500, Int(0, 5000), help="first steps, without λ₂")
-        variance_ema: float = memory(0.95, Float(0.9, 0.99), help="γ, memory of the variances")
+        variance_ema: float = memory(
+            0.95, Float(0.9, 0.99), help="γ, decay of the moving average of variances"
+        )
 
     hparams: Hparams
 

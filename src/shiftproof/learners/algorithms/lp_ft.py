@@ -41,7 +41,7 @@ class LPFT(ERM):
         """t₁ and the learning rate of the head in these steps."""
 
         head_warmup: int = steps(
-            2500, Int(2.5, 3.5, base=10), help="t₁, first steps, which train the head alone"
+            2500, Int(2.5, 3.5, base=10), help="t₁, first steps, which train only the head"
         )
         head_lr: float = hparam(
             1e-3,

@@ -62,10 +62,13 @@ class RDM(ERM):
             1500,
             Int(800, 2700),
             regimes={"huge-image": (2400, Int(1500, 3000))},
-            help="first steps, on the mean risk",
+            help="first steps, which minimise the mean risk",
         )
         annealed_lr: float = hparam(
-            1.5e-5, Float(8e-6, 2e-5), within=(1e-12, 1e3), help="learning rate after them"
+            1.5e-5,
+            Float(8e-6, 2e-5),
+            within=(1e-12, 1e3),
+            help="learning rate after the first steps",
         )
 
     hparams: Hparams

@@ -40,7 +40,7 @@ class RDMPDM(ERM):
             1.0, Float(-1, 3, base=10), help="λ, strength of risk matching"
         )
         anneal_steps: int = steps(500, Int(0, 4, base=10), help="steps before risks are matched")
-        ema: float = memory(0.95, Float(0.9, 0.99), help="γ, memory of risk matching")
+        ema: float = memory(0.95, Float(0.9, 0.99), help="γ, moving-average decay of risk matching")
 
     hparams: Hparams
 

@@ -28,7 +28,7 @@ class RSC(ERM):
     family = "representation"
     paper = "Huang et al. (2020)"
     weighs_samples = True
-    classes_only = "it mutes the features that speak for the class"
+    classes_only = "it mutes the features that are evidence for the class"
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -38,7 +38,10 @@ class RSC(ERM):
             1 / 3, Float(0, 0.5), within=(0, 1), help="p, share of a sample's features to mute"
         )
         batch_drop: float = hparam(
-            1 / 3, Float(0, 0.5), within=(0, 1), help="q, share of the batch to mute features of"
+            1 / 3,
+            Float(0, 0.5),
+            within=(0, 1),
+            help="q, share of the batch whose features are muted",
         )
 
     hparams: Hparams

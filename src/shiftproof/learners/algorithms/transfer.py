@@ -48,10 +48,10 @@ class Transfer(ERM):
 
         gap_weight: float = weight(1.0, Float(-2, 1, base=10), help="λ, weight of the gap")
         adversary_radius: float = hparam(
-            2.0, Float(0.1, 3.0), within=(1e-9, 1e9), help="δ, how far h may be from the head"
+            2.0, Float(0.1, 3.0), within=(1e-9, 1e9), help="δ, maximum distance of h from the head"
         )
         adversary_steps: int = hparam(
-            10, Choice((1, 2, 5)), within=(0, 1e6), help="s, steps of ascent in an update"
+            10, Choice((1, 2, 5)), within=(0, 1e6), help="s, ascent steps per update"
         )
         adversary_lr: float = hparam(
             1e-3, Float(-4.5, -2.5, base=10), within=(1e-12, 1e3), help="step size of the ascent"

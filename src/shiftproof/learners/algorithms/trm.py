@@ -52,14 +52,16 @@ class TRM(ERM):
         matching_weight: float = weight(
             1e-4, Float(-5, 0, base=10), help="λ, weight of the matched gradients"
         )
-        anneal_steps: int = steps(200, Int(0, 4, base=10), help="first steps, on the mean risk")
+        anneal_steps: int = steps(
+            200, Int(0, 4, base=10), help="first steps, which minimise the mean risk"
+        )
         eta: float = hparam(
             1e-2, Float(-3, -1, base=10), within=(0, 1e6), help="η, step size of the weights α"
         )
         predictor_steps: int = hparam(
-            30, within=(1, 1e6), help="steps of the domains' heads in an update"
+            30, within=(1, 1e6), help="steps of each domain's head per update"
         )
-        predictor_lr: float = hparam(0.1, within=(1e-12, 1e3), help="their step size")
+        predictor_lr: float = hparam(0.1, within=(1e-12, 1e3), help="step size of these heads")
         neumann_terms: int = hparam(
             10, within=(0, 1e6), help="terms of the inverse Hessian after the first"
         )

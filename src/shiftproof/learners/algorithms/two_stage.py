@@ -76,7 +76,7 @@ class TwoStage(ERM):
             154, Int(50, 250), within=(0, 1e12), help="t₁, steps of the first stage, where λ is 1"
         )
         norm_weight: float = hparam(
-            0.00034, Float(-5, -2, base=10), within=(0, 1e3), help="c, of the squared norm"
+            0.00034, Float(-5, -2, base=10), within=(0, 1e3), help="c, weight of the squared norm"
         )
         trim: int = hparam(
             1, within=(0, 1e9), help="t, extreme gradients left out at each end by idm and iga"

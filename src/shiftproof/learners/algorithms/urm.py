@@ -57,7 +57,7 @@ class URM(ERM):
             "tanh",
             Choice(("tanh", "relu")),
             choices=(*ACTIVATIONS,),
-            help="s, after the featurizer",
+            help="s, activation after the featurizer",
         )
         discriminator_hidden_layers: int = hparam(
             1, Choice((1, 2, 3)), within=(0, 98), help="hidden layers after the first"

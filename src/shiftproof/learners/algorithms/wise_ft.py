@@ -39,9 +39,7 @@ class WiSEFT(TrainedCopy):
         alpha: float = hparam(
             0.5, Float(0, 1), within=(0, 1), help="α, share of the trained weights"
         )
-        head_warmup: int = steps(
-            500, help="first steps, which train the head alone; then θ₀ is kept"
-        )
+        head_warmup: int = steps(500, help="first steps, which train only the head and give θ₀")
 
     hparams: Hparams
 
