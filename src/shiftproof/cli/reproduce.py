@@ -77,12 +77,12 @@ def reproduce(
         ),
     ] = None,
     backbone: Annotated[
-        str, typer.Option(help="Network that computes features where images are frozen (lite).")
+        str, typer.Option(help="Network that computes the features of images (lite).")
     ] = "resnet50",
     weights: options.FrozenWeights = "pretrained",
     records: Annotated[
         Path | None,
-        typer.Option(help="Run nothing, but read the folder of a sweep or a file of records."),
+        typer.Option(help="Folder of a sweep or file of records to read instead of running."),
     ] = None,
     executor: options.Executor = "local",
     ray_address: options.RayAddress = None,
