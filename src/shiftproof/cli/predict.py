@@ -112,7 +112,7 @@ def predict(
     else:
         found.save(out)
     if said := found.model.standardized:
-        typer.echo(f"adaptation: rows are {said}, by those given here", err=True)
+        typer.echo(f"adaptation: rows are {said}, using the rows given here", err=True)
     for line in adaptation_lines(found.adapted, found.model.classes):
         typer.echo(line, err=True)
     typer.echo(found.summary + (f"; they are in {out}" if out else ""), err=True)

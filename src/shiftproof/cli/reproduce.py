@@ -106,7 +106,7 @@ def reproduce(
             raise InvalidValue(f"{option} must be at least 1, not {count}")
     _refuse(context, UNUSED.get(name, ()), name)
     if records is not None:
-        _refuse(context, (*OF_RUNS, "device"), "--records, which runs nothing")
+        _refuse(context, (*OF_RUNS, "device"), "--records, which only reads results")
     base = out or Path("reproduction")
     if name == RUNNING_TIME:
         _show(_timings(datasets, base / RUNNING_TIME, device, quiet=quiet), name, base)
@@ -153,7 +153,7 @@ def _refuse(context: typer.Context, unused: tuple[str, ...], what: str) -> None:
     for parameter in unused:
         source = context.get_parameter_source(parameter)
         if source is not None and source.name == "COMMANDLINE":
-            raise InvalidValue(f"--{parameter.replace('_', '-')} is not for {what}")
+            raise InvalidValue(f"--{parameter.replace('_', '-')} does not apply to {what}")
 
 
 def _show(findings: Findings, name: str, folder: Path | None) -> None:

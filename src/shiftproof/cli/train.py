@@ -138,7 +138,9 @@ def train(
     held_out = test_domain or []
     each = EACH in held_out
     if each and held_out != [EACH]:
-        raise InvalidValue(f"--test-domain {EACH} stands alone: it holds out every domain in turn")
+        raise InvalidValue(
+            f"--test-domain {EACH} holds out every domain in turn; give it without other domains"
+        )
     if at_least is not None:
         if not each:
             raise InvalidValue(f"--at-least needs --test-domain {EACH}")
