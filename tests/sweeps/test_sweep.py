@@ -216,7 +216,8 @@ def test_parts_that_nobody_holds_out_are_not_selected_by(selector):
     nowhere = SweepData("toy", DataRequest("nowhere.csv"))
     erm = [Variant.plain("erm")]
     with pytest.raises(
-        InvalidValue, match=rf"`selection=\['{selector}'\]` reads .* table1 holds none out"
+        InvalidValue,
+        match=rf"`selection=\['{selector}'\]` needs held-out samples, .* table1 holds none out",
     ):
         make_plan(
             [nowhere], erm, PRESETS["table1"], ["best-minimum", selector], n_hparams=1, trials=1
@@ -260,7 +261,9 @@ def test_a_folder_has_one_run_in_a_place(table, tmp_path):
         run_sweep(second, folder.path)
     with RunFolder(run).claim(first.jobs[0].config):
         pass
-    with pytest.raises(RunConflict, match=r"otherwise \(frozen weights 'random' → '0123abcd'\)"):
+    with pytest.raises(
+        RunConflict, match=r"run with other settings \(frozen weights 'random' → '0123abcd'\)"
+    ):
         run_sweep(second, folder.path)
     assert len(list(folder.path.glob("runs/*"))) == 1
 
