@@ -139,7 +139,7 @@ def test_a_run_decides_the_seed_of_its_data(tmp_path: Path) -> None:
     ("settings", "words"),
     [
         ({"raw": True}, "`raw`, `freeze`, `backbone` and `weights` are for images, and table has"),
-        ({"domains": "a"}, "of which 1 is to be measured"),
+        ({"domains": "a"}, "needed to measure a shift, but 1 is selected; table has"),
         ({"test_domains": "x"}, "unknown domain of table 'x'"),
         ({"most": 9}, "9 samples are too few for 3 domains"),
         ({"data_seed": -1}, "`seed` and `data_seed` must be at least 0"),

@@ -212,9 +212,12 @@ def test_predict_adds_sets(
         inside = found["set"].str.split("|").map(lambda own, name=name: name in own)
         assert (inside == (1 - found[f"p({name})"] <= threshold + 1e-6)).all()
     _, _, error = shiftproof(*asked, "--sets", "0.9", "--expected", folder)
-    assert "sets of 0.9 need 9 held-out domains, and there are 6" in error
+    assert "sets of 0.9 need 9 held-out domains, but there are only 6" in error
     code, _, error = shiftproof(*asked, "--sets", "0.9")
-    assert (code, error) == (2, "error: --sets and --expected go together\n")
+    assert (code, error) == (
+        2,
+        "error: --sets needs --expected, the runs that hold out each domain in turn\n",
+    )
 
 
 def test_held_out_runs_must_have_the_classes_of_the_model(

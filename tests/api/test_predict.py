@@ -76,7 +76,7 @@ def test_sets_hold_what_their_threshold_says(frame: pd.DataFrame, each: Any) -> 
     pd.testing.assert_frame_equal(found.frame, again.frame)
     assert found.notes == ()  # 1 / (1 - 0.7) domains suffice
     (note,) = shiftproof.predict(model, frame, sets=0.8, expected=each).notes
-    assert note.startswith("sets of 0.8 need 4 held-out domains, and there are 3")
+    assert note.startswith("sets of 0.8 need 4 held-out domains, but there are only 3")
     sizes = found.frame["set"].str.split("|").map(lambda own: len([c for c in own if c]))
     sure = found.frame[["p(0)", "p(1)"]].max(axis=1)
     assert sure[sizes == 1].mean() > sure[sizes == 2].mean()
@@ -131,7 +131,7 @@ def test_export_writes_the_model_and_its_description(each: Any, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sets": 0.9}, "`sets` and `expected` go together"),
+        ({"sets": 0.9}, "`sets` needs `expected`, the runs that hold out each domain in turn"),
         ({"expected": "each"}, "`expected` needs `sets`, or `interval` for numbers"),
         ({"interval": 0.9}, "`interval` is for numbers, and the model predicts classes"),
         ({"interval": 2.0}, "`interval` must be between 0 and 1"),

@@ -79,7 +79,7 @@ def test_intervals_from_the_model_alone(runs: Path, shiftproof: Any) -> None:
         "predict", runs / "runs" / "bath", runs / "new.csv", "--interval", 0.9
     )
     assert code == 0, err
-    assert "intervals of 0.9 need 9 held-out domains, and there are 3" in err
+    assert "intervals of 0.9 need 9 held-out domains, but there are only 3" in err
     (runs / "own.csv").write_text(printed)
     found = pd.read_csv(runs / "own.csv")
     model = api.load_model(runs / "runs" / "bath")

@@ -69,10 +69,16 @@ def test_baseline(shiftproof, sweep):
         (["--format", "markdwon"], "did you mean 'markdown'?"),
         (["--selection", "oracel"], "did you mean 'oracle'?"),
         (["--baseline", "corall"], "unknown baseline of this sweep 'corall'; did you mean 'coral'"),
-        (["--format", "ranks"], "at least 3 algorithms on at least 2 test domains; here 2 have"),
+        (
+            ["--format", "ranks"],
+            "at least 3 algorithms with results on the same 2 or more test domains; here 2 have",
+        ),
         (["--format", "domainbed"], "writes runs: give --out"),
         (["--format", "records"], "writes runs: give --out"),
-        (["--format", "records", "--out", "x"], "is made from sweeps of Shiftproof"),
+        (
+            ["--format", "records", "--out", "x"],
+            "records can only be written from folders of Shiftproof sweeps",
+        ),
     ],
 )
 def test_mistakes_are_one_line(shiftproof, sweep, arguments, message):

@@ -226,7 +226,7 @@ def test_each_label_has_a_study(shiftproof: Any, folder: Path, tmp_path: Path) -
 
 
 def test_in_python_shifts_are_measured_one_label_at_a_time(folder: Path) -> None:
-    with pytest.raises(package.ShiftproofError, match="one label at a time: set `label='price'`"):
+    with pytest.raises(package.ShiftproofError, match="one label at a time; set `label='price'`"):
         package.diagnose(folder / "homes.csv", label="price,size", domain="city")
 
 

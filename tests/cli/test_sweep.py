@@ -130,11 +130,14 @@ def test_a_value_has_one_name_however_it_is_written():
         (["--preset", "table-1"], "did you mean 'table1'"),
         (
             ["--selection", "oracle"],
-            "--selection oracle reads samples that are not trained on, and the preset table1 holds"
-            " none out; use best-minimum or leave-one-domain-out",
+            "--selection oracle needs held-out samples, but the preset table1 holds none out; use"
+            " best-minimum or leave-one-domain-out",
         ),
-        (["--selection", "best-minimum,training-domain"], "--selection training-domain reads"),
-        (["--selection", "invariance"], "--selection invariance reads"),
+        (
+            ["--selection", "best-minimum,training-domain"],
+            "--selection training-domain needs held-out samples",
+        ),
+        (["--selection", "invariance"], "--selection invariance needs held-out samples"),
         (["--algorithms", "erm", "--hparam", "penalty=iga"], "hyper-parameter of erm on mlp"),
     ],
     ids=lambda value: "" if isinstance(value, str) else " ".join(value),

@@ -162,7 +162,10 @@ def test_what_is_left_out_is_said_once_and_training_goes_on(shiftproof, pets):
         (["pets/north"], "images outside of a class folder"),
         (["pets", "--image-size", "2"], "--image-size must lie in [8, 4096], not 2"),
         (["pets", "--test-domain", "nort"], "did you mean 'north'"),
-        (["pets", "--test-domain", "each", "--test-domain", "north"], "each stands alone"),
+        (
+            ["pets", "--test-domain", "each", "--test-domain", "north"],
+            "each holds out every domain in turn; give it without other domains",
+        ),
         (["pets", "--test-domain", "north", "--test-domain", "south"], "with 1 left for training"),
         (["pets", "--seed", "-1"], "--seed and --data-seed must be at least 0"),
         (["pets", "--workers", "-1"], "workers must be at least 0"),

@@ -301,7 +301,7 @@ def test_what_is_too_much_is_left_out_domain_by_domain():
     [
         ({"d": np.zeros(40, int)}, "40 samples are of one domain, 'a'"),
         ({"y": np.ones(40, int)}, "40 samples are of one class, 'yes'"),
-        ({"d": np.repeat([0, 2], [37, 3])}, "domain 'c' has 3 samples, fewer than the 5"),
+        ({"d": np.repeat([0, 2], [37, 3])}, "domain 'c' has 3 samples, fewer than the 5 folds"),
         ({"d": np.repeat([0, 1], [39, 1])}, "domain 'b' has 1 samples"),
         ({"x": np.full((40, 2), np.nan)}, "40 of 40 rows of features hold NaN"),
         ({"y": np.zeros(39, int)}, "40 rows of features, 39 labels and 40 domains"),

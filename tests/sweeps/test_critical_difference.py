@@ -79,9 +79,9 @@ def test_equal_accuracies_share_ranks_even_if_summed_in_another_order():
 
 
 def test_two_algorithms_or_one_test_domain_are_refused():
-    with pytest.raises(DataError, match="here 2 have a number on all of 14"):
+    with pytest.raises(DataError, match="here 2 have results on all 14"):
         compare_ranks({name: DEMSAR[name] for name in NAMES[:2]})
-    with pytest.raises(DataError, match=r"here 3 have a number on all of 1$"):
+    with pytest.raises(DataError, match=r"here 3 have results on all 1$"):
         compare_ranks({name: {0: 0.5} for name in "abc"})
 
 

@@ -95,7 +95,9 @@ def test_a_sweep_that_says_otherwise_is_not_believed(finished, tmp_path):
     position = next(i for i, (model, _) in enumerate(selected) if model.step < 40)
     model, job = selected[position]
     lie = [(replace(model, accuracy=model.accuracy + 0.1), job)]
-    with pytest.raises(RunConflict, match=r"as the sweep did, but measures .* run the sweep again"):
+    with pytest.raises(
+        RunConflict, match=r"measures .* but the sweep recorded .* run the sweep again"
+    ):
         export_models(lie, SweepFolder(sweep), tmp_path / "models", runner(plan, []))
     assert not (tmp_path / "models" / "models.json").exists()
 
@@ -103,5 +105,5 @@ def test_a_sweep_that_says_otherwise_is_not_believed(finished, tmp_path):
 def test_models_do_not_go_into_the_sweep_itself(finished):
     plan, sweep = finished
     for inside in (sweep, sweep / "models", sweep / ".." / Path(sweep.name) / "x"):
-        with pytest.raises(RunConflict, match="lies in the sweep itself"):
+        with pytest.raises(RunConflict, match="is inside the sweep; choose another folder"):
             export_models(selected_from(plan, sweep), SweepFolder(sweep), inside, runner(plan, []))

@@ -204,7 +204,7 @@ def test_nonsense_is_refused(table):
     with pytest.raises(InvalidValue, match="at least one draw"):
         make(table, n_hparams=0)
     data = SweepData("toy", DataRequest(str(table), domain="place"))
-    with pytest.raises(InvalidValue, match="two datasets of one name"):
+    with pytest.raises(InvalidValue, match="two datasets have the same name"):
         make_plan(
             [data, data], [Variant.plain("erm")], PRESETS["lite"], ["oracle"], n_hparams=1, trials=1
         )
@@ -216,7 +216,8 @@ def test_parts_that_nobody_holds_out_are_not_selected_by(selector):
     nowhere = SweepData("toy", DataRequest("nowhere.csv"))
     erm = [Variant.plain("erm")]
     with pytest.raises(
-        InvalidValue, match=rf"`selection=\['{selector}'\]` reads .* table1 holds none out"
+        InvalidValue,
+        match=rf"`selection=\['{selector}'\]` needs held-out samples, .* table1 holds none out",
     ):
         make_plan(
             [nowhere], erm, PRESETS["table1"], ["best-minimum", selector], n_hparams=1, trials=1
@@ -254,11 +255,15 @@ def test_a_folder_has_one_run_in_a_place(table, tmp_path):
     folder = SweepFolder(tmp_path / "sweep")
     with folder.claim(planned.settings):
         run = folder.prepare(first.jobs[0])
-    with pytest.raises(RunConflict, match=r"erm on .* planned otherwise and not begun; delete it"):
+    with pytest.raises(
+        RunConflict, match=r"erm on .* planned with other settings and not started; delete it"
+    ):
         run_sweep(second, folder.path)
     with RunFolder(run).claim(first.jobs[0].config):
         pass
-    with pytest.raises(RunConflict, match=r"otherwise \(frozen weights 'random' → '0123abcd'\)"):
+    with pytest.raises(
+        RunConflict, match=r"run with other settings \(frozen weights 'random' → '0123abcd'\)"
+    ):
         run_sweep(second, folder.path)
     assert len(list(folder.path.glob("runs/*"))) == 1
 
@@ -423,7 +428,7 @@ def test_runs_are_evaluated_at_the_interval_that_is_asked_for(table, tmp_path):
         run_sweep(plain, tmp_path / "sweep")
     with pytest.raises(InvalidValue, match="`eval_every` must be at least 1, not 0"):
         planned(table, n_hparams=1, eval_every=0)
-    with pytest.raises(InvalidValue, match="`eval_every=20` changes nothing: oracle reads"):
+    with pytest.raises(InvalidValue, match="`eval_every=20` has no effect: oracle reads"):
         planned(table, ("oracle",), n_hparams=1, eval_every=20)
 
 

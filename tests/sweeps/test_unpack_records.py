@@ -78,5 +78,5 @@ def test_rows_and_draws_are_chosen(plan, tmp_path):
 def test_runs_with_other_settings_are_refused_by_the_sweep(plan, tmp_path):
     file = archived(plan, tmp_path / "runs.jsonl.gz", {"hparams": {"lr": 0.5}})
     unpack(file, tmp_path / "sweep", "lite", set(), None)
-    with pytest.raises(RunConflict, match="made otherwise"):
+    with pytest.raises(RunConflict, match="run with other settings"):
         run_sweep(plan, tmp_path / "sweep", workers=1)

@@ -131,8 +131,8 @@ def diagnose(
     if len(dataset.targets) > 1:
         first, *others = dataset.targets
         raise InvalidValue(
-            f"shifts are measured for one label at a time: set `label={first!r}` and"
-            f" `drop={others!r}`, then another"
+            f"shifts are measured for one label at a time; set `label={first!r}` and"
+            f" `drop={others!r}`, and repeat for the other labels"
         )
     chosen = choose_domains(dataset, names(domains), held_out)
     if trained is None:
@@ -189,7 +189,7 @@ def diagnose(
     found = replace(found, left_out=sum(map(len, there.values())) - sum(found.sizes))
     notes = list(samples.notes)
     if raw:
-        notes.append(f"measured are {samples.inputs}, not the images as they are trained on")
+        notes.append(f"measured on {samples.inputs}, not on the images that models are trained on")
     if trained is not None:
         notes.append("only samples that the run was not trained on are measured")
     summary = dataset_summary(_only(dataset, chosen))
@@ -234,8 +234,8 @@ def _network(
         return {**trained.frozen, **given}
     if trained is not None and asked:
         raise InvalidValue(
-            f"the run was trained on the images themselves by {trained.backbone}; give `raw` in"
-            " place of `freeze`, `backbone` or `weights`"
+            f"the run trained {trained.backbone} on the images, not on frozen features; use `raw`"
+            " instead of `freeze`, `backbone` or `weights`"
         )
     if asked:
         return {

@@ -127,7 +127,7 @@ def _adaptation(runs: list[Path]) -> str:
     if len(found) > 1:
         first, second, *_ = found.values()
         raise DataError(
-            f"{first} and {second} differ in `standardize`; adaptation is not mixed with"
-            " generalization"
+            f"{first} and {second} differ in `standardize`; give runs with the same value, because"
+            " adaptation and generalization are reported separately"
         )
     return ADAPTATION[next(iter(found))]

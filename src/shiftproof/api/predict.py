@@ -166,9 +166,9 @@ def check_asked(
     if sets is None and interval is None and expected is not None:
         raise InvalidValue("`expected` needs `sets`, or `interval` for numbers")
     if sets is not None and expected is None:
-        raise InvalidValue("`sets` and `expected` go together")
+        raise InvalidValue("`sets` needs `expected`, the runs that hold out each domain in turn")
     if sets is not None and adapt != "none":
-        raise InvalidValue("`sets` are for predictions that are not adapted; leave out `adapt`")
+        raise InvalidValue("`sets` cannot be combined with `adapt`; leave out one of them")
     if interval is not None:
         checked_interval(interval)
 
@@ -217,6 +217,6 @@ def _widths(
 
 def _fewer(what: str, level: float, domains: int, held: str) -> str:
     return (
-        f"{what} of {level:g} need {domains_needed(level)} held-out domains, and there are"
-        f" {domains}: at a new domain they may hold {held} less often"
+        f"{what} of {level:g} need {domains_needed(level)} held-out domains, but there are only"
+        f" {domains}; at a new domain they may contain {held} less often"
     )

@@ -134,8 +134,8 @@ def study(
     )
     if len(dataset.domains) < 3:
         raise DataError(
-            f"{dataset.name} has {len(dataset.domains)} domains, and a study holds out each in turn"
-            " and compares the others: give at least 3"
+            f"a study holds out each domain in turn and needs at least 3 domains; {dataset.name}"
+            f" has {len(dataset.domains)}"
         )
     if algorithm is None:
         images = len(dataset.input_shape) > 1

@@ -134,7 +134,9 @@ class LeaveOneOut:
         finished = at_least is not None and self.status == "finished"
         several = len(self.targets) > 1
         if several and finished:
-            raise InvalidValue(f"`at_least` is of one number, and these are {listed(self.targets)}")
+            raise InvalidValue(
+                f"`at_least` needs a single target, but the runs predict {listed(self.targets)}"
+            )
         expected = {
             target: replace(self.expected_of(target), at_least=at_least)
             for target in self.targets or (None,)

@@ -75,7 +75,7 @@ def import_(
         bool, typer.Option("--link", help="Make hard links instead of copies, to save space.")
     ] = False,
 ) -> None:
-    """Import a dataset that you have already, or a part of it."""
+    """Import a dataset that you already have, or part of it."""
     from shiftproof.data.library.importing import import_dataset
 
     _add(

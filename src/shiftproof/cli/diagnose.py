@@ -34,10 +34,8 @@ def diagnose(
     test_domain: Annotated[
         list[str] | None, option("Data", "Domain to leave out, as in training; repeatable.")
     ] = None,
-    most: Annotated[int, option("Data", "Number of samples to measure at most.")] = 10_000,
-    seed: Annotated[
-        int, option("Data", "Seed of the choice of samples, folds and permutations.")
-    ] = 0,
+    most: Annotated[int, option("Data", "Maximum number of samples to measure.")] = 10_000,
+    seed: Annotated[int, option("Data", "Seed of subsampling, folds and permutations.")] = 0,
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
     task: options.Task = "auto",
@@ -65,7 +63,7 @@ def diagnose(
         Path | None,
         option(
             "Model",
-            "Run trained on this data: measure its representation and risks too.",
+            "Folder of a run trained on this data; also measures its representation and risks.",
             metavar="DIR",
         ),
     ] = None,
@@ -78,7 +76,7 @@ def diagnose(
         Path | None,
         option(
             "Output",
-            "Save the diagnosis. As diagnosis.json in a folder of runs, it becomes part of their"
+            "File to write. A file named diagnosis.json in a folder of runs becomes part of their"
             " page (see [bold]shiftproof report[/]).",
             metavar="JSON",
         ),

@@ -20,16 +20,16 @@ def evaluate(
     data: Annotated[
         str,
         typer.Argument(
-            help="What the model takes, with labels: a table, a folder of images"
-            " (DIR/domain/class/*.jpg), a manifest, arrays (.npz with x, y, domain) or a dataset"
-            " name. Columns are called as in training by default."
+            help="Labelled samples: a table, a folder of images (DIR/domain/class/*.jpg), a"
+            " manifest, arrays (.npz with x, y, domain) or a dataset name. Column names default to"
+            " those of training."
         ),
     ],
     label: options.LabelColumn = None,
     domain: options.DomainColumn = None,
     image: options.ImageColumn = None,
     expected: options.ExpectedRuns = None,
-    metric: options.Metric = None,
+    metric: options.EvaluateMetric = None,
     data_option: options.DataOption = None,
     data_seed: options.ModelDataSeed = None,
     workers: options.Workers = None,

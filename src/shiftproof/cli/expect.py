@@ -24,18 +24,18 @@ def expect(
         str,
         typer.Argument(
             help="Folder of images (DIR/domain/class/*.jpg), table (CSV or Parquet) or dataset"
-            " name; or the folder that the runs of [bold]train --test-domain each[/] are in."
+            " name; or the folder with the runs of [bold]train --test-domain each[/]."
         ),
     ],
     algorithm: options.AlgorithmName = None,
-    metric: options.Metric = None,
+    metric: options.ExpectMetric = None,
     at_least: options.AtLeast = None,
     level: Annotated[float, option("Expectation", "Probability of the intervals.")] = 0.95,
     target: Annotated[
         str | None,
         option(
             "Expectation",
-            "Number to expect, of models that predict several; default each in turn.",
+            "Target to report, if the models predict several numbers; default each in turn.",
             metavar="COLUMN",
         ),
     ] = None,
@@ -66,9 +66,9 @@ def expect(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what to expect at a domain never seen: hold out each in turn, and compare them.
+    """Estimate the score at a new domain by holding out each domain in turn.
 
-    The interval of the next domain comes from a random-effects meta-analysis of the held-out
+    The interval for the next domain comes from a random-effects meta-analysis of the held-out
     domains. Run the same command again to resume.
     """
     if Path(data).expanduser().is_file():

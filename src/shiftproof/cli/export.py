@@ -22,7 +22,10 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a model for other programs, with its preprocessing or a description of it."""
+    """Export a model to ONNX, TorchScript or safetensors.
+
+    The preprocessing is part of the model, or is described in a JSON file beside it.
+    """
     from rich.console import Console
 
     from shiftproof import api

@@ -31,10 +31,10 @@ def features(
     precision: options.Precision = "fp32",
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the features that a backbone computes of images, with labels and domains.
+    """Compute the features of images with a backbone, and write them with labels and domains.
 
-    A row for each image, and a vector for each backbone. Training on the file gives the result of
-    training on the images with --freeze.
+    The file has one row per image and one vector per backbone. Training on it gives the same result
+    as training on the images with --freeze.
     """
     check_data(data, label, domain, image)
 

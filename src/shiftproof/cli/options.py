@@ -28,7 +28,7 @@ LabelColumn = Annotated[
     str | None,
     option(
         "Data",
-        "Label column (tables); several numbers to predict together joined by commas: a,b.",
+        "Label column (tables); to predict several numbers, join their columns with commas: a,b.",
         metavar="COLUMN",
     ),
 ]
@@ -42,20 +42,20 @@ By = Annotated[
     str | None,
     option(
         "Data",
-        "How the domain column becomes domains: year, quarter or month of dates, a number of bins"
-        " for numbers, or value.",
+        "How to form domains from the domain column: year, quarter or month (dates), a number of"
+        " bins (numbers), or value (one domain per value).",
         metavar="HOW",
     ),
 ]
 PoolBelow = Annotated[
-    int, option("Data", "Put domains of fewer rows than this together as one.", metavar="ROWS")
+    int, option("Data", "Pool domains with fewer rows than this into one.", metavar="ROWS")
 ]
 Task = Annotated[
     str,
     option(
         "Data",
-        "Whether labels are classes or numbers to predict: [bold]classification[/],"
-        " [bold]regression[/], or [bold]auto[/], by the label column (tables).",
+        "[bold]classification[/] (labels are classes), [bold]regression[/] (labels are numbers) or"
+        " [bold]auto[/] (decided by the label column of a table).",
     ),
 ]
 ImageColumn = Annotated[
@@ -81,8 +81,8 @@ WeightsColumn = Annotated[
     str | None,
     option(
         "Data",
-        "Column of weights (tables): how much each row counts in training; not a feature. Scores"
-        " count rows alike.",
+        "Column of sample weights for training (tables); not used as a feature. Scores are"
+        " unweighted.",
         metavar="COLUMN",
     ),
 ]
@@ -98,7 +98,7 @@ ModelDataSeed = Annotated[
     int | None, option("Data", "Seed of generated data; default that of the run.")
 ]
 Workers = Annotated[
-    int | None, option("Data", "Threads that read images ahead; default one a core.")
+    int | None, option("Data", "Threads that prefetch images; default one per core.")
 ]
 
 # --- training ---------------------------------------------------------------------------------
@@ -124,8 +124,8 @@ Budget = Annotated[
     str | None,
     option(
         "Training",
-        "Time for best to try candidates in, over all domains held out: 30s, 5m or 1h; default"
-        " 5m, or 60s a domain if that is more.",
+        "Time limit for the candidate search of [bold]best[/], over all held-out domains: 30s, 5m"
+        " or 1h; default 5m, or 60s per domain if that is more.",
         metavar="TIME",
     ),
 ]
@@ -133,8 +133,8 @@ StudyBudget = Annotated[
     str | None,
     option(
         "Training",
-        "Time for best to try candidates in, over all runs: 30s, 5m or 1h; default 15s a run, and"
-        " at least 1m.",
+        "Time limit for the candidate search of [bold]best[/], over all runs: 30s, 5m or 1h;"
+        " default 15s per run, and at least 1m.",
         metavar="TIME",
     ),
 ]
@@ -142,8 +142,8 @@ Loss = Annotated[
     str | None,
     option(
         "Training",
-        "Loss of numbers: squared (default), absolute, huber, huber:DELTA or quantile:Q; linear,"
-        " trees and best take the first two.",
+        "Regression loss: squared (default), absolute, huber, huber:DELTA or quantile:Q; linear,"
+        " trees and best support only the first two.",
         metavar="NAME",
     ),
 ]
@@ -151,8 +151,8 @@ ClassWeight = Annotated[
     str,
     option(
         "Training",
-        "Weigh classes in training: [bold]balanced[/] (all count alike) or [bold]none[/]. Scores"
-        " count samples alike.",
+        "Class weights in training: [bold]balanced[/] (equal total weight per class) or"
+        " [bold]none[/]. Scores are unweighted.",
     ),
 ]
 Steps = Annotated[int, option("Training", "Number of updates.")]
@@ -185,17 +185,17 @@ Standardize = Annotated[
     str,
     option(
         "Adaptation",
-        "Center and scale the numbers of each domain by its own rows, and those of a new site by"
-        " its own when the model predicts: [bold]domain[/]; [bold]whiten[/] (features) removes"
-        " correlations too; [bold]auto[/] (best) lets held-out domains judge; or [bold]none[/]."
-        " Results then are of adaptation.",
+        "Standardize numbers within each domain and, when predicting, within the new site:"
+        " [bold]domain[/] (center and scale), [bold]whiten[/] (also remove correlations; for"
+        " features), [bold]auto[/] (decide on held-out domains; for best) or [bold]none[/]."
+        " Results then measure adaptation.",
     ),
 ]
 AugmentValidation = Annotated[
     bool,
     option(
         "Training",
-        "Evaluate training domains on random views, as DomainBed does.",
+        "Apply data augmentation when evaluating training domains, as DomainBed does.",
         "--augment-validation",
     ),
 ]
@@ -224,7 +224,7 @@ Freeze = Annotated[
     bool,
     option(
         "Model",
-        "Compute the features of all images with the backbone once, and train on them.",
+        "Freeze the backbone: compute the features of all images once, and train on them.",
         "--freeze",
     ),
 ]
@@ -232,8 +232,8 @@ Pool = Annotated[
     str,
     option(
         "Model",
-        "Of several backbones (--backbone a,b with --freeze) or vectors: [bold]all[/] side by side,"
-        " or the [bold]best[/] by held-out training domains.",
+        "How to use several backbones (--backbone a,b with --freeze) or vectors: [bold]all[/]"
+        " (concatenated) or the [bold]best[/] one on held-out training domains.",
     ),
 ]
 Device = Annotated[str, option("Model", "auto, cpu, cuda or mps.")]
@@ -244,23 +244,46 @@ ExpectedRuns = Annotated[
     Path | None,
     option(
         "Expectation",
-        "Folder that the runs of [bold]train --test-domain each[/] are in.",
+        "Folder with the runs of [bold]train --test-domain each[/].",
         metavar="FOLDER",
     ),
 ]
-Metric = Annotated[
+# Training accepts fewer scores of numbers than finished runs do.
+_CLASS_METRICS = (
+    "accuracy (default), balanced_accuracy, auroc, average_precision, f1, log_loss, brier,"
+    " calibration_slope, calibration_intercept or calibration_error"
+)
+TrainMetric = Annotated[
     str | None,
     option(
         "Expectation",
-        "Score to show: accuracy (default), balanced_accuracy, auroc, average_precision, f1,"
-        " log_loss, brier, calibration_slope, calibration_intercept or calibration_error; of"
-        " numbers mae, rmse or r2."
-        " Models of [bold]best[/] that are trained here are optimised for it.",
+        f"Score to show with --test-domain each: {_CLASS_METRICS}; for numbers mae (default), rmse"
+        " or r2. If given, [bold]best[/] optimises it.",
+    ),
+]
+ExpectMetric = Annotated[
+    str | None,
+    option(
+        "Expectation",
+        f"Score to show: {_CLASS_METRICS}; for numbers mae (default), rmse or r2 and, for finished"
+        " runs, also calibration_slope, calibration_intercept or interval_coverage. If given,"
+        " [bold]best[/] optimises it when it is trained here.",
+    ),
+]
+EvaluateMetric = Annotated[
+    str | None,
+    option(
+        "Expectation",
+        f"Score to compare with --expected: {_CLASS_METRICS}; for numbers mae (default), rmse, r2,"
+        " calibration_slope or calibration_intercept.",
     ),
 ]
 AtLeast = Annotated[
     float | None,
-    option("Expectation", "Threshold: print the probability that the next domain is worse."),
+    option(
+        "Expectation",
+        "Threshold for the score; prints the probability that the next domain is worse.",
+    ),
 ]
 
 # --- output -----------------------------------------------------------------------------------
@@ -271,7 +294,7 @@ AsJson = Annotated[bool, option("Output", "Print the result as JSON.", "--json")
 TestDomains = Annotated[
     list[str] | None,
     typer.Option(
-        help="Domain to hold out; default each in turn; repeatable. All datasets need it."
+        help="Domain to hold out; default each in turn; repeatable. Every dataset must have it."
     ),
 ]
 FrozenWeights = Annotated[
@@ -279,7 +302,7 @@ FrozenWeights = Annotated[
     typer.Option(metavar="PATH", help="Weights of that backbone: a file, pretrained or random."),
 ]
 Executor = Annotated[
-    str, option("Runs", "Where runs are made: local (processes) or ray (a cluster).")
+    str, option("Runs", "Where to execute runs: local (processes) or ray (a cluster).")
 ]
 RayAddress = Annotated[
     str | None,
@@ -289,10 +312,11 @@ RayAddress = Annotated[
 ]
 StallSeconds = Annotated[
     float | None,
-    option("Runs", "Restart a run that reports no step for so many seconds; default never."),
+    option("Runs", "Restart a run after this many seconds without progress; default never."),
 ]
 RunsAtOnce = Annotated[
-    int | None, option("Runs", "Runs at once; default as cores and memory allow.")
+    int | None,
+    option("Runs", "Number of parallel runs; default as many as cores and memory allow."),
 ]
 RetryFailed = Annotated[bool, option("Runs", "Run failed runs again.", "--retry-failed")]
 DryRun = Annotated[bool, option("Runs", "Print the plan and stop.", "--dry-run")]

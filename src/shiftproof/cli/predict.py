@@ -24,7 +24,7 @@ def predict(
     data: Annotated[
         str,
         typer.Argument(
-            help="What the model takes: a table, a folder of images (of any depth), one image, a"
+            help="Samples to predict: a table, a folder of images (of any depth), one image, a"
             " manifest, an array (.npy) or a dataset name. No labels are needed."
         ),
     ],
@@ -36,16 +36,16 @@ def predict(
         float | None,
         option(
             "Expectation",
-            "Add the set of classes that holds the right one with this probability at a new"
-            " domain, such as 0.9; needs --expected.",
+            "Add prediction sets: the classes that include the true one with this probability at a"
+            " new domain, such as 0.9; needs --expected.",
         ),
     ] = None,
     interval: Annotated[
         float | None,
         option(
             "Expectation",
-            "Add the interval that holds the number with this probability at a new domain, such as"
-            " 0.9; from the runs of --expected, or from training domains that were held out in"
+            "Add intervals that contain the true number with this probability at a new domain, such"
+            " as 0.9; computed from the runs of --expected, or from domains held out during"
             " training (best, linear, boosting, forest).",
         ),
     ] = None,
@@ -54,9 +54,10 @@ def predict(
         str,
         option(
             "Adaptation",
-            "Correct the probabilities for the class shares of the new site, estimated from its"
-            " rows: [bold]auto[/] if held-out training domains say that it helps, [bold]labels[/]"
-            " in any case, or [bold]none[/]. Each domain is a site, if there is a domain column.",
+            "Correct the probabilities for the class proportions of the new site, estimated from"
+            " its rows: [bold]auto[/] (only if held-out training domains suggest that it helps),"
+            " [bold]labels[/] (always) or [bold]none[/]. With a domain column, each domain is a"
+            " site.",
         ),
     ] = "none",
     domain: options.DomainColumn = None,
@@ -73,9 +74,10 @@ def predict(
 ) -> None:
     """Predict classes with probabilities, or numbers, and mark inputs unlike the training data.
 
-    One row a sample: its row or path, the predicted class and the probability of each, or the
-    predicted number, its typicality (the share of held-out training samples that are at least as
-    unusual) and whether it is far from every training domain, where a prediction is a guess.
+    Writes one row per sample: its row number or path; the predicted class and the probability of
+    each class, or the predicted number; its typicality (the share of held-out training samples
+    that are at least as unusual); and whether it is far from every training domain, where
+    predictions are unreliable.
     """
     check_model(run, data)
     from shiftproof import api
@@ -110,7 +112,7 @@ def predict(
     else:
         found.save(out)
     if said := found.model.standardized:
-        typer.echo(f"adaptation: rows are {said}, by those given here", err=True)
+        typer.echo(f"adaptation: rows are {said}, using the rows given here", err=True)
     for line in adaptation_lines(found.adapted, found.model.classes):
         typer.echo(line, err=True)
     typer.echo(found.summary + (f"; they are in {out}" if out else ""), err=True)

@@ -25,10 +25,10 @@ def recalibrate(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Update intercept, slope or effects of a model, as far as a few labelled rows support it.
+    """Update the intercept, slope or effects of a model with a few labelled rows of a new site.
 
-    A closed testing procedure decides which. The updated model is adapted to this site: its scores
-    say nothing about other sites.
+    A closed testing procedure decides which of them to update. The updated model is adapted to this
+    site: its scores say nothing about other sites.
     """
     check_model(run, data)
     from shiftproof import api

@@ -27,8 +27,8 @@ def report(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            help="Folder of a sweep, ours or DomainBed's, or of runs of [bold]shiftproof train[/],"
-            " or a file of records; several are put together."
+            help="Folder of a sweep (Shiftproof or DomainBed) or of runs of [bold]shiftproof"
+            " train[/], or a file of records; several are combined."
         ),
     ],
     format_: Annotated[
@@ -44,18 +44,18 @@ def report(
     selection: Annotated[
         str | None,
         typer.Option(
-            help="How to select runs and steps, separated by commas; combined means combined draws;"
-            " default every way that the runs allow."
+            help="Selection methods, separated by commas; combined for combined draws; default all"
+            " that the runs allow."
         ),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Baseline algorithm; default erm, if it is there.")
+        str | None, typer.Option(help="Baseline algorithm; default erm, if present.")
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
-            help="Score that html shows first of held-out domains, as in expect; default what the"
-            " models were optimised for, or accuracy."
+            help="Main score of held-out domains on the html page, as in expect; default the score"
+            " that the models were optimised for, or accuracy (numbers: mae)."
         ),
     ] = None,
     out: Annotated[

@@ -77,12 +77,12 @@ def reproduce(
         ),
     ] = None,
     backbone: Annotated[
-        str, typer.Option(help="Network that computes features where images are frozen (lite).")
+        str, typer.Option(help="Network that computes the features of images (lite).")
     ] = "resnet50",
     weights: options.FrozenWeights = "pretrained",
     records: Annotated[
         Path | None,
-        typer.Option(help="Run nothing, but read the folder of a sweep or a file of records."),
+        typer.Option(help="Folder of a sweep or file of records to read instead of running."),
     ] = None,
     executor: options.Executor = "local",
     ray_address: options.RayAddress = None,
@@ -106,7 +106,7 @@ def reproduce(
             raise InvalidValue(f"{option} must be at least 1, not {count}")
     _refuse(context, UNUSED.get(name, ()), name)
     if records is not None:
-        _refuse(context, (*OF_RUNS, "device"), "--records, which runs nothing")
+        _refuse(context, (*OF_RUNS, "device"), "--records, which only reads results")
     base = out or Path("reproduction")
     if name == RUNNING_TIME:
         _show(_timings(datasets, base / RUNNING_TIME, device, quiet=quiet), name, base)
@@ -153,7 +153,7 @@ def _refuse(context: typer.Context, unused: tuple[str, ...], what: str) -> None:
     for parameter in unused:
         source = context.get_parameter_source(parameter)
         if source is not None and source.name == "COMMANDLINE":
-            raise InvalidValue(f"--{parameter.replace('_', '-')} is not for {what}")
+            raise InvalidValue(f"--{parameter.replace('_', '-')} does not apply to {what}")
 
 
 def _show(findings: Findings, name: str, folder: Path | None) -> None:

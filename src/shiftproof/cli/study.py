@@ -51,7 +51,7 @@ def study(
         bool,
         option(
             "Training",
-            "Keep all that tells of single samples out of the page and the model's file; without"
+            "Leave everything about single samples out of the page and the model file; trains no"
             " baselines.",
             "--private",
         ),
@@ -64,10 +64,10 @@ def study(
     ] = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Say what shifts and what to expect at the next domain, train a model, and write a page.
+    """Measure shifts, estimate the score at a new domain, train a model, and write a page.
 
-    Each domain is held out in turn, and then a model is trained on all. Run the same command again
-    to resume.
+    Each domain is held out in turn; then a model is trained on all domains. Run the same command
+    again to resume.
     """
     labels = check_data(data, label, domain, image, drop, categorical, weights_column, by)
     check_settings(

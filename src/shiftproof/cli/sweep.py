@@ -28,7 +28,8 @@ def sweep(
     algorithms: Annotated[
         str,
         typer.Option(
-            help="Separated by commas; or [bold]all[/], except two-stage (for full batches)."
+            help="Algorithms, separated by commas, or [bold]all[/] (except two-stage, which is for"
+            " full batches)."
         ),
     ] = "erm,idm",
     preset: Annotated[
@@ -39,7 +40,7 @@ def sweep(
         ),
     ] = "domainbed",
     n_hparams: Annotated[
-        int, typer.Option(help="Draws of hyper-parameters; the first is the defaults.")
+        int, typer.Option(help="Number of hyper-parameter draws; the first has the defaults.")
     ] = 20,
     draws: Annotated[
         str | None,
@@ -48,7 +49,9 @@ def sweep(
             " 0,4,10. A later command can add others."
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(help="Repetitions with other data seeds.")] = 3,
+    trials: Annotated[
+        int, typer.Option(help="Number of repetitions, each with another data seed.")
+    ] = 3,
     selection: Annotated[
         str,
         typer.Option(
@@ -60,7 +63,7 @@ def sweep(
     hparam: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=VALUE, fixed in every run; repeatable. Tables then say"
+            help="NAME=VALUE, fixed in every run; repeatable. Tables then show"
             " algorithm\\[NAME=VALUE]."
         ),
     ] = None,
@@ -77,7 +80,7 @@ def sweep(
     class_weight: options.ClassWeight = "none",
     backbone: Annotated[
         str | None,
-        typer.Option(help="Network that computes features where images are frozen (lite)."),
+        typer.Option(help="Network that computes the features of images (lite)."),
     ] = None,
     weights: options.FrozenWeights = "pretrained",
     data_option: options.DataOption = None,
@@ -88,13 +91,13 @@ def sweep(
     models: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="After the runs, write the models that are selected to this folder."
+            metavar="DIR", help="After the runs, write the selected models to this folder."
         ),
     ] = None,
     combine: Annotated[
         list[str] | None,
         typer.Option(
-            help="After the runs, put the draws of each algorithm, trial and test domain together:"
+            help="After the runs, combine the draws of each algorithm, trial and test domain:"
             " ensemble (mean of probabilities), uniform-soup or greedy-soup (mean of weights;"
             " need --shared-start); separated by commas or repeated."
         ),
@@ -103,13 +106,15 @@ def sweep(
         bool,
         typer.Option(
             "--retrain",
-            help="After the runs, train what was selected again on all samples of the training"
+            help="After the runs, retrain the selected settings on all samples of the training"
             " domains, in OUT/retrained.",
         ),
     ] = False,
     average: Annotated[
         str,
-        typer.Option(help="Weights that runs end with: the last (none), ema, swad or best."),
+        typer.Option(
+            help="Final weights of each run: the last (none), averaged (ema, swad) or best."
+        ),
     ] = "none",
     shared_start: Annotated[
         bool,

@@ -44,7 +44,7 @@ class SweepProgress(SweepObserver):
         if self._dry_run or (plan.jobs and not self._quiet):
             if done:
                 total = done + len(plan.jobs)
-                self._console.print(f"{done} of {total} runs are done; left:")
+                self._console.print(f"{done} of {total} runs are done; remaining:")
             self._console.print(plan_table(plan, workers))
 
     def standing(self, standing: Standing) -> None:
@@ -65,8 +65,8 @@ class SweepProgress(SweepObserver):
             typer.echo(line, err=True)
         if result.gave_up:
             typer.echo(
-                "Given up: all runs failed at their start. Correct the cause and run the same"
-                " command with --retry-failed.",
+                "Stopped: all runs failed at the start. Fix the cause and run the same command with"
+                " --retry-failed.",
                 err=True,
             )
         elif result.stopped:

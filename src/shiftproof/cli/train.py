@@ -45,8 +45,8 @@ def train(
         int | None,
         option(
             "Training",
-            "Threads that compute; by default the first steps choose between one and all free"
-            " cores.",
+            "Threads for computation; default one or all free cores, whichever is faster in the"
+            " first steps.",
         ),
     ] = None,
     algorithm: options.AlgorithmName = None,
@@ -58,7 +58,9 @@ def train(
     precision: options.Precision = "fp32",
     compile: Annotated[
         bool,
-        option("Model", "Let torch compile the network; needs a C++ compiler.", "--compile"),
+        option(
+            "Model", "Compile the network with torch.compile; needs a C++ compiler.", "--compile"
+        ),
     ] = False,
     test_domain: Annotated[
         list[str] | None,
@@ -70,7 +72,7 @@ def train(
     ] = None,
     hparam: options.Hparam = None,
     budget: options.Budget = None,
-    metric: options.Metric = None,
+    metric: options.TrainMetric = None,
     at_least: options.AtLeast = None,
     loss: options.Loss = None,
     class_weight: options.ClassWeight = "none",
@@ -89,8 +91,8 @@ def train(
         bool,
         option(
             "Training",
-            "Keep all that tells of single samples, and all that predicting does not need, out of"
-            " the model's file.",
+            "Leave everything about single samples, and everything that prediction does not need,"
+            " out of the model file.",
             "--private",
         ),
     ] = False,
@@ -102,7 +104,7 @@ def train(
     ] = None,
     tensorboard: Annotated[
         bool,
-        option("Output", "Write the records for TensorBoard, into the folder.", "--tensorboard"),
+        option("Output", "Also write TensorBoard logs to the folder of the run.", "--tensorboard"),
     ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
@@ -136,7 +138,9 @@ def train(
     held_out = test_domain or []
     each = EACH in held_out
     if each and held_out != [EACH]:
-        raise InvalidValue(f"--test-domain {EACH} stands alone: it holds out every domain in turn")
+        raise InvalidValue(
+            f"--test-domain {EACH} holds out every domain in turn; give it without other domains"
+        )
     if at_least is not None:
         if not each:
             raise InvalidValue(f"--at-least needs --test-domain {EACH}")

@@ -67,8 +67,8 @@ class ExpectedScore:
         found = []
         if (k := len(self.estimates)) < FEW:
             found.append(
-                f"{k} domains hardly show how much domains differ: the interval is wide because"
-                " it must be, and more domains would shorten it."
+                f"{k} domains hardly show how much domains differ, so the interval is wide; more"
+                " domains would narrow it."
             )
         if self.outliers:
             found.append(f"Unlike the other domains: {listed(self.outliers)}.")

@@ -100,8 +100,8 @@ def estimator_graph(model: TrainedModel, made: EstimatorModel, given: str, found
     apart = float(np.abs(outputs[0] - expected).max())
     if not apart <= FARTHEST:
         raise InvalidValue(
-            f"{name} cannot be exported: the graph that skl2onnx makes computes other"
-            f" probabilities, by up to {apart:.2g}; predict with shiftproof"
+            f"{name} cannot be exported: the probabilities of the graph by skl2onnx differ by up to"
+            f" {apart:.2g}; predict with shiftproof"
         )
     return result
 

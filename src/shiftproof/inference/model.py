@@ -154,8 +154,8 @@ class TrainedModel:
         """
         if not self.half_widths:
             raise InvalidValue(
-                "this model does not know how wide its intervals must be; give `expected`, the"
-                " folder of runs that hold out each domain in turn"
+                "this model stores no interval widths; give `expected`, the folder of runs that"
+                " hold out each domain in turn"
             )
         return tuple(own.half_width(level) for own in self.half_widths)
 
@@ -300,7 +300,9 @@ class TrainedModel:
         try:
             data = file.read_bytes()
         except MemoryError as error:
-            raise DataError(f"{file} is larger than the free memory; is it a model?") from error
+            raise DataError(
+                f"{file} is larger than the free memory; check that it is a model file"
+            ) from error
         return cls.from_bytes(data, device, str(file))
 
     def __repr__(self) -> str:

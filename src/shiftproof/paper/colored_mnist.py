@@ -62,8 +62,8 @@ PENALTIES = {
 LITE_DIGITS = 5000
 LITE_HIDDEN = 128
 LITE_NOTE = (
-    f"Lite scale: {LITE_DIGITS:,} digits a domain and {LITE_HIDDEN} hidden units at most, so that"
-    " ours compare with each other, not with the paper's."
+    f"Lite scale: at most {LITE_DIGITS:,} digits per domain and {LITE_HIDDEN} hidden units; compare"
+    " our numbers with each other, not with the paper's."
 )
 RUNS = {"full": 10, "lite": 3}
 

@@ -163,7 +163,7 @@ def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list
         f" draw{'s' * (draws > 1)} of hyper-parameters, {trials} trial{'s' * (trials > 1)}."
     ]
     if scale == "lite":
-        notes.append("They compare with each other, not with the paper's.")
+        notes.append("Compare our numbers with each other, not with the paper's.")
     elif draws != ProtocolStudy.draws["full"]:
         notes.append(
             f"The paper chooses among {ProtocolStudy.draws['full']} draws: no difference is shown."
@@ -175,7 +175,7 @@ def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list
     )
     if lacking:
         counted = " and ".join(f"{count} {reason}" for reason, count in sorted(lacking.items()))
-        notes.append(f"Of the runs of these rows, domains, draws and trials {counted}.")
+        notes.append(f"Runs of these rows, domains, draws and trials: {counted}.")
     return notes
 
 

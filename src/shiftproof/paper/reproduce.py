@@ -92,7 +92,7 @@ def read_findings(study: Study, choice: Choice, source: Path) -> Findings:
         there = dict.fromkeys(f"{run.algorithm} on {run.dataset}" for run in outcomes)
         some = ", ".join([*there][:3]) + (", …" if len(there) > 3 else "")
         raise InvalidValue(
-            f"{source} has no finished run of {study.name} as asked for; it has"
+            f"{source} has no finished run of {study.name} with these settings; it has"
             f" {some or 'no run at all'}"
         )
     return findings

@@ -183,11 +183,11 @@ def compare_timings(timings: Sequence[Timing]) -> Comparison:
     devices = sorted({timing.device for timing in timings})
     notes = (
         f"Ours: {PROTOCOL_STEPS:,} times the median step, without evaluations, on"
-        f" {', '.join(devices)}; the paper's hours are of its GPU, so that only the overheads"
-        " compare.",
-        "IDM of ours matches at every step, as it does after the warm-up: what a whole run takes"
-        " beyond ERM is less.",
-        "Memory of ours: weights, moments and averages, and what a step allocates at most.",
+        f" {', '.join(devices)}; the paper's hours are from its GPU, so only the overheads can be"
+        " compared.",
+        "Our IDM matches at every step, as it does after the warm-up, so the overhead of a whole"
+        " run is lower.",
+        "Our memory: weights, moments and averages, plus the peak allocation of a step.",
         *table.notes,
     )
     return Comparison(

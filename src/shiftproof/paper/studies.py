@@ -66,8 +66,8 @@ class Choice:
         there = [name for name in known if name in IN_THE_PACKAGE or name in self.data]
         if not there:
             raise InvalidValue(
-                f"this study is of {' and '.join(known)}, which are not in the package: say where"
-                f' they are (`data={{"{known[-1]}": "FOLDER"}}`), or name them'
+                f"this study uses {' and '.join(known)}, which are not in the package; give their"
+                f' folders (`data={{"{known[-1]}": "FOLDER"}}`), or name them'
                 f' (`datasets=["{known[-1]}"]`) to load them from the library'
             )
         return there

@@ -95,8 +95,8 @@ def diagnose(
     check_most(most, len(domains))
     if not len(table) == len(labels) == len(codes):
         raise DataError(
-            f"{len(table)} rows of features, {len(labels)} labels and {len(codes)} domains do not"
-            " belong to the same samples"
+            f"{len(table)} rows of features, {len(labels)} labels and {len(codes)} domains; there"
+            " must be one of each per sample"
         )
     kept = stratified(codes, most, seed)
     left_out = len(codes) - len(kept)
@@ -312,5 +312,5 @@ def _refuse_what_shows_nothing(
     if sizes.min() < FOLDS:
         raise DataError(
             f"domain {domains[int(sizes.argmin())]!r} has {sizes.min()} samples, fewer than the"
-            f" {FOLDS} parts that classifiers are tried on; leave it out"
+            f" {FOLDS} folds of the cross-validation; leave it out"
         )

@@ -71,9 +71,9 @@ def choose_domains(
     )
     if len(chosen) < 2:
         raise DataError(
-            f"a shift is measured between at least two domains; {dataset.name} has"
-            f" {', '.join(map(quoted, dataset.domain_names))}, of which {len(chosen)}"
-            f" {'is' if len(chosen) == 1 else 'are'} to be measured"
+            f"at least two domains are needed to measure a shift, but {len(chosen)}"
+            f" {'is' if len(chosen) == 1 else 'are'} selected; {dataset.name} has"
+            f" {', '.join(map(quoted, dataset.domain_names))}"
         )
     return chosen
 
@@ -109,8 +109,8 @@ def collect(
     shape = _shrunk(dataset.input_shape, side)
     if int(np.prod(shape)) > MOST_FEATURES:
         raise InvalidValue(
-            f"{int(np.prod(shape)):,} numbers to a sample are too many to measure, the most are"
-            f" {MOST_FEATURES:,}; measure the features of a network (`backbone`, `weights`), or"
+            f"each sample has {int(np.prod(shape)):,} numbers, and at most {MOST_FEATURES:,} can be"
+            " measured; measure the features of a network (`backbone`, `weights`), or"
             " coarse pixels (`raw`)"
         )
     domains = [domain for domain in dataset.domains if domain.name in positions]

@@ -52,8 +52,8 @@ def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunCon
             rows = np.sort(split_domain(len(domain), run.holdout, run.data_seed, index).out)
         if len(rows) == 0:
             raise DataError(
-                f"the run was trained on every sample of domain {domain.name!r}, and samples that"
-                " it has seen show nothing; train with `holdout` above 0, or leave the domain out"
+                f"the run was trained on every sample of domain {domain.name!r}, so none is left to"
+                " measure; train with `holdout` above 0, or leave the domain out"
             )
         found[domain.name] = rows
     return found

@@ -30,7 +30,7 @@ def check_interval(eval_every: int, needs: Needs, selectors: Sequence[str]) -> N
         raise InvalidValue(f"`eval_every` must be at least 1, not {eval_every}")
     if not needs.every_step:
         raise InvalidValue(
-            f"`eval_every={eval_every}` changes nothing: {', '.join(selectors)} reads the last step"
+            f"`eval_every={eval_every}` has no effect: {', '.join(selectors)} reads the last step"
             " only; leave it out"
         )
 
@@ -41,8 +41,8 @@ def check_parts(needs: Mapping[str, Needs], preset: Preset) -> None:
     if blind:
         others = [name for name, selector in SELECTORS.items() if not _reads_out(selector.needs)]
         raise InvalidValue(
-            f"`selection={blind}` reads samples that are not trained on, and the preset"
-            f" {preset.name} holds none out; use {' or '.join(others)}"
+            f"`selection={blind}` needs held-out samples, but the preset {preset.name} holds none"
+            f" out; use {' or '.join(others)}"
         )
 
 

@@ -68,8 +68,8 @@ def compare_ranks(accuracies: Mapping[str, Mapping[Key, float]]) -> RankComparis
     blocks = list(accuracies[names[0]]) if names else []
     if len(names) < FEWEST_ALGORITHMS or len(blocks) < FEWEST_BLOCKS:
         raise DataError(
-            f"ranks are compared of at least {FEWEST_ALGORITHMS} algorithms on at least"
-            f" {FEWEST_BLOCKS} test domains; here {len(names)} have a number on all of"
+            f"a comparison of ranks needs at least {FEWEST_ALGORITHMS} algorithms with results on"
+            f" the same {FEWEST_BLOCKS} or more test domains; here {len(names)} have results on all"
             f" {len(blocks)}"
         )
     table = np.array([[accuracies[name][block] for name in names] for block in blocks])

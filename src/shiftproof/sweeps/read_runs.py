@@ -71,7 +71,7 @@ def read_stored_runs(*paths: Path) -> list[StoredRun]:
     """Return the runs of our sweeps with the full content of their files, in order."""
     folders = [job.parent for path in paths for job in job_files(path)]
     if not folders:
-        raise InvalidValue("a file of records is made from sweeps of Shiftproof, by their folders")
+        raise InvalidValue("records can only be written from folders of Shiftproof sweeps")
     runs = [read_run_folder(folder) for folder in folders]
     outcomes = [run.outcome() for run in runs]
     by_key = {outcome.key: run for outcome, run in zip(outcomes, runs, strict=True)}

@@ -75,7 +75,7 @@ def export_models(
     ``run`` runs jobs in a folder and returns whether all have finished; if not, return None.
     """
     if out.resolve().is_relative_to(sweep.path.resolve()):
-        raise RunConflict(f"{out} lies in the sweep itself; choose another folder for its models")
+        raise RunConflict(f"{out} is inside the sweep; choose another folder for its models")
     folder = SweepFolder(out)
     jobs = {job.id: job for _, job in selected}
     ended = [job for job in jobs.values() if (sweep.run(job) / "done.json").exists()]
@@ -136,9 +136,9 @@ def _check(model: SelectedModel, job: Job, folder: SweepFolder) -> None:
     if last is None or last.step != model.step or last.inside[position] != model.accuracy:
         found = last.inside[position] if last else None
         raise RunConflict(
-            f"{path} should measure {model.accuracy} on {model.test_domain} after step"
-            f" {model.step}, as the sweep did, but measures {found}: it was made by another version"
-            " or on another machine; run the sweep again"
+            f"{path} measures {found} on {model.test_domain} after step {model.step}, but the sweep"
+            f" recorded {model.accuracy}: it was made by another version or on another machine; run"
+            " the sweep again"
         )
 
 

@@ -80,8 +80,8 @@ def sweep_status(folder: Path) -> Status:
         found = status and Status(Standing.from_json(status), status["alive"])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DataError(
-            f"{folder / 'status.json'} is damaged; run the sweep again, which writes it anew"
+            f"{folder / 'status.json'} is damaged; run the sweep again to rewrite it"
         ) from error
     if not found:
-        raise DataError(f"{folder} holds no sweep that has begun")
+        raise DataError(f"{folder} holds no sweep, or one that has not started")
     return found

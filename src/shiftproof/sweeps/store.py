@@ -159,6 +159,6 @@ def _difference(run: Path, job: Job) -> str:
     """Describe how a run differs from a job with the same place in the protocol."""
     path = run / "config.json"
     if not path.exists():
-        return "planned otherwise and not begun; delete it, or choose another `out`"
+        return "planned with other settings and not started; delete it, or choose another `out`"
     named = changes(read_json(path), job.config.to_json())
-    return f"made otherwise ({named}); choose another `out`"
+    return f"run with other settings ({named}); choose another `out`"

@@ -104,7 +104,7 @@ def read_outcome(folder: Path) -> RunOutcome:
     """Return the results of a sweep's run."""
     run = read_run_folder(folder)
     if not run.job:
-        raise DataError(f"{folder / 'job.json'} has gone while the sweep was read; try again")
+        raise DataError(f"{folder / 'job.json'} was deleted while the sweep was read; try again")
     return run.outcome()
 
 

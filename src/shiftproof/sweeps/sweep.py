@@ -184,7 +184,7 @@ def plan_blocks(
     """
     names = [block.data.name for block in blocks]
     if len(set(names)) < len(names):
-        raise InvalidValue(f"two datasets of one name among {', '.join(names)}; rename one")
+        raise InvalidValue(f"two datasets have the same name ({', '.join(names)}); rename one")
     planned = []
     cache = DatasetCache()
     for block in blocks:

@@ -104,7 +104,7 @@ def test_the_tests_of_a_new_site_share_their_level() -> None:
         assert inputs.p_value(typicality, np.array([0.5, 0.5])) == pytest.approx(wanted)
         found = adapted(replace(known, inputs=inputs), p, "auto", typicality=typicality)
         assert found.corrected is corrected
-        assert ("less like" in found.reason) is not corrected
+        assert ("less typical of" in found.reason) is not corrected
 
 
 def test_without_a_record_nothing_is_corrected() -> None:

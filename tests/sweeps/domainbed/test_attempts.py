@@ -217,7 +217,7 @@ def test_a_forks_erm_stands_beside_erm(tmp_path):
     cells = found.results[0].datasets[0].cells
     assert cells["erm", 0].estimate.mean == 25
     assert cells["erm (not ERM)", 0].estimate.mean == 75
-    assert any("erm stands beside ERM" in note for note in found.notes)
+    assert any("erm and ERM both occur: kept separate" in note for note in found.notes)
     (alone,) = report(tmp_path / "b").runs
     assert (alone.algorithm, [*marks(alone)]) == ("erm", ["erm in the log is read as ERM"])
 

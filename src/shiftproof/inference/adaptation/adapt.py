@@ -21,8 +21,7 @@ NO_RECORD = (
 )
 _MORE_THAN_SHARES = "the new rows differ from the training domains in more than their class shares"
 _LESS_TYPICAL = (
-    "the new rows are less like those of the training domains than those of held-out training"
-    " domains were"
+    "the new rows are less typical of the training domains than held-out training domains were"
 )
 # Number of bootstrap samples for an interval, and its level.
 DRAWS, INTERVAL = 200, 0.95
@@ -113,7 +112,7 @@ def adapted(
             weighted(log_likelihood, np.maximum(shares.value, 0.5 / len(probabilities))),
             adapt,
             True,
-            "only the class shares are taken to differ, as asked",
+            "assuming, as requested, that only the class shares differ",
             shares,
             p_value(record.bins, log_likelihood),
         )

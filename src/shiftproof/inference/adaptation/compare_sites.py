@@ -63,7 +63,10 @@ class Comparison:
 def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
     """Compare a new site, whose rows have no labels, with the training domains."""
     if model.typicality is None:
-        raise DataError("a private model holds nothing of its training domains to compare with")
+        raise DataError(
+            "a private model stores nothing about its training domains to compare with; train it"
+            " without `private`"
+        )
     predictions = model.predict(inputs)
     network, ready = model.ready(inputs)
     answers = network.answers(ready, model.form, model.device, None)

@@ -25,26 +25,25 @@ def check_combination(
         return
     if n_hparams < 2:
         raise InvalidValue(
-            f"`combine` puts several draws together, and `n_hparams={n_hparams}` makes one; use at"
-            " least 2"
+            f"`combine` needs at least 2 draws, but `n_hparams={n_hparams}` makes one; set"
+            " `n_hparams` to at least 2"
         )
     soups = [name for name in methods if name in SOUPS]
     exact = [variant.algorithm for variant in variants if ALGORITHMS.get(variant.algorithm).exact]
     if soups and exact:
         raise InvalidValue(
-            f"{exact[0]} is fitted at once and has no weights to average, so `combine={soups[0]!r}`"
-            f" cannot take it; use `combine={ENSEMBLE!r}`, or sweep it apart"
+            f"`combine={soups[0]!r}` averages weights, but {exact[0]} has none; use"
+            f" `combine={ENSEMBLE!r}`, or run {exact[0]} in a sweep of its own"
         )
     if soups and not shared_start:
         raise InvalidValue(
-            f"`combine={soups[0]!r}` averages weights, which needs draws that start from the same"
-            " ones, but each draw of this sweep starts from random weights of its own; set"
-            " `shared_start=True`, with another `out` if the sweep has begun"
+            f"`combine={soups[0]!r}` averages weights, so all draws must start from the same"
+            " weights; set `shared_start=True`, with another `out` if the sweep has begun"
         )
     if GREEDY in methods and preset.holdout == 0:
         raise InvalidValue(
-            f"`combine={GREEDY!r}` chooses by samples that are not trained on, and the preset"
-            f" {preset.name} holds none out; use {ENSEMBLE} or {UNIFORM}"
+            f"`combine={GREEDY!r}` needs held-out samples, but the preset {preset.name} holds none"
+            f" out; use {ENSEMBLE} or {UNIFORM}"
         )
 
 
@@ -57,6 +56,6 @@ def check_retraining(preset: Preset, average: str) -> None:
     if average in AVERAGES and AVERAGES[average].judges:
         free = [name for name, kind in AVERAGES.items() if not kind.judges]
         raise InvalidValue(
-            f"`average={average!r}` needs samples that are not trained on, and `retrain=True` holds"
-            f" none out; use {' or '.join(free)}"
+            f"`average={average!r}` needs held-out samples, but `retrain=True` holds none out; use"
+            f" {' or '.join(free)}"
         )

@@ -184,6 +184,6 @@ def _require_finished(jobs: Sequence[Job], folder: SweepFolder) -> None:
     if left:
         more = "; …" if len(left) > MOST_NAMED else ""
         raise RunConflict(
-            f"{counted(len(left), 'run')} of {folder.path} not finished"
-            f" ({'; '.join(left[:MOST_NAMED])}{more}); run the sweep to its end, then combine"
+            f"{counted(len(left), 'run')} in {folder.path} not finished"
+            f" ({'; '.join(left[:MOST_NAMED])}{more}); finish the sweep, then combine"
         )

@@ -51,7 +51,7 @@ def unusable_selections(outcomes: Iterable[RunOutcome]) -> list[str]:
     test = sum(_lacks(outcome, tested=True) for outcome in finished)
     return [
         f"{counted(count, 'exported run')} did not evaluate the out {parts}: do not use DomainBed's"
-        f" {selection} selection of them, which would compare NaN"
+        f" {selection} selection on them, because it would compare NaN"
         for count, parts, selection in (
             (train, "parts of the training domains", "training-domain"),
             (test, "part of the test domain", "oracle"),

@@ -117,5 +117,5 @@ def _algorithm(name: str, spelled: Collection[str]) -> tuple[str, list[Mark]]:
     if title == name:
         return name, []
     if title in spelled:
-        return f"{name} (not {title})", [Mark(f"{name} stands beside {title}: kept apart", 0)]
+        return f"{name} (not {title})", [Mark(f"{name} and {title} both occur: kept separate", 0)]
     return name, [Mark(f"{name} in the log is read as {title}", 0)]
