@@ -155,6 +155,13 @@ def test_what_the_comparison_needs(frame: pd.DataFrame, each: Any) -> None:
         shiftproof.evaluate(model, frame, expected=frame)
 
 
+def test_coverage_is_not_compared_at_a_new_domain(frame: pd.DataFrame, numbers: Any) -> None:
+    model = numbers.runs[0].model
+    assert shiftproof.expect(numbers, metric="interval_coverage").metric == "interval_coverage"
+    with pytest.raises(InvalidValue, match="`metric` cannot be interval_coverage here"):
+        shiftproof.evaluate(model, frame, expected=numbers, metric="interval_coverage")
+
+
 def test_wrong_data(frame: pd.DataFrame, each: Any, numbers: Any) -> None:
     model = each.runs[0].model
     with pytest.raises(DataError, match="the data frame"):

@@ -15,6 +15,7 @@ from shiftproof.data.base import Progress, silent
 from shiftproof.inference.compared import Comparison, compare
 from shiftproof.inference.metrics import DomainMetrics, domain_metrics
 from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.number_intervals import COVERAGE
 from shiftproof.inference.number_metrics import NumberMetrics, number_metrics
 
 if TYPE_CHECKING:
@@ -102,7 +103,12 @@ def evaluate(
     trained = as_model(model, device)
     if answers is not None:
         answers.require_task_of(trained)
-        answers.expected(metric, target=next(iter(trained.targets), None))  # checks `metric`
+        shown = answers.expected(metric, target=next(iter(trained.targets), None)).metric
+        if shown == COVERAGE:
+            raise InvalidValue(
+                f"`metric` cannot be {COVERAGE} here: a held-out domain is covered by intervals from"
+                " the others, and a new domain by those of `predict`; choose mae, rmse or r2"
+            )
     parts = new_samples(
         trained,
         data,

@@ -36,9 +36,9 @@ def expect(
         algorithm: as in `train`.
         metric: the score to show: accuracy (the default), balanced_accuracy, auroc,
             average_precision, f1, log_loss, brier, calibration_slope, calibration_intercept or
-            calibration_error; in regression mae (the default), r2, rmse, calibration_slope,
-            calibration_intercept or interval_coverage.  If models are trained here, `best`
-            optimises it (see `train`).
+            calibration_error; in regression mae (the default), r2, rmse and, for finished runs,
+            calibration_slope, calibration_intercept or interval_coverage.  If models are trained
+            here, `best` optimises it (see `train`).
         at_least: a threshold for `metric`; `probability_worse` is then the probability that the
             next domain is worse.
         level: probability of the intervals.
