@@ -106,8 +106,8 @@ def evaluate(
         shown = answers.expected(metric, target=next(iter(trained.targets), None)).metric
         if shown == COVERAGE:
             raise InvalidValue(
-                f"`metric` cannot be {COVERAGE} here: a held-out domain is covered by intervals from"
-                " the others, and a new domain by those of `predict`; choose mae, rmse or r2"
+                f"`metric` cannot be {COVERAGE} here: intervals from the other domains"
+                " cover a held-out domain, and those of `predict` a new one; choose mae, rmse or r2"
             )
     parts = new_samples(
         trained,
