@@ -17,6 +17,7 @@ from shiftproof import api
 from shiftproof.cli import app
 from shiftproof.cli.messages import OTHER_NAMES
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.inference.number_intervals import half_width
 
 COLUMNS: dict[str, Any] = {"label": "ill", "domain": "ward"}
 # Commands that print or prepare something, and have no result that a program would use.
@@ -93,6 +94,7 @@ def test_intervals_are_as_wide_as_held_out_errors_say(frame: pd.DataFrame, numbe
     errors = [np.abs(own.predicted - own.labels) for own in numbers.outputs.values()]
     half = (found["high"] - found["predicted"]).iloc[0]
     assert min(map(np.median, errors)) < half <= max(map(np.max, errors))
+    assert half == pytest.approx(half_width(list(numbers.outputs.values()), 0.7).half)
 
 
 def test_scores_are_those_of_scikit_learn(frame: pd.DataFrame, each: Any, table: Path) -> None:
