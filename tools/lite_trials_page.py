@@ -1,4 +1,4 @@
-"""Write the tables and the picture of results/lite-trials.md from its records.
+"""Write the tables of results/lite-trials.md and lite-later.md, and the picture of the first.
 
 python -m tools.lite_trials_page
 """
@@ -14,15 +14,21 @@ from shiftproof.reporting.table import Table
 from tools.marked_sections import renewed
 
 RESULTS = Path(__file__).parents[1] / "results"
-PAGE, RECORDS = RESULTS / "lite-trials.md", RESULTS / "lite-trials.jsonl.gz"
+# Each page has its records next to it: NAME.md and NAME.jsonl.gz.
+PAGES = ("lite-trials", "lite-later")
 PICTURE = RESULTS / "lite-trials-ranks.svg"
-# For each part of the page, the end of the titles of its tables.
+# For each part of a page, the end of the titles of its tables.
 SELECTORS = {"training-domain": "training-domain validation set", "oracle": "(oracle)"}
 
 
-def recorded() -> Report:
-    """Return the report of the recorded runs."""
-    return report(RECORDS, selection=tuple(SELECTORS))
+def page_of(name: str) -> Path:
+    """Return the path of a page."""
+    return RESULTS / f"{name}.md"
+
+
+def recorded(name: str) -> Report:
+    """Return the report of the recorded runs of a page."""
+    return report(RESULTS / f"{name}.jsonl.gz", selection=tuple(SELECTORS))
 
 
 def part(found: Report, selector: str) -> str:
@@ -36,8 +42,12 @@ def _with_short_heading(table: Table) -> str:
     return f"{heading.partition(', model selection method')[0]}\n{rest}"
 
 
+def _renew(name: str) -> Report:
+    found, path = recorded(name), page_of(name)
+    path.write_text(renewed(path.read_text("utf-8"), lambda part_: part(found, part_)), "utf-8")
+    return found
+
+
 if __name__ == "__main__":
-    found = recorded()
-    page = renewed(PAGE.read_text("utf-8"), lambda name: part(found, name))
-    PAGE.write_text(page, "utf-8")
-    PICTURE.write_text(found.rank_picture(), "utf-8")
+    reports = {name: _renew(name) for name in PAGES}
+    PICTURE.write_text(reports["lite-trials"].rank_picture(), "utf-8")

@@ -1,33 +1,37 @@
-"""The tables and the picture of results/lite-trials.md are what its records say."""
+"""The tables and the picture of results/lite-trials.md and lite-later.md match their records."""
 
 from __future__ import annotations
 
+from functools import cache
 from xml.etree import ElementTree
 
 import pytest
 
-from tools.lite_trials_page import PAGE, PICTURE, SELECTORS, part, recorded
+from shiftproof.api.report import Report
+from tools.lite_trials_page import PAGES, PICTURE, SELECTORS, page_of, part, recorded
 from tools.marked_sections import MARKED, renewed
 
 
-@pytest.fixture(scope="module")
-def found():
-    return recorded()
+@cache
+def report_of(name: str) -> Report:
+    return recorded(name)
 
 
-def test_the_page_has_the_tables_of_its_records(found):
-    page = PAGE.read_text("utf-8")
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_has_the_tables_of_its_records(name):
+    found, page = report_of(name), page_of(name).read_text("utf-8")
     assert [match["name"] for match in MARKED.finditer(page)] == list(SELECTORS)
     for selector in SELECTORS:
         # Datasets, averages, ranks, and against ERM.
         assert part(found, selector).count("### ") == 4 + 1 + 1 + 1
-    assert renewed(page, lambda name: part(found, name)) == page
+    assert renewed(page, lambda selector: part(found, selector)) == page
 
 
-def test_the_ranks_in_the_picture_are_those_of_the_records(found):
+def test_the_ranks_in_the_picture_are_those_of_the_records():
     def texts(picture):
         # Where they are is the business of matplotlib's version.
         return [e.text for e in ElementTree.fromstring(picture).iter() if e.tag.endswith("}text")]
 
-    assert len(texts(found.rank_picture())) > 2 * 8
-    assert texts(found.rank_picture()) == texts(PICTURE.read_text("utf-8"))
+    picture = report_of("lite-trials").rank_picture()
+    assert len(texts(picture)) > 2 * 8
+    assert texts(picture) == texts(PICTURE.read_text("utf-8"))
