@@ -165,8 +165,8 @@ class NumberCombined(Estimator):
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """Return the assumptions behind the numbers."""
         return (
-            "amounts are what these classifiers see of the shift, at most what there is; what they"
-            " miss of I(X;D) can look like I(Y;D|X)",
+            "amounts are lower bounds, because they only count what these classifiers detect; the"
+            " part of I(X;D) that they miss can appear as I(Y;D|X)",
         )
 
     def covariate_part(self, sample: Sample) -> LogRatio:
