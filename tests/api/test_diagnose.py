@@ -83,7 +83,7 @@ def test_as_text(found: ShiftReport) -> None:
     )
     assert "\nWhat to do\n- best: The default for tables" in text
     assert len(text.splitlines()) <= 25
-    assert "In words" in found.to_text(details=True)
+    assert "What shifts" in found.to_text(details=True)
     assert "shiftproof train" not in text
     prose = [line for line in text.splitlines() if line.startswith("- ")]
     assert max(map(len, prose)) <= 90
