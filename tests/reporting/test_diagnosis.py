@@ -104,7 +104,7 @@ def test_the_text_holds_amounts_reading_places_and_commands():
     assert text.startswith("some data: 3 domains\nnote: a remark\n")
     assert row(text, "covariate shift")[2:] == ["I(X;D)", "0.3100", "0.3000–0.3200", "0.005"]
     assert row(text, "label shift")[-1] == "0.700"
-    assert "method: a method; all domains have the same weight; the maximum is 1.10" in text
+    assert "method: a method; all domains have the same weight; no amount exceeds 1.10" in text
     assert "- concept shift: The relation between input and label differs" in text
     assert "\n    shiftproof train X\n" in text
     assert "\n    shiftproof Y\n" in text

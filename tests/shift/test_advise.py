@@ -75,7 +75,7 @@ def test_concept_shift_asks_for_a_comparison_with_gradient_matching():
     advice = advise(diagnosis(concept=0.2, within_label=0.2))
     assert advice.kinds == ("concept",)
     assert of(advice, "concept").share == pytest.approx(0.2 / 0.6)
-    assert "reduces the label's entropy by 33%" in of(advice, "concept").text
+    assert "reduces the uncertainty about the label by 33%" in of(advice, "concept").text
     assert (
         "70% of the labels correctly, and 80% if they know the domain" in of(advice, "concept").text
     )

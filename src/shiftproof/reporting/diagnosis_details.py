@@ -77,7 +77,7 @@ def amount_lines(diagnosis: Diagnosis, width: int) -> Iterator[str]:
         rows.append(["risks", *[""] * 4, *estimate_cells(diagnosis.model.risk_shift)])
     yield from columns(header, rows, left=(0, 1, 5))
     method = diagnosis.shift.covariate.method
-    most = f"the maximum is {nats(diagnosis.domain_entropy)}, the log of the number of domains"
+    most = f"no amount exceeds {nats(diagnosis.domain_entropy)}, the log of the number of domains"
     text = f"  method: {method}; all domains have the same weight; {most}"
     yield from wrapped(text, width, hang=2)
 

@@ -167,7 +167,7 @@ def _remarks(
     if about.codes:
         yield (
             f"Integer columns that may be category codes: {listed(list(about.codes))}. If their"
-            " order has no meaning, list them in `categorical`."
+            " order has no meaning, treat them as categories (`categorical`)."
         )
     yield from _unseen(diagnosis)
     yield from _few(diagnosis)
@@ -243,7 +243,7 @@ def _few(diagnosis: Diagnosis) -> Iterator[str]:
             said = "R² and errors there have wide intervals."
         yield (
             f"Few samples: {', '.join(thin[:6])}{', …' if len(thin) > 6 else ''}. {said} Compare"
-            " methods over several values of `seed`."
+            " methods over several seeds (`seed`)."
         )
 
 

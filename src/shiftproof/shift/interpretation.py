@@ -132,8 +132,8 @@ def _covariate(diagnosis: Diagnosis) -> Finding:
         text = (
             f"The inputs differ {size_of(share)} between domains. From the inputs, classifiers"
             f" predict the correct domain for {percent(diagnosis.prediction.domain)} of the samples"
-            f" (chance: {percent(1 / count)}). The inputs explain {percent(share)} of the domain's"
-            " entropy."
+            f" (chance: {percent(1 / count)}). The inputs explain {percent(share)} of the"
+            " uncertainty about the domain."
         )
     else:
         text = not_found("the inputs differ between domains", state, estimate, share, at_most)
@@ -153,7 +153,7 @@ def _label(diagnosis: Diagnosis) -> Finding:
             f" {short(diagnosis.classes[moved])!r} ranges from {percent(shares[moved, low])}"
             f" ({short(diagnosis.domains[low])}) to {percent(shares[moved, high])}"
             f" ({short(diagnosis.domains[high])}). The domain explains {percent(share)} of the"
-            " label's entropy."
+            " uncertainty about the label."
         )
     else:
         what = "the label proportions differ between domains"
@@ -169,7 +169,7 @@ def _concept(diagnosis: Diagnosis, prediction: Prediction) -> Finding:
     if state == "found":
         text = (
             "The relation between input and label differs between domains: given the input,"
-            f" knowing the domain reduces the label's entropy by {percent(share)}"
+            f" knowing the domain reduces the uncertainty about the label by {percent(share)}"
             f" ({nats(estimate.value)} of {nats(prediction.uncertainty)} nats)."
         )
         gain = prediction.label_knowing_domain - prediction.label
@@ -204,8 +204,8 @@ def _no_concept(diagnosis: Diagnosis, state: State, share: float, at_most: float
         of_domain = diagnosis.shift.covariate.value / diagnosis.domain_entropy
         return (
             "Concept shift cannot be measured, because the domains hardly overlap. The inputs"
-            f" explain {percent(min(of_domain, 1.0))} of the domain's entropy, so few inputs of"
-            " different domains are similar enough to compare their labels."
+            f" explain {percent(min(of_domain, 1.0))} of the uncertainty about the domain, so few"
+            " inputs of different domains are similar enough to compare their labels."
         )
     what = "the relation between input and label differs between domains"
     return not_found(what, state, diagnosis.shift.concept, share, at_most)
@@ -220,7 +220,7 @@ def _within_label(diagnosis: Diagnosis) -> Finding:
         last = min(known, key=lambda each: each.within or 0.0)
         text = (
             f"Inputs of the same class differ between domains, most for {short(first.name)!r},"
-            f" where they explain {percent(first.within or 0)} of the domain's entropy"
+            f" where they explain {percent(first.within or 0)} of the uncertainty about the domain"
         )
         if len(known) > 1:
             text += f", and least for {short(last.name)!r} ({percent(last.within or 0)})"

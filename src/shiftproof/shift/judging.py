@@ -74,11 +74,11 @@ def not_found(
 
     `what` is a clause that states the shift, and `by` says how it would have been detected.
     """
-    high = f"{percent(at_most)} of the maximum ({nats(estimate.interval[1])} nats)"
+    high = f"{percent(at_most)} of its maximum ({nats(estimate.interval[1])} nats)"
     if state == "small":
         return (
             f"{what[0].upper()}{what[1:]}, but the shift is too small to matter: {percent(share)}"
-            f" of the maximum ({nats(estimate.value)} nats), below the threshold of"
+            f" of its maximum ({nats(estimate.value)} nats), below the threshold of"
             f" {percent(WORTH)}."
         )
     if state == "none":

@@ -29,7 +29,7 @@ def number_label(diagnosis: Diagnosis) -> Finding:
         text = (
             f"The labels differ {size_of(share)} between domains. Their mean ranges from {mean},"
             f" and their standard deviation from {deviation}. The label explains {percent(share)}"
-            " of the domain's entropy."
+            " of the uncertainty about the domain."
         )
     else:
         what = "the labels differ between domains"
@@ -50,8 +50,8 @@ def number_concept(estimate: Estimate, share: float, prediction: NumberPredictio
     """Return the text for concept shift that was found."""
     text = (
         "The relation between input and label differs between domains: given the input, knowing"
-        f" the label reduces the domain's entropy by {percent(share)} ({nats(estimate.value)}"
-        " nats)."
+        f" the label reduces the uncertainty about the domain by {percent(share)}"
+        f" ({nats(estimate.value)} nats)."
     )
     r2, known = prediction.r2, prediction.r2_knowing_domain
     if known - r2 > EXPLAINED_MORE:
@@ -72,7 +72,7 @@ def number_within_label(diagnosis: Diagnosis) -> Finding:
     if state == "found":
         text = (
             f"Inputs with the same label differ {size_of(share)} between domains. In addition to"
-            f" the label, they explain {percent(share)} of the domain's entropy."
+            f" the label, they explain {percent(share)} of the uncertainty about the domain."
         )
     else:
         what = "inputs with the same label differ between domains"

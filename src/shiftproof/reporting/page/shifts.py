@@ -85,8 +85,8 @@ def with_noun(text: str, noun: str, names: Sequence[str]) -> str:
 
     Quoted names stay as they are, and so does the sentence if a domain's name contains the word.
 
-    >>> with_noun("up to 5.6% of the maximum (0.022 nats) may be undetected", "ward", ["a"])
-    'up to 5.6% of the maximum may be undetected'
+    >>> with_noun("up to 5.6% of its maximum (0.022 nats) may be undetected", "ward", ["a"])
+    'up to 5.6% of its maximum may be undetected'
     >>> with_noun("column 'domain' differs between domains", "ward", ["a"])
     "column 'domain' differs between wards"
     """
@@ -202,7 +202,7 @@ def _amounts(diagnosis: Mapping[str, Any]) -> DotPlot:
     notes = [
         f"Lower bounds in nats (what the classifiers detect), with {level} intervals; p: p-value of"
         f" a test of no shift. Measured on {measured:,} samples of {diagnosis['data']}"
-        f" ({diagnosis['inputs']}); all domains have the same weight. The maximum is"
+        f" ({diagnosis['inputs']}); all domains have the same weight. No amount exceeds"
         f" {nats(diagnosis['domain_entropy'])}, the log of the number of domains.",
         *(f"Note: {note}." for note in diagnosis["notes"]),
     ]
