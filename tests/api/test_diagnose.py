@@ -110,7 +110,7 @@ def test_a_page_shows_it_without_a_command(found: ShiftReport) -> None:
 
     facts = [fact for block in diagnosis_blocks(found.to_dict()) if block.kind == "facts"
              for fact in block.value]  # fmt: skip
-    assert any("Match gradients" in fact.lines[0] for fact in facts)
+    assert any("It matches gradients" in fact.lines[0] for fact in facts)
     assert all(text for fact in facts for text in fact.lines)
 
 

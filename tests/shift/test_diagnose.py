@@ -308,7 +308,7 @@ def test_what_is_too_much_is_left_out_domain_by_domain():
         ({"x": np.ones((40, 2))}, "all 2 features are constant"),
         ({"features": ["one"]}, "`features` has 1 names for 2 columns"),
         ({"most": 8}, "8 samples are too few for 3 domains"),
-        ({"permutations": 0}, "at least 1 permutation"),
+        ({"permutations": 0}, "`permutations` must be at least 1"),
         ({"level": 1.0}, "between 0 and 1"),
     ],
 )

@@ -127,8 +127,8 @@ def diagnose(
         sample, shift, found = measure.classes(sample)
         measured = _of_classes(sample, found, asked)
     else:
-        shift, told = measure.numbers(sample, numbers)
-        measured = _of_numbers(sample, numbers, labels, told, asked)
+        shift, numeric = measure.numbers(sample, numbers)
+        measured = _of_numbers(sample, numbers, labels, numeric, asked)
     tick()
     return Diagnosis(
         domains=there,
@@ -233,8 +233,8 @@ class _Measure:
 
     def numbers(self, sample: Sample, y: Floats) -> tuple[Shift, NumberPosteriors]:
         """Return the amounts and the posteriors for numeric labels."""
-        told = number_posteriors(sample, y, seed=self.settings["seed"], tick=self.tick)
-        return NumberCombined(found=told, **self.settings).amounts(sample, y), told
+        found = number_posteriors(sample, y, seed=self.settings["seed"], tick=self.tick)
+        return NumberCombined(found=found, **self.settings).amounts(sample, y), found
 
     def covariate(self, x: ArrayLike, d: ArrayLike) -> Estimate:
         """Return I(X;D) alone."""

@@ -3,7 +3,7 @@
 The rule is the same for all shifts.  A shift is *found* if the lower end of its interval is above
 zero and the estimate is at least `WORTH` of its maximum; if the estimate is smaller, the shift is
 *small*.  If the interval reaches zero, its upper end decides: *none* if it is at most `NEGLIGIBLE`
-of the maximum, else *untold*.
+of the maximum, else *untold*: there are too few samples to decide.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def _amounts(diagnosis: Mapping[str, Any]) -> DotPlot:
         f" a test of no shift. Measured on {measured:,} samples of {diagnosis['data']}"
         f" ({diagnosis['inputs']}); all domains have the same weight. No amount exceeds"
         f" {nats(diagnosis['domain_entropy'])}, the log of the number of domains.",
-        *(f"Note: {note}." for note in diagnosis["notes"]),
+        *(f"Note: {_plain(note)}." for note in diagnosis["notes"]),
     ]
     columns = (Column("Symbol", words=True), Column("Nats", 1), Column(level), Column("p", -1))
     table = Table("How much shifts", columns, tuple(rows), notes=tuple(notes), heads=("Shift",))
