@@ -243,7 +243,7 @@ def _few(diagnosis: Diagnosis) -> Iterator[str]:
             said = "R² and errors there have wide intervals."
         yield (
             f"Few samples: {', '.join(thin[:6])}{', …' if len(thin) > 6 else ''}. {said} Compare"
-            " methods over several seeds (`seed`)."
+            " methods over several values of `seed`."
         )
 
 

@@ -208,7 +208,7 @@ def _unevenly_missing(
         f"{listed(list(named))}: missing more often in some domains than in others"
         f" ({quoted(named[0])}: {missing[low, first]:.0%} in {domains[low]},"
         f" {missing[high, first]:.0%} in {domains[high]}); imputing the median can look like a"
-        " shift; `drop` leaves these columns out"
+        " shift; you can leave these columns out (`drop`)"
     )
     return named, (note,)
 
