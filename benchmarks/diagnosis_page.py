@@ -37,7 +37,7 @@ def kinds(there: Container[str]) -> tuple[str, ...]:
 
 
 def true_kinds(true: Mapping[str, float]) -> tuple[str, ...]:
-    """Return the kinds of shift whose true amounts are worth minding."""
+    """Return the kinds of shift whose true amounts are large enough to matter."""
     return kinds({name for name, of in AMOUNTS.items() if true[name] >= WORTH * true[of]})
 
 
@@ -94,7 +94,7 @@ def page(records: Sequence[Record]) -> str:
         " records: `diagnosis.jsonl`). The families vary the kind of shift, 2–50 columns,"
         " 300–10,000 rows, 2–8 domains, tails and missing cells. True amounts come from the true"
         " densities."
-        f" A shift is worth minding from {WORTH:.0%} of what there could be; a true amount within a"
+        f" A shift matters from {WORTH:.0%} of its maximum; a true amount within a"
         " factor of two of that may be named or not. Report seeds that were not looked at"
         " while the method was changed.",
         "",
@@ -131,8 +131,8 @@ def _coverage(records: Sequence[Record]) -> list[str]:
         "## Lower bounds, by columns and tails",
         "",
         "Lower ends at most the truth (what is promised), upper ends at least the truth (what is"
-        " not: an interval is that of what the classifiers see), and the median of estimate over"
-        f" truth, of true amounts from {COMPARED:.0%} of what there could be.",
+        " not: an interval is that of what the classifiers detect), and the median of estimate over"
+        f" truth, of true amounts from {COMPARED:.0%} of their maximum.",
         "",
         "| families | amount | lower ends below | upper ends above | estimate / truth |",
         "|---|---|---|---|---|",

@@ -73,7 +73,7 @@ def shift_lines(families: Sequence[Cell]) -> list[str]:
     lines += [
         "",
         f"Kinds of shift named right: {len(families) - len(missed)} of {len(families)} families"
-        f" (worth minding is {WORTH:.0%} of what there could be; a true amount within a factor of"
+        f" (a shift matters from {WORTH:.0%} of its maximum; a true amount within a factor of"
         f" {NEAR:g} of that may be named or not).",
         "",
         "| kind | rows × columns, domains | label: true, estimate (95%) | concept: true, estimate"

@@ -83,7 +83,7 @@ def test_as_text(found: ShiftReport) -> None:
     )
     assert "\nWhat to do\n- best: The default for tables" in text
     assert len(text.splitlines()) <= 25
-    assert "In words" in found.to_text(details=True)
+    assert "What shifts" in found.to_text(details=True)
     assert "shiftproof train" not in text
     prose = [line for line in text.splitlines() if line.startswith("- ")]
     assert max(map(len, prose)) <= 90
@@ -110,7 +110,7 @@ def test_a_page_shows_it_without_a_command(found: ShiftReport) -> None:
 
     facts = [fact for block in diagnosis_blocks(found.to_dict()) if block.kind == "facts"
              for fact in block.value]  # fmt: skip
-    assert any("Match gradients" in fact.lines[0] for fact in facts)
+    assert any("It matches gradients" in fact.lines[0] for fact in facts)
     assert all(text for fact in facts for text in fact.lines)
 
 

@@ -59,7 +59,7 @@ def test_a_table_in_words_and_as_a_picture(shiftproof, wards):
         assert f"\n{heading}" in out
     assert len(out.splitlines()) <= 26  # with the line of the picture
     assert "  concept shift    found: " in out
-    assert "- beside it, idm: Match gradients: the same input means another label" in out
+    assert "- compare with idm: It matches gradients, because concept shift was found" in out
     assert "all numbers: --details" in out
     assert (
         "    shiftproof train wards.csv --label ill --domain ward --algorithm best --test-domain"

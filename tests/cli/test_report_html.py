@@ -37,7 +37,7 @@ def runs(tmp_path_factory):
     quick = ("--steps", 12, "--eval-every", 5, "--test-domain", "each")
     for algorithm in ("erm", "coral"):
         run("train", *data, *quick, "--algorithm", algorithm, "--out", folder / "runs" / algorithm)
-    assert "Kept in" in run("diagnose", *data, "--out", folder / "runs/diagnosis.json")
+    assert "Saved to" in run("diagnose", *data, "--out", folder / "runs/diagnosis.json")
     return folder / "runs"
 
 

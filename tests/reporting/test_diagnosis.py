@@ -104,15 +104,15 @@ def test_the_text_holds_amounts_reading_places_and_commands():
     assert text.startswith("some data: 3 domains\nnote: a remark\n")
     assert row(text, "covariate shift")[2:] == ["I(X;D)", "0.3100", "0.3000–0.3200", "0.005"]
     assert row(text, "label shift")[-1] == "0.700"
-    assert "by a method, all domains counted alike; at most 1.10" in text
-    assert "- concept shift: The same input means another label" in text
+    assert "method: a method; all domains have the same weight; no amount exceeds 1.10" in text
+    assert "- concept shift: The relation between input and label differs" in text
     assert "\n    shiftproof train X\n" in text
     assert "\n    shiftproof Y\n" in text
     assert row(text, "class 0")[-1] == "–"
-    assert "1 of 3 do" in text
-    assert text.index("What to do") < text.index("In words")
-    assert "lower bounds, as these classifiers see it" in text
-    assert "measured, of each" not in text
+    assert "1 of 3 significantly" in text
+    assert text.index("What to do") < text.index("What shifts")
+    assert "lower bounds: what these classifiers detect" in text
+    assert "Measured on" not in text
 
 
 @pytest.mark.parametrize("width", [60, 100])
@@ -125,10 +125,11 @@ def test_the_report_without_details_has_25_lines_and_the_advice_first(width, cou
     assert len(text.splitlines()) <= MOST_LINES == 25
     first = text.index("What to do")
     assert first < text.index("What shifts")
-    assert text.index("- best: ") < text.index("- beside it, idm: ")
+    assert text.index("- best: ") < text.index("- compare with idm: ")
     assert "\n    shiftproof train X\n" in text
     if width == 100:
-        assert "  concept shift    found: 20% of the label's remaining uncertainty" in text
+        concept = "found: the domain explains 20% of the label's entropy given the inputs"
+        assert f"  concept shift    {concept}\n" in text
         assert "`details=True`" in text
 
 
@@ -141,8 +142,9 @@ def test_the_points_that_are_lost_come_largest_first():
     ]  # fmt: skip
     assert [line.split()[0] for line in lines[start : start + 3]] == ["north", "south", "west"]
     full = text_of(made(("north", "south", "west")))
-    assert "north: AUROC loses 9.0 (8.0 to 10.0) points; class 'class 0' loses most" in full
-    assert "without 'feature 0': 2.0 (1.0 to 3.0) points in held-out domains" in full
+    assert "north: AUROC lost: 9.0 (8.0 to 10.0) points; class 'class 0' loses most" in full
+    gain = "'feature 0' left out: mean gain of held-out domains 2.0 (1.0 to 3.0) points"
+    assert gain in " ".join(full.split())
 
 
 def test_the_page_has_the_points_that_are_lost():
@@ -169,11 +171,13 @@ def test_what_differs_most_comes_first():
 
 def test_samples_left_out_are_told():
     text = " ".join(text_of(made(left_out=1000)).split())
-    assert "180 of 1,180 samples are measured, of each domain 60: amounts are known to" in text
+    assert "Measured on 180 of 1,180 samples (60 per domain)." in text
     widest = max(np.ptp(each.interval) / 2 for each in made().shift)
-    assert f"to ±{widest:.2g} nats (95%); a higher `most` measures more" in text
+    assert (
+        f"The widest 95% interval is ±{widest:.2g} nats. A higher `most` uses more samples." in text
+    )
     assert "180 of 1,180 samples" in text_of(made(left_out=1000), details=False)
-    assert "samples are measured" not in text_of(made())
+    assert "Measured on" not in text_of(made())
 
 
 def test_a_model_stands_beside_the_inputs():
@@ -198,7 +202,7 @@ def test_html_holds_amounts_words_and_advice_and_nothing_unescaped():
     about = About(hostile, "3 domains", notes=[f"note of {hostile}"])
     found = diagnosis_html(diagnosis, advise(diagnosis), about)
     assert "<td>I(Y;D|X)</td><td>0.1230</td><td>0.1130–0.1330</td><td>0.005</td>" in found
-    assert "concept shift: The same input means another label" in found
+    assert "concept shift: The relation between input and label differs" in found
     assert "<h4>What to do</h4><ul><li>best: The default for tables" in found
     assert "<li>idm (gradient_weight=auto, " in found
     assert "<script" not in found

@@ -235,7 +235,7 @@ def test_domains_that_hardly_overlap_cannot_be_compared():
     found = diagnose(x, y, d, domains=NAMES[:2], classes=CLASSES, seed=0)
     concept = findings(found)[2]
     assert concept.state == "overlap"
-    assert "cannot be told: the domains hardly overlap" in concept.text
+    assert "because the domains hardly overlap" in concept.text
 
 
 def test_networks_that_have_nothing_to_learn_say_so():
@@ -299,16 +299,16 @@ def test_what_is_too_much_is_left_out_domain_by_domain():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"d": np.zeros(40, int)}, "40 samples are of one domain, 'a'"),
-        ({"y": np.ones(40, int)}, "40 samples are of one class, 'yes'"),
+        ({"d": np.zeros(40, int)}, "40 samples belong to one domain, 'a'"),
+        ({"y": np.ones(40, int)}, "40 samples belong to one class, 'yes'"),
         ({"d": np.repeat([0, 2], [37, 3])}, "domain 'c' has 3 samples, fewer than the 5 folds"),
         ({"d": np.repeat([0, 1], [39, 1])}, "domain 'b' has 1 samples"),
         ({"x": np.full((40, 2), np.nan)}, "40 of 40 rows of features hold NaN"),
         ({"y": np.zeros(39, int)}, "40 rows of features, 39 labels and 40 domains"),
-        ({"x": np.ones((40, 2))}, "none of the 2 features varies"),
-        ({"features": ["one"]}, "1 names do not fit 2 features"),
+        ({"x": np.ones((40, 2))}, "all 2 features are constant"),
+        ({"features": ["one"]}, "`features` has 1 names for 2 columns"),
         ({"most": 8}, "8 samples are too few for 3 domains"),
-        ({"permutations": 0}, "at least 1 permutation"),
+        ({"permutations": 0}, "`permutations` must be at least 1"),
         ({"level": 1.0}, "between 0 and 1"),
     ],
 )

@@ -100,7 +100,7 @@ def test_the_report_speaks_of_numbers(found):
     assert len(text.splitlines()) <= 26
     assert "R² lost if held out" in text
     details = diagnosis_text(found, advice, about, details=True)
-    assert "What the labels are" in details
+    assert "Labels by domain" in details
     assert "given the label" in details
     for each in (text, details, diagnosis_html(found, advice, about)):
         assert "accuracy" not in each.lower()
@@ -108,8 +108,8 @@ def test_the_report_speaks_of_numbers(found):
     assert diagnosis_picture(found, "prices")[:4] == b"\x89PNG"
     stored = json.loads(json.dumps(diagnosis_json(found, advice, about), allow_nan=False))
     headings = [block.heading for block in diagnosis_blocks(stored)]
-    assert "What the labels are" in headings
-    assert "Which classes move" not in headings
+    assert "Labels by domain" in headings
+    assert "Which classes differ" not in headings
     lost = drops_table(stored)
     assert lost in [block.value for block in diagnosis_blocks(stored)]
     assert (lost.title, lost.rows[0].label) == ("R² lost if held out", "west")

@@ -77,7 +77,7 @@ def test_photographs_are_averaged_down():
     assert samples.inputs == "pixels of 3 × 16 × 16 images"
     patches = x.reshape(4, 3, 16, 3, 16, 2).mean(axis=(3, 5)).reshape(4, -1)
     assert samples.x == pytest.approx(patches, abs=1e-6)
-    with pytest.raises(InvalidValue, match="each sample has 4,608 numbers, and at most"):
+    with pytest.raises(InvalidValue, match="each sample has 4,608 values, and at most"):
         collect(dataset, every_sample(dataset, ("a", "b")))
 
 

@@ -153,7 +153,7 @@ def diagnose(
         if drawn is not None:
             print(f"Picture: {drawn}")
         if kept is not None:
-            print(f"Kept in {kept}")
+            print(f"Saved to {kept}")
     if as_json:
         shown = outcomes if len(outcomes) > 1 else outcomes[""]
         print(json.dumps(shown, ensure_ascii=False, allow_nan=False))

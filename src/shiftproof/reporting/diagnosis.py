@@ -34,6 +34,7 @@ from shiftproof.shift.number_drops import NumberDrop
 
 # The most lines of a report without details.
 MOST_LINES = 25
+WHAT_SHIFTS = "What shifts (lower bounds: what these classifiers detect)"
 
 
 @dataclass(frozen=True)
@@ -82,16 +83,16 @@ def _brief(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> li
     ]
     first += [f"    {about.command}"] * bool(about.command)
     if advice.beside is not None:
-        first += wrapped(f"- beside it, {advice.beside.algorithm}: {advice.beside.why}", width, 2)
+        first += wrapped(f"- compare with {advice.beside.algorithm}: {advice.beside.why}", width, 2)
         first += [f"    {about.beside}"] * bool(about.beside)
-    then = ["", "What shifts (lower bounds, as these classifiers see it)"]
+    then = ["", WHAT_SHIFTS]
     shown = [finding for finding in advice.findings if finding.shift != "within_label"]
     numbers = bool(diagnosis.numbers)
     then += [
         f"  {KINDS[finding.shift]:<16} {summary(finding, numbers=numbers)}" for finding in shown
     ]
     if advice.kinds == ("label",):
-        then += wrapped("  Label shift alone: what else shows follows from it.", width, 2)
+        then += wrapped("  Only label shift: the other differences follow from it.", width, 2)
     then += ["", *points_lost(diagnosis, most=4)] if diagnosis.drops else []
     notes = [f"note: {note}" for note in about.notes]
     room = MOST_LINES - len(head) - len(first) - len(then) - 1
@@ -112,9 +113,9 @@ def _sampled(diagnosis: Diagnosis) -> str:
     measured = sum(diagnosis.sizes)
     half = max((each.interval[1] - each.interval[0]) / 2 for each in diagnosis.shift)
     return (
-        f"{measured:,} of {measured + diagnosis.left_out:,} samples are measured, of each"
-        f" domain {_range(diagnosis.sizes)}: amounts are known to ±{half:.2g} nats"
-        f" ({diagnosis.level:.0%}); a higher `most` measures more"
+        f"Measured on {measured:,} of {measured + diagnosis.left_out:,} samples"
+        f" ({_range(diagnosis.sizes)} per domain). The widest {diagnosis.level:.0%} interval is"
+        f" ±{half:.2g} nats. A higher `most` uses more samples."
     )
 
 
@@ -126,7 +127,7 @@ def points_lost(diagnosis: Diagnosis, most: int) -> Iterator[str]:
     drops: Sequence[Drop | NumberDrop] = diagnosis.drops
     ordered = sorted(drops, key=lambda drop: -_lost(drop))
     metric = "R²" if diagnosis.numbers else "Accuracy"
-    yield f"{metric} lost if held out, in points, against training with it; and where it is lost"
+    yield f"{metric} lost if held out, in points, compared with training on it; and its parts"
     rows = []
     for drop in ordered[:most]:
         if isinstance(drop, NumberDrop):
@@ -142,9 +143,9 @@ def points_lost(diagnosis: Diagnosis, most: int) -> Iterator[str]:
                 *(f"{part.value:.1f}" for part in parts),
             ]
         )
-    header = ["", "held out", "lost", "inputs", "unseen inputs", "meaning", "label shares"]
+    header = ["", "held out", "lost", "rarer inputs", "unseen inputs", "concept", "label shares"]
     if diagnosis.numbers:
-        header = [*header[:-1], "level", "MAE", "more"]
+        header = [*header[:-1], "mean label", "MAE", "increase"]
     yield from columns(header, rows)
     yield from more(len(ordered) - most, "domain")
 
@@ -178,11 +179,11 @@ def _full(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> lis
     lines += wrapped(f"- {_settings(advice.choice)}: {advice.choice.why}", width, hang=2)
     lines += [f"    {about.command}"] * bool(about.command)
     if advice.beside is not None:
-        lines += wrapped(f"- beside it, {advice.beside.algorithm}: {advice.beside.why}", width, 2)
+        lines += wrapped(f"- compare with {advice.beside.algorithm}: {advice.beside.why}", width, 2)
         lines += [f"    {about.beside}"] * bool(about.beside)
     for remark in advice.remarks:
         lines += wrapped(f"- {remark}", width, hang=2)
-    lines += ["", "In words"]
+    lines += ["", WHAT_SHIFTS]
     for finding in advice.findings:
         lines += wrapped(f"- {kind_titles(diagnosis)[finding.shift]}: {finding.text}", width, 2)
     if diagnosis.drops:

@@ -16,7 +16,7 @@ KINDS = {
     "covariate": "covariate shift",
     "label": "label shift",
     "concept": "concept shift",
-    "joint": "all together",
+    "joint": "joint shift",
     "within_label": "within a class",
 }
 # For a numeric label.
@@ -34,25 +34,25 @@ def where_it_is_lost(diagnosis: Diagnosis, width: int) -> Iterator[str]:
     for drop in diagnosis.drops:
         if isinstance(drop, NumberDrop):
             text = (
-                f"{drop.domain}: the mean absolute error is {three_digits(drop.mae.held_out)} held"
-                f" out and {three_digits(drop.mae.trained_with)} trained with it;"
-                f" {drop.unseen_share:.0%} of the rows are unlike all other domains"
+                f"{drop.domain}: the mean absolute error is {three_digits(drop.mae.held_out)} if it"
+                f" is held out, and {three_digits(drop.mae.trained_with)} if it is trained on;"
+                f" {drop.unseen_share:.0%} of its rows hardly occur in other domains"
             )
             yield from wrapped(f"  {text}", width, 4)
             continue
-        auroc = "" if drop.auroc is None else f" AUROC loses {points(drop.auroc.lost)} points;"
+        auroc = "" if drop.auroc is None else f" AUROC lost: {points(drop.auroc.lost)} points;"
         name, lost = drop.worst_class
         text = (
-            f"{drop.domain}:{auroc} class {cut(name, 30)!r} loses most, {lost:.0f} points of"
-            f" accuracy; {drop.unseen_share:.0%} of the rows are unlike all other domains"
+            f"{drop.domain}:{auroc} class {cut(name, 30)!r} loses most accuracy, {lost:.0f} points;"
+            f" {drop.unseen_share:.0%} of its rows hardly occur in other domains"
         )
         yield from wrapped(f"  {text}", width, 4)
     for trial in diagnosis.trials:
-        change = {"drop": "without", "rank": "with ranks within domains of"}[trial.change]
-        of = " of R²" if diagnosis.numbers else ""
+        change = {"drop": "left out", "rank": "replaced by its rank within each domain"}
+        metric = "R²" if diagnosis.numbers else "accuracy"
         text = (
-            f"{change} {cut(trial.column, 40)!r}: {points(trial.gain)} points{of} in held-out"
-            " domains"
+            f"{cut(trial.column, 40)!r} {change[trial.change]}: mean gain of held-out domains"
+            f" {points(trial.gain)} points of {metric}"
         )
         yield from wrapped(f"  {text}", width, 4)
 
@@ -61,8 +61,8 @@ def amount_lines(diagnosis: Diagnosis, width: int) -> Iterator[str]:
     """Yield the table of amounts: of the inputs and, if there is a model, of its representation."""
     level = f"{100 * diagnosis.level:g}%"
     yield (
-        "How much shifts (nats; lower bounds, as these classifiers see it, with intervals of what"
-        " they see; p: the chance of such data without a shift)"
+        "How much shifts (in nats; lower bounds: what these classifiers detect, with intervals; p:"
+        " p-value of a test of no shift)"
     )
     header = ["", "inputs", "", level, "p"]
     shifts: list[Shift] = [diagnosis.shift]
@@ -77,8 +77,9 @@ def amount_lines(diagnosis: Diagnosis, width: int) -> Iterator[str]:
         rows.append(["risks", *[""] * 4, *estimate_cells(diagnosis.model.risk_shift)])
     yield from columns(header, rows, left=(0, 1, 5))
     method = diagnosis.shift.covariate.method
-    most = f"at most {nats(diagnosis.domain_entropy)}, log of the number of domains"
-    yield from wrapped(f"  by {method}, all domains counted alike; {most}", width, hang=2)
+    most = f"no amount exceeds {nats(diagnosis.domain_entropy)}, the log of the number of domains"
+    text = f"  method: {method}; all domains have the same weight; {most}"
+    yield from wrapped(text, width, hang=2)
 
 
 def estimate_cells(estimate: Estimate) -> list[str]:
@@ -89,9 +90,9 @@ def estimate_cells(estimate: Estimate) -> list[str]:
 
 
 def pair_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield the pairs of domains that are easiest to tell apart."""
+    """Yield the pairs of domains that classifiers distinguish best."""
     ordered = sorted(diagnosis.pairs, key=lambda pair: -pair.told_apart_with_label)
-    yield "Which domains differ (told apart by classifiers; 50% is guessing)"
+    yield "Which domains differ (how often classifiers predict the right one of two; 50% is chance)"
     rows = [
         [
             f"{cut(pair.first, 24)} – {cut(pair.second, 24)}",
@@ -102,7 +103,7 @@ def pair_lines(diagnosis: Diagnosis) -> Iterator[str]:
         ]
         for pair in ordered[:MOST_PAIRS]
     ]
-    header = ["", "by inputs", "by inputs and label", "features apart (sd)", "labels apart"]
+    header = ["", "from inputs", "from inputs and label", "feature distance (sd)", "label distance"]
     if diagnosis.numbers:
         header[-1] += " (sd)"
     yield from columns(header, rows)
@@ -113,8 +114,8 @@ def feature_lines(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield the features that shift most."""
     moved = sum(feature.p_value <= 1 - diagnosis.level for feature in diagnosis.features)
     yield (
-        f"Which features move ({moved:,} of {len(diagnosis.features):,} do; p adjusted for all"
-        " features and pairs)"
+        f"Which features differ ({moved:,} of {len(diagnosis.features):,} significantly; p-values"
+        " are adjusted for all features and pairs)"
     )
     rows = [
         [
@@ -126,14 +127,16 @@ def feature_lines(diagnosis: Diagnosis) -> Iterator[str]:
         ]
         for feature in diagnosis.features[:MOST_FEATURES]
     ]
-    yield from columns(["", "mean (sd)", "most (sd)", "between", "p"], rows, left=(0, 3))
+    yield from columns(
+        ["", "mean distance (sd)", "largest (sd)", "between", "p"], rows, left=(0, 3)
+    )
     yield from more(len(diagnosis.features) - MOST_FEATURES, "feature")
 
 
 def class_lines(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield the classes whose shares differ most between domains."""
     moved = sorted(diagnosis.moved_classes, key=lambda each: min(each.shares) - max(each.shares))
-    yield "Which classes move (share of each domain; how far their own inputs tell the domain)"
+    yield "Which classes differ (share of each domain; part of the domain's entropy inputs explain)"
     shown = diagnosis.domains[:6]
     rows = [
         [
@@ -143,7 +146,7 @@ def class_lines(diagnosis: Diagnosis) -> Iterator[str]:
         ]
         for each in moved[:MOST_CLASSES]
     ]
-    header = ["", *(cut(name, LONGEST) for name in shown), "inputs tell"]
+    header = ["", *(cut(name, LONGEST) for name in shown), "inputs explain"]
     yield from columns(header, rows)
     yield from more(len(moved) - MOST_CLASSES, "class")
     yield from more(len(diagnosis.domains) - len(shown), "domain")
@@ -151,7 +154,7 @@ def class_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 def label_lines(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield statistics of the numeric labels in each domain."""
-    yield "What the labels are"
+    yield "Labels by domain"
     rows = [
         [
             cut(name, 30),

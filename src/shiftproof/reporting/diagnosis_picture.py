@@ -55,7 +55,7 @@ def diagnosis_picture(diagnosis: Diagnosis, title: str) -> bytes:
 
 
 def _draw_pairs(axes: Axes, diagnosis: Diagnosis) -> None:
-    """Draw how well domains are told apart: by inputs below the diagonal, with labels above it."""
+    """Draw how well classifiers distinguish domains: above the diagonal, they see the label too."""
     count = len(diagnosis.domains)
     place = {name: position for position, name in enumerate(diagnosis.domains)}
     values = np.full((count, count), np.nan)
@@ -67,8 +67,9 @@ def _draw_pairs(axes: Axes, diagnosis: Diagnosis) -> None:
     names = [cut(name) for name in diagnosis.domains]
     axes.set_xticks(range(count), names, rotation=40, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(count), names)
-    axes.set_title("Domains told apart (%; 50 is guessing)\nabove: with the label", fontsize=10)
-    axes.set_xlabel("below: by the inputs alone")
+    title = "Accuracy of distinguishing domains (%; chance: 50)\nabove: from inputs and label"
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel("below: from inputs alone")
 
 
 def _draw_features(axes: Axes, diagnosis: Diagnosis) -> None:
@@ -82,7 +83,7 @@ def _draw_features(axes: Axes, diagnosis: Diagnosis) -> None:
         axes.plot([], [], color=BLUE, linewidth=2, label="mean over pairs")
         axes.plot([], [], ".", color=ORANGE, label="farthest pair")
         moved = sum(f.p_value <= alpha for f in features)
-        axes.set_title(f"Features by shift: {moved:,} of {len(features):,} move", fontsize=10)
+        axes.set_title(f"Features by shift: {moved:,} of {len(features):,} differ", fontsize=10)
         axes.set_xlabel(f"features in order (first: {cut(features[0].name, 30)})")
         axes.set_ylabel("distance (standard deviations)")
         axes.set_ylim(bottom=0)
@@ -92,7 +93,7 @@ def _draw_features(axes: Axes, diagnosis: Diagnosis) -> None:
         axes.barh(places, [f.most for f in shown], color=ORANGE, alpha=0.45, label="farthest pair")
         colours = [BLUE if f.p_value <= alpha else GREY for f in shown]
         axes.barh(places, [f.w1 for f in shown], color=colours, height=0.45)
-        axes.bar([], [], color=BLUE, label="mean over pairs (grey: may be chance)")
+        axes.bar([], [], color=BLUE, label="mean over pairs (grey: not significant)")
         axes.set_yticks(places, [cut(f.name, 22) for f in shown])
         axes.set_title("Features by shift", fontsize=10)
         axes.set_xlabel("distance (standard deviations)")

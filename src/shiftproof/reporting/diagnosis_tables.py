@@ -33,10 +33,10 @@ def drops_table(diagnosis: Mapping[str, Any]) -> Table | None:
         Column("Class that loses most"),
     )
     notes = (
-        "Points of accuracy that simple classifiers lose where they are not trained, against"
-        " training with the domain, with intervals, split by where they"
-        " are lost: on inputs that are rarer in the other domains, on inputs that they do not have,"
-        " on inputs that mean something else there, and by other label shares.",
+        "Points of accuracy that simple classifiers lose if the domain is held out instead of"
+        " trained on, with intervals. The parts of the loss: inputs that are rarer in the other"
+        " domains (rarer inputs), inputs that hardly occur there (unseen inputs), a different"
+        " relation between input and label (concept), and different label shares.",
     )
     return Table("Accuracy lost if held out", columns, tuple(rows), notes=notes, heads=("Domain",))
 
@@ -68,14 +68,15 @@ def _number_drops(diagnosis: Mapping[str, Any]) -> Table | None:
         Column("Lost"),
         *(Column(title) for title in NUMBER_PARTS.values()),
         Column("MAE held out"),
-        Column("MAE more"),
+        Column("MAE increase"),
     )
     notes = (
-        "Points of R² against training with the domain, with intervals, split by where they are"
-        " lost: on inputs that are rarer in the other domains, on inputs that they do not have, on"
-        " inputs that mean something else there, and by another mean of the label. R² is taken"
-        " within the domain: below 0, its own mean would predict better. MAE, the mean absolute"
-        " error, has the label's unit.",
+        "Points of R² that simple models lose if the domain is held out instead of trained on, with"
+        " intervals. The parts of the loss: inputs that are rarer in the other domains (rarer"
+        " inputs), inputs that hardly occur there (unseen inputs), a different relation between"
+        " input and label (concept), and a different mean label. R² is computed within the domain:"
+        " below 0, the domain's own mean predicts better. MAE, the mean absolute error, has the"
+        " label's unit.",
     )
     return Table("R² lost if held out", columns, tuple(rows), notes=notes, heads=("Domain",))
 
@@ -98,15 +99,15 @@ def numbers_table(diagnosis: Mapping[str, Any]) -> Table:
 
 
 NUMBER_PARTS = {
-    "inputs": "Inputs",
+    "inputs": "Rarer inputs",
     "unseen": "Unseen inputs",
-    "meaning": "Meaning",
-    "level": "Level",
+    "meaning": "Concept",
+    "level": "Mean label",
 }
 PARTS = {
-    "inputs": "Inputs",
+    "inputs": "Rarer inputs",
     "unseen": "Unseen inputs",
-    "meaning": "Meaning",
+    "meaning": "Concept",
     "label_shares": "Label shares",
 }
 

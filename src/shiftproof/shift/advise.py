@@ -21,7 +21,7 @@ import numpy as np
 from shiftproof.core.text import listed, quoted
 from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.drops import Drop, Points
-from shiftproof.shift.interpretation import findings, kinds_of, model_reading
+from shiftproof.shift.interpretation import describe_model, explained, findings, kinds_of
 from shiftproof.shift.judging import Finding, State, percent
 from shiftproof.shift.number_drops import NumberDrop
 
@@ -91,8 +91,8 @@ def advise(
 def _first(kind: Kind, kinds: tuple[str, ...]) -> Choice:
     if kind == "images":
         why = (
-            "The default for images: it trains as ERM, and matches domains only if its own test"
-            " finds concept shift while it trains."
+            "The default for images. It trains like ERM, and matches domains only if its test finds"
+            " concept shift during training."
         )
         return Choice("idm-auto", why)
     what = "embeddings" if kind == "embeddings" else "tables"
@@ -101,12 +101,12 @@ def _first(kind: Kind, kinds: tuple[str, ...]) -> Choice:
         " weighted by how well they predict training domains that they were not trained on."
     )
     if not kinds:
-        why += " No shift worth minding was found."
+        why += " No shift was found that is large enough to matter."
     return Choice("best", why)
 
 
 def _matching(states: Mapping[str, State], found: tuple[Finding, ...], *, numbers: bool) -> Choice:
-    share = next(each.share for each in found if each.shift == "concept")
+    concept = next(each for each in found if each.shift == "concept")
     hparams = {"gradient_weight": "auto", "representation_weight": "0"}
     matched = "gradients"
     same_labels = states["label"] == "none"
@@ -114,14 +114,11 @@ def _matching(states: Mapping[str, State], found: tuple[Finding, ...], *, number
     if states["covariate"] == "found" and (same_labels or not numbers):
         within = {} if numbers else {"match_within": "all" if same_labels else "class"}
         hparams |= {"representation_weight": "auto"} | within
-        matched += ", and representations" + " class by class" * ("class" in within.values())
-    of = "of the label's remaining uncertainty"
-    if numbers:
-        of = "of the domain's remaining uncertainty"
+        matched += " and representations" + " within each class" * ("class" in within.values())
     why = (
-        f"Match {matched}: the same input means another label in another domain"
-        f" ({percent(share)} {of}), which no fit to all"
-        " domains removes. Keep it only if held-out domains gain."
+        f"It matches {matched}, because concept shift was found:"
+        f" {explained(concept, numbers=numbers)}. Fitting all domains together does not remove this"
+        " shift. Keep it only if held-out domains improve."
     )
     return Choice("idm", why, hparams)
 
@@ -140,34 +137,37 @@ def _remarks(
                 "drop": f"Leave out {quoted(trial.column)} (`drop`)",
                 "rank": f"Replace {quoted(trial.column)} by its rank within each domain",
             }[trial.change]
-            yield f"{what}: held-out domains gain {points(trial.gain)} points of {metric}."
+            gain = f"{points(trial.gain)} points of {metric}"
+            yield f"{what}: held-out domains gain {gain} on average."
     if about.kind == "images":
         yield (
-            'Average the weights of the last steps (`average="swad"`): one run, and steadier in'
-            " domains that were not trained on."
+            'Average the weights over many steps (`average="swad"`). It needs only one run, and the'
+            " results in new domains vary less."
         )
     if "concept" in kinds:
         yield (
-            "Choose between models by domains that they were not trained on (the selection"
-            f" `leave-one-domain-out` of a sweep): {metric} on training domains can reward what"
-            " does not carry over."
+            "Compare models on domains that they were not trained on (the selection"
+            f" `leave-one-domain-out` of a sweep). The {metric} on training domains can favour"
+            " models that rely on relations that do not hold in other domains."
         )
     counts = np.zeros((1, 0)) if diagnosis.numbers else np.array(diagnosis.counts)
     alone = [diagnosis.classes[c] for c in np.flatnonzero((counts > 0).sum(axis=0) == 1)]
     if alone:
         yield (
-            f"In one domain only: {listed(alone)}. A model can take the domain's style for the"
-            " class; collect it elsewhere, or leave it out."
+            f"Classes that occur in only one domain: {listed(alone)}. A model may recognise the"
+            " domain instead of the class. Collect such samples in other domains, or leave the"
+            " class out."
         )
     if about.uneven:
         yield (
-            f"Missing more often in some domains than in others: {listed(list(about.uneven))}. The"
-            " value in their place tells the domain; compare with leaving them out (`drop`)."
+            "Columns that are missing more often in some domains than in others:"
+            f" {listed(list(about.uneven))}. The imputed values reveal the domain. Compare with a"
+            " model without these columns (`drop`)."
         )
     if about.codes:
         yield (
-            f"Whole numbers that may be codes: {listed(list(about.codes))}. If their order means"
-            " nothing, name them as `categorical`."
+            f"Integer columns that may be category codes: {listed(list(about.codes))}. If their"
+            " order has no meaning, treat them as categories (`categorical`)."
         )
     yield from _unseen(diagnosis)
     yield from _few(diagnosis)
@@ -177,13 +177,13 @@ def _remarks(
             " or in the representation of a trained run (`run`), than in pixels."
         )
     if diagnosis.model is not None:
-        yield model_reading(diagnosis, diagnosis.model)
+        yield describe_model(diagnosis, diagnosis.model)
 
 
 def _label_correction(diagnosis: Diagnosis) -> str:
     text = (
-        "Label proportions differ: if those of a new domain are known, multiply each class's"
-        " probability by its new proportion over that in training."
+        "Label proportions differ. If those of a new domain are known, multiply the probability of"
+        " each class by its proportion there divided by that in training, and normalise."
     )
     gains = [
         d
@@ -193,7 +193,7 @@ def _label_correction(diagnosis: Diagnosis) -> str:
     if gains:
         best = max(gains, key=lambda d: d.accuracy.label_shares.value)
         gain = points(best.accuracy.label_shares)
-        text += f" In {best.domain}, held out, that regains {gain} points of accuracy."
+        text += f" If {best.domain} is held out, this gains {gain} points of accuracy there."
     return text
 
 
@@ -207,9 +207,9 @@ def _level(diagnosis: Diagnosis) -> Iterator[str]:
     if known:
         drop, r2 = max(known, key=lambda pair: pair[1].level.value)
         yield (
-            "If the mean label of a new domain is known, add a number to all predictions there"
-            " that makes their mean the same. In"
-            f" {drop.domain}, held out, that regains {points(r2.level)} points of R²."
+            "If the mean label of a new domain is known, add a constant to all predictions there,"
+            f" so that their mean equals it. If {drop.domain} is held out, this gains"
+            f" {points(r2.level)} points of R² there."
         )
 
 
@@ -222,11 +222,11 @@ def _unseen(diagnosis: Diagnosis) -> Iterator[str]:
     lost = [(drop, each.unseen) for drop, each in costs if each and each.unseen.interval[0] > 0]
     if lost:
         worst, cost = max(lost, key=lambda pair: pair[1].value)
-        of = " of R²" if diagnosis.numbers else ""
+        metric = "R²" if diagnosis.numbers else "accuracy"
         yield (
-            f"{worst.domain}: {percent(worst.unseen_share)} of its inputs are unlike those of all"
-            f" other domains, which costs {points(cost)} points{of} if it is held out. No method"
-            " replaces data from domains like it."
+            f"{worst.domain}: {percent(worst.unseen_share)} of its inputs hardly occur in other"
+            f" domains. This costs {points(cost)} points of {metric} if it is held out. Only"
+            " training data from similar domains can avoid this loss."
         )
 
 
@@ -238,12 +238,12 @@ def _few(diagnosis: Diagnosis) -> Iterator[str]:
     ]
     if thin:
         error = 50 / np.sqrt(min(diagnosis.sizes))
-        said = f"An accuracy there has a standard error of up to {error:.1f} points"
+        said = f"The standard error of an accuracy there is up to {error:.1f} points."
         if diagnosis.numbers:
-            said = "R² and errors there have wide intervals"
+            said = "R² and errors there have wide intervals."
         yield (
-            f"Few samples: {', '.join(thin[:6])}{', …' if len(thin) > 6 else ''}. {said}: repeat"
-            " with several values of `seed` before preferring a method."
+            f"Few samples: {', '.join(thin[:6])}{', …' if len(thin) > 6 else ''}. {said} Compare"
+            " methods over several values of `seed`."
         )
 
 

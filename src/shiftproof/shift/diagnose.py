@@ -58,7 +58,8 @@ def check_most(most: int, domains: int) -> None:
     """Raise if `most` samples are too few for this number of domains."""
     if most < FOLDS * domains:
         raise InvalidValue(
-            f"{most} samples are too few for {domains} domains; at least {FOLDS} each are needed"
+            f"{most} samples are too few for {domains} domains; at least {FOLDS} per domain are"
+            " needed"
         )
 
 
@@ -89,14 +90,14 @@ def diagnose(
     table, labels, codes = as_table(x), np.asarray(y), np.asarray(d)
     names = tuple(features or (f"feature {i}" for i in range(table.shape[1])))
     if len(names) != table.shape[1]:
-        raise InvalidValue(f"{len(names)} names do not fit {table.shape[1]} features")
+        raise InvalidValue(f"`features` has {len(names)} names for {table.shape[1]} columns")
     if permutations < 1:
-        raise InvalidValue(f"at least 1 permutation is needed, not {permutations}")
+        raise InvalidValue(f"`permutations` must be at least 1, not {permutations}")
     check_most(most, len(domains))
     if not len(table) == len(labels) == len(codes):
         raise DataError(
-            f"{len(table)} rows of features, {len(labels)} labels and {len(codes)} domains; there"
-            " must be one of each per sample"
+            f"{len(table)} rows of features, {len(labels)} labels and {len(codes)} domains; every"
+            " sample needs one of each"
         )
     kept = stratified(codes, most, seed)
     left_out = len(codes) - len(kept)
@@ -106,7 +107,7 @@ def diagnose(
     _refuse_what_shows_nothing(codes, there, labels, labelled)
     sample, numbers = _sample(table, labels, codes, bool(classes))
     if sample.x.shape[1] == 0:
-        raise DataError(f"none of the {len(names)} features varies: there is nothing to measure")
+        raise DataError(f"all {len(names)} features are constant; there is nothing to measure")
 
     steps, done = FOLDS * (2 if model else 1) + 2, itertools.count()
 
@@ -126,8 +127,8 @@ def diagnose(
         sample, shift, found = measure.classes(sample)
         measured = _of_classes(sample, found, asked)
     else:
-        shift, told = measure.numbers(sample, numbers)
-        measured = _of_numbers(sample, numbers, labels, told, asked)
+        shift, numeric = measure.numbers(sample, numbers)
+        measured = _of_numbers(sample, numbers, labels, numeric, asked)
     tick()
     return Diagnosis(
         domains=there,
@@ -232,8 +233,8 @@ class _Measure:
 
     def numbers(self, sample: Sample, y: Floats) -> tuple[Shift, NumberPosteriors]:
         """Return the amounts and the posteriors for numeric labels."""
-        told = number_posteriors(sample, y, seed=self.settings["seed"], tick=self.tick)
-        return NumberCombined(found=told, **self.settings).amounts(sample, y), told
+        found = number_posteriors(sample, y, seed=self.settings["seed"], tick=self.tick)
+        return NumberCombined(found=found, **self.settings).amounts(sample, y), found
 
     def covariate(self, x: ArrayLike, d: ArrayLike) -> Estimate:
         """Return I(X;D) alone."""
@@ -297,8 +298,8 @@ def _refuse_what_shows_nothing(
 ) -> None:
     if len(domains) < 2:
         raise DataError(
-            f"all {len(codes)} samples are of one domain, {domains[0]!r}; a shift is measured"
-            " between at least two"
+            f"all {len(codes)} samples belong to one domain, {domains[0]!r}; at least two domains"
+            " are needed to measure a shift"
         )
     if not classes and not len(varying(as_table(labels))):
         raise DataError(
@@ -306,7 +307,7 @@ def _refuse_what_shows_nothing(
         )
     if len(classes) == 1:
         raise DataError(
-            f"all {len(codes)} samples are of one class, {classes[0]!r}; at least two are needed"
+            f"all {len(codes)} samples belong to one class, {classes[0]!r}; at least two are needed"
         )
     sizes = np.unique(codes, return_counts=True)[1]
     if sizes.min() < FOLDS:

@@ -2,7 +2,7 @@
 
 `judging` defines the rule.  The maximum of concept shift is the label's remaining uncertainty given
 the inputs (for numeric labels, the domain's).  If inputs almost determine the domain, labels of the
-same input cannot be compared; concept shift that is not found is then *overlap*: undecidable.
+same input cannot be compared; concept shift that is not found is then *overlap*: inconclusive.
 
 Amounts are lower bounds: what the classifiers of `posteriors` detect.
 """
@@ -36,8 +36,8 @@ OVERLAP = 0.1
 def findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
     """Return the findings on covariate, label, concept and within-label shift, in this order."""
     if isinstance(diagnosis.prediction, Prediction):
-        told = _label(diagnosis), _concept(diagnosis, diagnosis.prediction)
-        return (_covariate(diagnosis), *told, _within_label(diagnosis))
+        classes = _label(diagnosis), _concept(diagnosis, diagnosis.prediction)
+        return (_covariate(diagnosis), *classes, _within_label(diagnosis))
     numbers = number_label(diagnosis), _number_concept(diagnosis, diagnosis.prediction)
     return (_covariate(diagnosis), *numbers, number_within_label(diagnosis))
 
@@ -63,55 +63,64 @@ def kinds_of(found: Sequence[Finding]) -> tuple[str, ...]:
 
 def summary(finding: Finding, *, numbers: bool = False) -> str:
     """Return a short summary of a finding; `numbers` is True for numeric labels."""
-    of = {
-        "covariate": "of the domain is told by the inputs",
-        "label": "of the label is told by the domain",
-        "concept": "of the label's remaining uncertainty",
-        "within_label": "of the domain is told by inputs of one class",
-    }[finding.shift]
-    if numbers:
-        of = {
-            "label": "of the domain is told by the label",
-            "concept": "of the domain's remaining uncertainty is taken by the label",
-            "within_label": "of the domain is told by inputs beyond the label",
-        }.get(finding.shift, of)
     return {
-        "found": f"found: {percent(finding.share)} {of}",
-        "small": f"too small to mind: {percent(finding.share)} {of}",
-        "none": f"none: more than {percent(finding.at_most)} would have shown",
-        "untold": f"cannot be told: too few samples (up to {percent(finding.at_most)})",
-        "overlap": "cannot be told: the domains hardly overlap",
+        "found": f"found: {explained(finding, numbers=numbers)}",
+        "small": f"too small to matter: {explained(finding, numbers=numbers)}",
+        "none": f"none: more than {percent(finding.at_most)} would have been detected",
+        "untold": f"inconclusive: too few samples (may be up to {percent(finding.at_most)})",
+        "overlap": "inconclusive: the domains hardly overlap",
     }[finding.state]
 
 
-def model_reading(diagnosis: Diagnosis, model: ModelShift) -> str:
+def explained(finding: Finding, *, numbers: bool = False) -> str:
+    """Return the size of a shift as a share of the entropy that it explains.
+
+    >>> explained(Finding("label", "I(Y;D)", "found", 0.12, 0.2, ""))
+    "the domain explains 12% of the label's entropy"
+    """
+    share = percent(finding.share)
+    if numbers and finding.shift != "covariate":
+        return {
+            "label": f"the label explains {share} of the domain's entropy",
+            "concept": f"the label explains {share} of the domain's entropy given the inputs",
+            "within_label": f"beyond the label, inputs explain {share} of the domain's entropy",
+        }[finding.shift]
+    return {
+        "covariate": f"inputs explain {share} of the domain's entropy",
+        "label": f"the domain explains {share} of the label's entropy",
+        "concept": f"the domain explains {share} of the label's entropy given the inputs",
+        "within_label": f"within a class, inputs explain {share} of the domain's entropy",
+    }[finding.shift]
+
+
+def describe_model(diagnosis: Diagnosis, model: ModelShift) -> str:
     """Describe the shifts that remain in a model's representation, and whether its risks differ."""
     x, r = diagnosis.shift, model.shift
     text = (
         f"{model.name}: the covariate shift of its representation is {nats(r.covariate.value)}"
-        f" nats, where the inputs have {nats(x.covariate.value)}."
+        f" nats (inputs: {nats(x.covariate.value)})."
     )
     state = concept_state(diagnosis, r)
     text += {
-        "found": f" The same representation means another label in another domain: I(Y;D|R) ="
-        f" {nats(r.concept.value)} (of the inputs: {nats(x.concept.value)}).",
-        "small": " It shows a concept shift too small to mind:"
-        f" I(Y;D|R) = {nats(r.concept.value)}.",
-        "overlap": " Whether the same representation means another label cannot be told: the"
-        " domains hardly overlap in it.",
-        "none": " It shows no concept shift.",
-        "untold": f" It shows no concept shift, but up to {nats(r.concept.interval[1])} nats may be"
-        " unseen.",
+        "found": " The relation between representation and label differs between domains:"
+        f" I(Y;D|R) = {nats(r.concept.value)} nats (inputs: {nats(x.concept.value)}).",
+        "small": " The concept shift in the representation is too small to matter:"
+        f" I(Y;D|R) = {nats(r.concept.value)} nats.",
+        "overlap": " Concept shift in the representation cannot be measured, because the domains"
+        " hardly overlap in it.",
+        "none": " No concept shift was found in the representation.",
+        "untold": " No concept shift was found in the representation, but up to"
+        f" {nats(r.concept.interval[1])} nats may be undetected.",
     }[state]
     worst, best = int(np.argmax(model.risks)), int(np.argmin(model.risks))
     differ = model.risk_shift.p_value is not None and (
         model.risk_shift.p_value <= 1 - diagnosis.level
     )
     return text + (
-        f" Its mean risk goes from {model.risks[best]:.2f} ({short(diagnosis.domains[best])}) to"
-        f" {model.risks[worst]:.2f} ({short(diagnosis.domains[worst])});"
-        f" I(L;D) = {nats(model.risk_shift.value)}, {'more' if differ else 'no more'} than chance"
-        " would show."
+        f" Its mean risk ranges from {model.risks[best]:.2f} ({short(diagnosis.domains[best])}) to"
+        f" {model.risks[worst]:.2f} ({short(diagnosis.domains[worst])}). Its risks"
+        f" {'differ' if differ else 'do not differ'} significantly between domains: I(L;D) ="
+        f" {nats(model.risk_shift.value)} nats."
     )
 
 
@@ -121,13 +130,13 @@ def _covariate(diagnosis: Diagnosis) -> Finding:
     count = len(diagnosis.domains)
     if state == "found":
         text = (
-            f"The inputs differ between domains ({size_of(share)}): classifiers name the right one"
-            f" of {count} for {percent(diagnosis.prediction.domain)} of the samples, guessing would"
-            f" for {percent(1 / count)}. Inputs tell {percent(share)} of what there is to know"
-            f" about the domain."
+            f"The inputs differ {size_of(share)} between domains. From the inputs, classifiers"
+            f" predict the correct domain for {percent(diagnosis.prediction.domain)} of the samples"
+            f" (chance: {percent(1 / count)}). The inputs explain {percent(share)} of the"
+            " uncertainty about the domain."
         )
     else:
-        text = not_found("that the inputs differ between domains", state, estimate, share, at_most)
+        text = not_found("the inputs differ between domains", state, estimate, share, at_most)
     return Finding("covariate", estimate.symbol, state, share, at_most, text)
 
 
@@ -140,16 +149,16 @@ def _label(diagnosis: Diagnosis) -> Finding:
         moved = int((shares.max(axis=1) - shares.min(axis=1)).argmax())
         low, high = int(shares[moved].argmin()), int(shares[moved].argmax())
         text = (
-            f"The proportions of the labels differ ({size_of(share)}):"
-            f" {short(diagnosis.classes[moved])!r} is {percent(shares[moved, low])} of"
-            f" {short(diagnosis.domains[low])} and {percent(shares[moved, high])} of"
-            f" {short(diagnosis.domains[high])}. The domain alone tells {percent(share)} of what"
-            " there is to know about the label."
+            f"The label proportions differ {size_of(share)} between domains. The share of"
+            f" {short(diagnosis.classes[moved])!r} ranges from {percent(shares[moved, low])}"
+            f" ({short(diagnosis.domains[low])}) to {percent(shares[moved, high])}"
+            f" ({short(diagnosis.domains[high])}). The domain explains {percent(share)} of the"
+            " uncertainty about the label."
         )
     else:
-        text = not_found(
-            "that the proportions of the labels differ", state, estimate, share, at_most
-        )
+        what = "the label proportions differ between domains"
+        # The proportions are counted, without classifiers.
+        text = not_found(what, state, estimate, share, at_most, by="")
     return Finding("label", estimate.symbol, state, share, at_most, text)
 
 
@@ -159,18 +168,21 @@ def _concept(diagnosis: Diagnosis, prediction: Prediction) -> Finding:
     state = concept_state(diagnosis, diagnosis.shift)
     if state == "found":
         text = (
-            "The same input means another label in another domain: to know the domain takes"
-            f" {percent(share)} off the uncertainty of the label that the input leaves"
+            "The relation between input and label differs between domains: given the input,"
+            f" knowing the domain reduces the uncertainty about the label by {percent(share)}"
             f" ({nats(estimate.value)} of {nats(prediction.uncertainty)} nats)."
         )
         gain = prediction.label_knowing_domain - prediction.label
         if gain > 0.01:
             text += (
-                f" Classifiers get {percent(prediction.label)} of the labels right, and"
-                f" {percent(prediction.label_knowing_domain)} if they are told the domain."
+                f" Classifiers predict {percent(prediction.label)} of the labels correctly, and"
+                f" {percent(prediction.label_knowing_domain)} if they know the domain."
             )
         else:
-            text += " That changes few answers between these domains; the next may differ more."
+            text += (
+                " Knowing the domain increases the accuracy on these domains by no more than 1"
+                " point. A new domain may differ more."
+            )
     else:
         text = _no_concept(diagnosis, state, share, at_most)
     return Finding("concept", estimate.symbol, state, share, at_most, text)
@@ -189,13 +201,13 @@ def _number_concept(diagnosis: Diagnosis, prediction: NumberPrediction) -> Findi
 
 def _no_concept(diagnosis: Diagnosis, state: State, share: float, at_most: float) -> str:
     if state == "overlap":
-        told = diagnosis.shift.covariate.value / diagnosis.domain_entropy
+        of_domain = diagnosis.shift.covariate.value / diagnosis.domain_entropy
         return (
-            "Whether the same input means another label cannot be told: the domains hardly"
-            f" overlap. Inputs tell {percent(min(told, 1.0))} of the domain, so there are few"
-            " inputs whose labels could be compared."
+            "Concept shift cannot be measured, because the domains hardly overlap. The inputs"
+            f" explain {percent(min(of_domain, 1.0))} of the uncertainty about the domain, so few"
+            " inputs of different domains are similar enough to compare their labels."
         )
-    what = "that the same input means another label in another domain"
+    what = "the relation between input and label differs between domains"
     return not_found(what, state, diagnosis.shift.concept, share, at_most)
 
 
@@ -207,14 +219,15 @@ def _within_label(diagnosis: Diagnosis) -> Finding:
         first = max(known, key=lambda each: each.within or 0.0)
         last = min(known, key=lambda each: each.within or 0.0)
         text = (
-            f"Inputs of one class differ between domains too: most of all those of"
-            f" {short(first.name)!r} (they tell {percent(first.within or 0)} of the domain), least"
-            f" those of {short(last.name)!r} ({percent(last.within or 0)})."
+            f"Inputs of the same class differ between domains, most for {short(first.name)!r},"
+            f" where they explain {percent(first.within or 0)} of the uncertainty about the domain"
         )
+        if len(known) > 1:
+            text += f", and least for {short(last.name)!r} ({percent(last.within or 0)})"
+        text += "."
     elif state == "found":
-        text = "No class occurs in two domains."
+        text = "No class occurs in more than one domain."
     else:
-        text = not_found(
-            "that inputs of one class differ between domains", state, estimate, share, at_most
-        )
+        what = "inputs of the same class differ between domains"
+        text = not_found(what, state, estimate, share, at_most)
     return Finding("within_label", estimate.symbol, state, share, at_most, text)

@@ -3,7 +3,7 @@
 The rule is the same for all shifts.  A shift is *found* if the lower end of its interval is above
 zero and the estimate is at least `WORTH` of its maximum; if the estimate is smaller, the shift is
 *small*.  If the interval reaches zero, its upper end decides: *none* if it is at most `NEGLIGIBLE`
-of the maximum, else *untold*.
+of the maximum, else *untold*: there are too few samples to decide.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ WORTH = 0.01
 # A shift that cannot be larger than this share of its maximum counts as none.
 NEGLIGIBLE = 0.05
 SIZES = (
-    (0.01, "very little"),
-    (0.05, "a little"),
+    (0.01, "very slightly"),
+    (0.05, "slightly"),
     (0.25, "moderately"),
     (0.8, "strongly"),
     (np.inf, "almost completely"),
@@ -61,26 +61,36 @@ def judged(estimate: Estimate, most: float) -> tuple[State, float, float]:
     return state_of(estimate, most), share, at_most
 
 
-def not_found(what: str, state: State, estimate: Estimate, share: float, at_most: float) -> str:
-    """Return the text for a shift that was not found, or is small."""
+def not_found(
+    what: str,
+    state: State,
+    estimate: Estimate,
+    share: float,
+    at_most: float,
+    *,
+    by: str = " by these classifiers",
+) -> str:
+    """Return the text for a shift that was not found, or is small.
+
+    `what` is a clause that states the shift, and `by` says how it would have been detected.
+    """
+    high = f"{percent(at_most)} of its maximum ({nats(estimate.interval[1])} nats)"
     if state == "small":
         return (
-            f"A sign {what}, too small to mind: {nats(estimate.value)} nats, {percent(share)} of"
-            f" what there could be (less than {percent(WORTH)})."
+            f"{what[0].upper()}{what[1:]}, but the shift is too small to matter: {percent(share)}"
+            f" of its maximum ({nats(estimate.value)} nats), below the threshold of"
+            f" {percent(WORTH)}."
         )
     if state == "none":
-        return (
-            f"No sign {what}: more than {nats(estimate.interval[1])} nats, {percent(at_most)} of"
-            " what there could be, would have shown to these classifiers."
-        )
+        return f"No evidence that {what}. A shift above {high} would have been detected{by}."
     return (
-        f"No sign {what}, but too few samples to exclude it: up to {nats(estimate.interval[1])}"
-        f" nats, {percent(at_most)} of what there could be, may be unseen."
+        f"No evidence that {what}, but there are too few samples to rule it out. A shift of up to"
+        f" {high} may be undetected."
     )
 
 
 def size_of(share: float) -> str:
-    """Return the size of a share in a word or two."""
+    """Return an adverb for the size of a share."""
     return next(word for limit, word in SIZES if share < limit)
 
 

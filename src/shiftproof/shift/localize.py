@@ -28,7 +28,7 @@ class Pair:
     """Two domains, and how far apart they are.
 
     `told_apart` is the share of their samples that the classifiers assign to the right domain of
-    the two (weighted equally; 0.5 is guessing), and `told_apart_with_label` the same if they see
+    the two (weighted equally; 0.5 is chance), and `told_apart_with_label` the same if they see
     the label too.  `information` is I(X;D) of the pair, at most log 2.  `w1` and `pdm` are mean
     distances of single features, in standard deviations and in their squares.  `labels` is the
     share of labels that would have to change to turn the proportions of one domain into those of

@@ -27,12 +27,12 @@ def number_label(diagnosis: Diagnosis) -> Finding:
         mean = _from_to(diagnosis, [own.mean for own in diagnosis.numbers])
         deviation = _from_to(diagnosis, [own.deviation for own in diagnosis.numbers])
         text = (
-            f"The labels differ between domains ({size_of(share)}): their mean goes from {mean},"
-            f" their standard deviation from {deviation}. The label alone tells {percent(share)} of"
-            " what there is to know about the domain."
+            f"The labels differ {size_of(share)} between domains. Their mean ranges from {mean},"
+            f" and their standard deviation from {deviation}. The label explains {percent(share)}"
+            " of the uncertainty about the domain."
         )
     else:
-        what = "that the labels differ between domains"
+        what = "the labels differ between domains"
         text = not_found(what, state, estimate, share, at_most)
     return Finding("label", estimate.symbol, state, share, at_most, text)
 
@@ -49,19 +49,19 @@ def _from_to(diagnosis: Diagnosis, values: Sequence[float]) -> str:
 def number_concept(estimate: Estimate, share: float, prediction: NumberPrediction) -> str:
     """Return the text for concept shift that was found."""
     text = (
-        "The same input means another label in another domain: the label takes"
-        f" {percent(share)} off the uncertainty of the domain that the input leaves"
+        "The relation between input and label differs between domains: given the input, knowing"
+        f" the label reduces the uncertainty about the domain by {percent(share)}"
         f" ({nats(estimate.value)} nats)."
     )
     r2, known = prediction.r2, prediction.r2_knowing_domain
     if known - r2 > EXPLAINED_MORE:
         return text + (
             f" Models explain {percent(max(r2, 0.0))} of the label's variance, and"
-            f" {percent(max(known, 0.0))} if they are told the domain."
+            f" {percent(max(known, 0.0))} if they know the domain."
         )
     return text + (
-        " Predictions hardly change: labels differ in their spread, or in a few places; the next"
-        " domain may differ more."
+        f" Knowing the domain increases R² by no more than {100 * EXPLAINED_MORE:.0f} point, so the"
+        " labels differ mainly in their spread, or for few inputs. A new domain may differ more."
     )
 
 
@@ -71,10 +71,10 @@ def number_within_label(diagnosis: Diagnosis) -> Finding:
     state, share, at_most = judged(estimate, diagnosis.domain_entropy)
     if state == "found":
         text = (
-            f"Inputs with the same label differ between domains too ({size_of(share)}): they tell"
-            f" {percent(share)} of the domain beyond what the label tells."
+            f"Inputs with the same label differ {size_of(share)} between domains. In addition to"
+            f" the label, they explain {percent(share)} of the uncertainty about the domain."
         )
     else:
-        what = "that inputs with the same label differ between domains"
+        what = "inputs with the same label differ between domains"
         text = not_found(what, state, estimate, share, at_most)
     return Finding("within_label", estimate.symbol, state, share, at_most, text)

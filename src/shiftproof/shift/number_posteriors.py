@@ -76,9 +76,9 @@ def number_posteriors(
     """Return the posteriors of every sample; `tick` is called `FOLDS` times."""
     fold = sample.folds(FOLDS, seed)
     views = Views.of(sample.x)
-    panel, told = _predictions(views, sample, y, fold, tick)
+    panel, with_domain = _predictions(views, sample, y, fold, tick)
     predicted = stacked(panel, y, sample.weights, fold)
-    home = stacked(np.concatenate([panel, told]), y, sample.weights, fold)
+    home = stacked(np.concatenate([panel, with_domain]), y, sample.weights, fold)
     z = normal_scores((y - predicted)[:, None])
     x = sample.x if sample.x.shape[1] <= COMPONENTS - 2 else _leading(sample.x)
     # Densities and trees see only the first columns.
@@ -100,16 +100,16 @@ def _predictions(
 ) -> tuple[Floats, Floats]:
     """Return out-of-fold predictions from inputs, and from inputs and own domain: [c, n] each."""
     alone, known = regressors(views), by_domain(views)
-    panel, told = np.empty((len(alone), len(y))), np.empty((len(known), len(y)))
+    panel, with_domain = np.empty((len(alone), len(y))), np.empty((len(known), len(y)))
     for k in range(FOLDS):
         train, where = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         for place, predict in enumerate(alone):
             panel[place, where] = predict(y, sample.weights, train, where)
-        for place, tell in enumerate(known):
-            found = tell(y, sample.weights, sample.d, train, where)
-            told[place, where] = found[np.arange(len(where)), sample.d[where]]
+        for place, predict_each in enumerate(known):
+            found = predict_each(y, sample.weights, sample.d, train, where)
+            with_domain[place, where] = found[np.arange(len(where)), sample.d[where]]
         tick()
-    return panel, told
+    return panel, with_domain
 
 
 def _answers(views: Views, task: Task, fold: Ints) -> list[Floats]:
@@ -165,8 +165,8 @@ class NumberCombined(Estimator):
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """Return the assumptions behind the numbers."""
         return (
-            "amounts are what these classifiers see of the shift, at most what there is; what they"
-            " miss of I(X;D) can look like I(Y;D|X)",
+            "amounts are lower bounds, because they only count what these classifiers detect; the"
+            " part of I(X;D) that they miss can appear as I(Y;D|X)",
         )
 
     def covariate_part(self, sample: Sample) -> LogRatio:

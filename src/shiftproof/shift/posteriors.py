@@ -73,10 +73,10 @@ def posteriors(sample: Sample, *, seed: int, tick: Callable[[], None] = lambda: 
     alone, known = pooled(views), by_group(views)
     domain = np.empty((len(alone) + 1, n, domains))
     label = np.empty((len(alone) + 1, n, classes))
-    told = np.empty((len(known) + 1, n, domains, classes))
+    with_domain = np.empty((len(known) + 1, n, domains, classes))
 
     def by_networks() -> None:
-        domain[-1], label[-1], told[-1] = fit_networks(views.scores, sample, fold, seed)
+        domain[-1], label[-1], with_domain[-1] = fit_networks(views.scores, sample, fold, seed)
 
     def by_panel(k: int) -> None:
         train, where = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -84,18 +84,18 @@ def posteriors(sample: Sample, *, seed: int, tick: Callable[[], None] = lambda: 
             domain[place, where] = predict(of_domain, train, where)
             label[place, where] = predict(of_label, train, where)
         for place, predict in enumerate(known):
-            told[place, where] = predict(of_label, train, where)
+            with_domain[place, where] = predict(of_label, train, where)
 
     with quiet():
         folds: list[Callable[[], None]] = [functools.partial(by_panel, k) for k in range(FOLDS)]
         for place, _ in enumerate(side_by_side([by_networks, *folds])):
             if place:
                 tick()
-    shape = (len(label), *told.shape[1:])
+    shape = (len(label), *with_domain.shape[1:])
     without = np.broadcast_to(label[:, :, None], shape)
     q_domain = combine(domain, of_domain, fold)
-    q_label = combine(np.concatenate([told, without]), of_label, fold)
-    without_networks = combine(np.concatenate([told[:-1], without[:-1]]), of_label, fold)
+    q_label = combine(np.concatenate([with_domain, without]), of_label, fold)
+    without_networks = combine(np.concatenate([with_domain[:-1], without[:-1]]), of_label, fold)
     mixed = mixture(q_domain[:, None], q_label)
     q_mixed = combine(np.concatenate([label, mixed[None]]), of_label, fold)
     home = without_networks[np.arange(n), sample.d]
@@ -153,8 +153,8 @@ class Combined(Estimator):
     def assumptions(self, sample: Sample) -> tuple[str, ...]:
         """Return the assumptions behind the numbers."""
         return (
-            "amounts are what these classifiers see of the shift, at most what there is; what they"
-            " miss of I(X;D) can look like I(Y;D|X)",
+            "amounts are lower bounds, because they only count what these classifiers detect; the"
+            " part of I(X;D) that they miss can appear as I(Y;D|X)",
         )
 
     def covariate_part(self, sample: Sample) -> LogRatio:
@@ -166,8 +166,8 @@ class Combined(Estimator):
         """Return all log ratios."""
         own = np.arange(len(sample.d))
         covariate = self.covariate_part(sample)
-        told = self.found.label[own, sample.d, sample.y]
-        concept = LogRatio(told - self.found.mixed_label[own, sample.y])
+        with_domain = self.found.label[own, sample.d, sample.y]
+        concept = LogRatio(with_domain - self.found.mixed_label[own, sample.y])
         p_values: dict[str, float] = {}
         if self.permutations:
             phi = self.functions(sample.x)

@@ -109,7 +109,7 @@ def collect(
     shape = _shrunk(dataset.input_shape, side)
     if int(np.prod(shape)) > MOST_FEATURES:
         raise InvalidValue(
-            f"each sample has {int(np.prod(shape)):,} numbers, and at most {MOST_FEATURES:,} can be"
+            f"each sample has {int(np.prod(shape)):,} values, and at most {MOST_FEATURES:,} can be"
             " measured; measure the features of a network (`backbone`, `weights`), or"
             " coarse pixels (`raw`)"
         )
@@ -207,8 +207,8 @@ def _unevenly_missing(
     note = (
         f"{listed(list(named))}: missing more often in some domains than in others"
         f" ({quoted(named[0])}: {missing[low, first]:.0%} in {domains[low]},"
-        f" {missing[high, first]:.0%} in {domains[high]}); the median in their place counts as a"
-        " shift, `drop` leaves them out"
+        f" {missing[high, first]:.0%} in {domains[high]}); imputing the median can look like a"
+        " shift; you can leave these columns out (`drop`)"
     )
     return named, (note,)
 

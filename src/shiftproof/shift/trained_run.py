@@ -142,6 +142,6 @@ def _views(
         with autocast if run.precision == "bf16" else contextlib.nullcontext():
             given, logits = (part.float().cpu() for part in network.represented(x.to(device)))
         done += len(x)
-        progress("asking the model", done, total)
+        progress("running the model", done, total)
         risks = algorithm.sample_loss.risk(logits, labels)
         yield given, risks, predicted_class(logits) == labels

@@ -93,7 +93,7 @@ def test_what_is_said_of_the_worst_domain(expected: Expected) -> None:
     assert "Always answering the mean of the other districts would be better: MAE " in said
     assert "Its predictions are too low by " in said
     assert "40% of its rows are unlike all rows of the other districts." in said
-    assert "loses 30.2 points of R² there (20.0 to 41.0): 30.2 by another mean" in said
+    assert "loses 30.2 points of R² there (20.0 to 41.0): 30.2 from a different mean" in said
     assert "The mean of price" not in said  # it is within half a standard deviation
     moved = {**expected.outputs, "south": district(600, 90, 2)}
     (south,) = number_worst_facts(replace(expected, outputs=moved), EVIDENCE)

@@ -33,16 +33,16 @@ def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
     advice = diagnosis["advice"]
     titles = _titles(diagnosis)
     words = [Fact(titles[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]]
-    labels = Block("table", _classes(diagnosis), "Which classes move", folded=True)
+    labels = Block("table", _classes(diagnosis), "Which classes differ", folded=True)
     if diagnosis.get("numbers"):
-        labels = Block("table", numbers_table(diagnosis), "What the labels are", folded=True)
+        labels = Block("table", numbers_table(diagnosis), "Labels by domain", folded=True)
     blocks = [
         Block("dots", _amounts(diagnosis)),
-        Block("facts", words, "In words"),
+        Block("facts", words, "What shifts"),
         Block("facts", _what_to_do(advice), "What to do"),
         *[Block("table", lost) for lost in [drops_table(diagnosis)] if lost],
         Block("table", _pairs(diagnosis), "Which domains differ", folded=True),
-        Block("table", _features(diagnosis), "Which features move", folded=True),
+        Block("table", _features(diagnosis), "Which features differ", folded=True),
         labels,
     ]
     return blocks
@@ -76,7 +76,7 @@ def study_diagnosis_blocks(diagnosis: Mapping[str, Any], noun: str = "domain") -
         *([Block("table", lost)] if lost else []),
         Block("dots", _amounts(diagnosis), "How much shifts", folded=True),
         Block("table", _pairs(diagnosis), f"Which {nouns(noun)} differ", folded=True),
-        Block("table", _features(diagnosis), "Which columns move", folded=True),
+        Block("table", _features(diagnosis), "Which columns differ", folded=True),
     ]
 
 
@@ -85,17 +85,17 @@ def with_noun(text: str, noun: str, names: Sequence[str]) -> str:
 
     Quoted names stay as they are, and so does the sentence if a domain's name contains the word.
 
-    >>> with_noun("up to 0.022 nats, 5.6% of all there could be, may be unseen", "ward", ["a"])
-    'up to 5.6% of all there could be may be unseen'
+    >>> with_noun("up to 5.6% of its maximum (0.022 nats) may be undetected", "ward", ["a"])
+    'up to 5.6% of its maximum may be undetected'
     >>> with_noun("column 'domain' differs between domains", "ward", ["a"])
     "column 'domain' differs between wards"
     """
     if any("domain" in name.lower() for name in names):
         return text
-    plain = re.sub(r"[\d.]+ nats, ([^,:.]*(?:\.\d[^,:.]*)*),?", r"\1", text)
+    plain = re.sub(r" \([\d.]+(?: of [\d.]+)? nats\)", "", text)
     parts = re.split(r"('[^']*')", plain)
     parts[::2] = [
-        re.sub(r"\bdomain\b", noun, re.sub(r"\bdomains\b", nouns(noun), part))
+        re.sub(r"(?<!-)\bdomain\b(?!-)", noun, re.sub(r"\bdomains\b", nouns(noun), part))
         for part in parts[::2]
     ]
     return "".join(parts)
@@ -157,10 +157,10 @@ def output_shift_table(results: SelectionResults) -> Table | None:
         Column("I(R;D)", -1),
     )
     note = (
-        "In nats, between the out parts of the training domains, at the reported step"
-        f" ({selector_name(results)}). I(Y;D|R): how far the same outputs mean another label in"
-        f" another domain; it counts as found where p is below {LEVEL:g}. I(R;D): how far the"
-        " outputs tell the domain."
+        "In nats, measured on the out parts of the training domains at the reported step"
+        f" ({selector_name(results)}). I(Y;D|R): how much the relation between outputs and labels"
+        f" differs between domains (concept shift, found if p is below {LEVEL:g}). I(R;D): how much"
+        " the outputs differ between domains (covariate shift)."
     )
     return Table("Shift of the outputs", columns, tuple(rows), notes=(note,))
 
@@ -200,10 +200,11 @@ def _amounts(diagnosis: Mapping[str, Any]) -> DotPlot:
     ]
     measured = sum(map(sum, diagnosis["counts"]))
     notes = [
-        f"In nats, with {level} intervals; p: the chance of such data without a shift. Measured on"
-        f" {measured:,} samples of {diagnosis['data']} ({diagnosis['inputs']}), all domains counted"
-        f" alike; at most {nats(diagnosis['domain_entropy'])}, the log of the number of domains.",
-        *(f"Note: {note}." for note in diagnosis["notes"]),
+        f"Lower bounds in nats (what the classifiers detect), with {level} intervals; p: p-value of"
+        f" a test of no shift. Measured on {measured:,} samples of {diagnosis['data']}"
+        f" ({diagnosis['inputs']}); all domains have the same weight. No amount exceeds"
+        f" {nats(diagnosis['domain_entropy'])}, the log of the number of domains.",
+        *(f"Note: {_plain(note)}." for note in diagnosis["notes"]),
     ]
     columns = (Column("Symbol", words=True), Column("Nats", 1), Column(level), Column("p", -1))
     table = Table("How much shifts", columns, tuple(rows), notes=tuple(notes), heads=("Shift",))
@@ -216,7 +217,7 @@ def _what_to_do(advice: Mapping[str, Any]) -> list[Fact]:
     found = [Fact(algorithm_title(choice["algorithm"]), [choice["why"]])]
     found += [Fact("", [advice["command"]], code=True)] * bool(advice["command"])
     if beside:
-        found.append(Fact(f"beside it, {algorithm_title(beside['algorithm'])}", [beside["why"]]))
+        found.append(Fact(f"Compare with {algorithm_title(beside['algorithm'])}", [beside["why"]]))
         found += [Fact("", [advice["compare_with"]], code=True)] * bool(advice["compare_with"])
     if advice["remarks"]:
         found.append(Fact("Remarks", list(advice["remarks"])))
@@ -237,12 +238,16 @@ def _pairs(diagnosis: Mapping[str, Any]) -> Table:
         for pair in ordered[:MOST_ROWS]
     ]
     columns = (
-        Column("By inputs (%)"),
-        Column("By inputs and label (%)"),
-        Column("Features apart (sd)"),
-        Column("Labels apart (sd)" if numbers else "Labels apart (%)"),
+        Column("From inputs (%)"),
+        Column("From inputs and label (%)"),
+        Column("Feature distance (sd)"),
+        Column("Label distance (sd)" if numbers else "Label distance (%)"),
     )
-    notes = ("Told apart by a network: 50% is guessing.", *_more(len(ordered), "pairs"))
+    notes = (
+        "From inputs: how often classifiers predict the right one of two domains; 50% is chance."
+        " Feature distance: mean over the features.",
+        *_more(len(ordered), "pairs"),
+    )
     return Table("Pairs of domains", columns, tuple(rows), notes=notes, heads=("Domains",))
 
 
@@ -261,12 +266,13 @@ def _features(diagnosis: Mapping[str, Any]) -> Table:
     ]
     columns = (
         Column("Mean distance (sd)"),
-        Column("Farthest (sd)"),
+        Column("Largest (sd)"),
         Column("Between", words=True),
         Column("p", -1),
     )
     notes = (
-        f"{moved:,} of {len(features):,} move; p adjusted for all features and pairs.",
+        f"{moved:,} of {len(features):,} differ significantly. Distances are between pairs of"
+        " domains; p-values are adjusted for all features and pairs.",
         *_more(len(features), "features"),
     )
     return Table("Features by shift", columns, tuple(rows), notes=notes, heads=("Feature",))
@@ -284,9 +290,10 @@ def _classes(diagnosis: Mapping[str, Any]) -> Table:
         )
         for each in classes[:MOST_ROWS]
     ]
-    columns = tuple(map(Column, (*diagnosis["domains"], "inputs tell (%)")))
+    columns = tuple(map(Column, (*diagnosis["domains"], "inputs explain (%)")))
     notes = (
-        "Share of each domain in percent; and how much of the domain the inputs of a class tell.",
+        "Share of each domain in percent, and the share of the domain's entropy that inputs of the"
+        " class explain.",
         *_more(len(classes), "classes"),
     )
     return Table("Classes by domain", columns, tuple(rows), notes=notes, heads=("Class",))

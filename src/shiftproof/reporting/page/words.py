@@ -27,8 +27,8 @@ _SELECTORS = {
     ),
     "invariance": (
         "invariance of the outputs",
-        "The lowest worst-domain risk among steps whose outputs mean the same in every training"
-        " domain, as far as a test can tell. It uses nothing of the test domain.",
+        "The lowest worst-domain risk among steps for which a test finds no concept shift between"
+        " the training domains. It uses nothing of the test domain.",
     ),
     "oracle": (
         "test-domain validation (oracle)",

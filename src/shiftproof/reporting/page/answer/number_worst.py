@@ -33,10 +33,10 @@ OF_NUMBERS = Loss(
     "points of R²",
     "model",
     {
-        "inputs": "on rows that are rarer elsewhere",
-        "unseen": "on rows unlike those elsewhere",
-        "meaning": "on rows that mean something else there",
-        "level": "by another mean of the label",
+        "inputs": "on inputs that are rarer elsewhere",
+        "unseen": "on inputs that hardly occur elsewhere",
+        "meaning": "from concept shift",
+        "level": "from a different mean label",
     },
 )
 

@@ -41,13 +41,13 @@ class Loss(NamedTuple):
 
 OF_CLASSES = Loss(
     "accuracy",
-    "points",
+    "points of accuracy",
     "classifier",
     {
-        "inputs": "on rows that are rarer elsewhere",
-        "unseen": "on rows unlike those elsewhere",
-        "meaning": "on rows that mean something else there",
-        "label_shares": "by other class shares",
+        "inputs": "on inputs that are rarer elsewhere",
+        "unseen": "on inputs that hardly occur elsewhere",
+        "meaning": "from concept shift",
+        "label_shares": "from different class shares",
     },
 )
 
@@ -154,7 +154,7 @@ def lost_lines(
             where = ", ".join(f"{parts[name]:.1f} {how.parts[name]}" for name in large)
             said = f"{lost['value']:.1f} {how.unit} there ({low:.1f} to {high:.1f})"
             return [
-                f"A simple {how.model} that is not trained on it loses {said.replace('-', MINUS)}"
+                f"If it is held out, a simple {how.model} loses {said.replace('-', MINUS)}"
                 f"{': ' + where if where else ''}."
             ]
     return []
