@@ -172,9 +172,9 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
             " domains alone;"
             " `oracle` reads a part of the held-out one, at the last step. `any` selects among the"
             " runs of all algorithms. The last column is the share of evaluations in which no"
-            f" concept shift of the outputs shows between training domains (p ≥ {LEVEL:g}). The rows"
-            " of Colored MNIST select among recorded runs of the first version of `idm-auto`"
-            " (`invariance.jsonl.gz`: 2,001 steps, three trials).",
+            f" concept shift of the outputs shows between training domains (p ≥ {LEVEL:g})."
+            " The rows of Colored MNIST select among recorded runs of the first version of"
+            " `idm-auto` (`invariance.jsonl.gz`: 2,001 steps, three trials).",
             "",
             f"| dataset | algorithm | cells | {' | '.join(SELECTION)} | without a shift |",
             "|---|---|---|---|---|---|---|",
