@@ -12,7 +12,9 @@ from shiftproof.inference.estimates import (
     estimates,
     scale_of,
 )
+from shiftproof.inference.expected import Expected
 from shiftproof.learners.scores import SCORES
+from shiftproof.training.outputs import Outputs
 from tests.learners.test_scores import sample
 
 
@@ -90,3 +92,22 @@ def test_bounds_of_losses_stay_numbers() -> None:
     """Two domains that differ much: exp of a bound beyond 709 would be infinite, not JSON."""
     assert np.isfinite(scale_of("log_loss").back(1e4))
     assert scale_of("brier").back(scale_of("brier").there(0.3)) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("name", ["log_loss", "brier"])
+def test_equal_losses_have_the_variance_of_equal_losses_whatever_rounding_does(
+    name: str, right: bool
+) -> None:
+    """20 certain predictions: the standard deviation of their losses is rounding, not 0."""
+    y = np.arange(20) % 2
+    found = estimate(name, np.eye(2)[y if right else 1 - y], y)
+    assert found is not None
+    assert found.variance == 1 / 20
+
+
+def test_perfect_predictions_in_every_domain_have_expected_scores() -> None:
+    y = np.arange(20) % 2
+    perfect = Outputs(np.eye(2)[y], y, np.arange(20))
+    found = Expected({"a": perfect, "b": perfect}).to_dict()["expected"]
+    assert found["log_loss"]["low"] < found["log_loss"]["mean"] < found["log_loss"]["high"]

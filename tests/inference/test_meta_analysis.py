@@ -228,3 +228,9 @@ def test_what_cannot_be_analysed_is_said(
     for method in (reml, predictive):
         with pytest.raises(InvalidValue, match=message):
             method(np.array(estimates), np.array(variances))
+
+
+def test_domains_that_agree_to_the_last_digit():
+    """The quantiles are found even if they differ from the mean by less than rounding."""
+    found = predictive(np.full(3, 500.0), np.full(3, 1e-33))
+    assert found.interval() == pytest.approx((500.0, 500.0), rel=1e-14)

@@ -127,3 +127,11 @@ def test_mistakes_are_told():
     classes = Outputs(np.full((3, 2), 0.5), np.array([0, 1, 0]), np.arange(3))
     with pytest.raises(DataError, match="some runs predict classes and others numbers"):
         Expected({**outputs, "odd": classes}, "mae")
+
+
+@pytest.mark.parametrize("name", ["mae", "rmse"])
+def test_errors_that_are_equal_but_for_rounding(name: str) -> None:
+    labels = np.arange(5) / 3
+    found = number_estimate(name, labels + 0.1, labels)
+    assert found is not None
+    assert found.variance == (0.2 if name == "mae" else 0.2 / 4)

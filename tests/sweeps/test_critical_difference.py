@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import friedmanchisquare
 
-from shiftproof.core.errors import DataError
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.sweeps.aggregate import CellResults, DatasetResults, SelectionResults
 from shiftproof.sweeps.critical_difference import (
     compare_ranks,
@@ -48,6 +48,12 @@ def test_demsars_example():
     assert found.statistic * (1 - ties / (14 * (4**3 - 4))) == pytest.approx(9.28, abs=5e-3)
     # He finds no two of all four apart: the extremes differ by 1.18.
     assert found.groups == (tuple(found.mean_ranks),)
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_accuracies_that_are_not_finite_are_refused(odd):
+    with pytest.raises(InvalidValue, match="finite accuracies"):
+        compare_ranks(DEMSAR | {"C4.5": DEMSAR["C4.5"] | {3: odd}})
 
 
 def test_friedmans_statistic_is_scipys():

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftproof.core.errors import InvalidValue
 from shiftproof.sweeps.ranking import Ranks, competition_ranks, rank_algorithms
 
 PAPER = Path(__file__).parents[3] / "shared/paper/tables.json"
@@ -39,3 +40,8 @@ def test_an_algorithm_that_lacks_a_dataset_has_no_summary_but_counts_where_it_is
     }
     assert rank_algorithms(accuracies) == {"a": Ranks(2.0, 2.0, 3), "c": Ranks(1.5, 1.5, 2)}
     assert rank_algorithms({"a": {}}) == {}
+
+
+def test_nan_has_no_rank():
+    with pytest.raises(InvalidValue, match="NaN has no rank"):
+        competition_ranks([1.0, float("nan")])

@@ -31,6 +31,8 @@ LOGARITHMIC = ("log_loss", "brier", "mae", "rmse")
 EXPLAINED = ("r2",)
 PLAIN = ("calibration_slope", "calibration_intercept")
 LARGEST_LOGARITHM = 700.0
+# Losses whose standard deviation is a smaller share of their mean are equal but for rounding.
+ROUNDING = 1e-9
 
 
 class Scale(NamedTuple):
@@ -99,9 +101,7 @@ def estimate(
         additive, variance = fitted
     elif scale is LOGARITHM:
         losses = row_losses(name, probabilities, labels)
-        additive, variance = _log(
-            value, float(losses.var(ddof=1)) if len(labels) > 1 else 0, labels
-        )
+        additive, variance = float(np.log(value)), log_variance(losses)
     else:
         additive, variance = _log_odds(name, value, probabilities, labels)
     reach = float(ndtri((1 + level) / 2)) * variance**0.5
@@ -183,10 +183,15 @@ def jackknife_variance(name: str, probabilities: np.ndarray, labels: np.ndarray)
     return float((len(found) - 1) * np.var(found))
 
 
-def _log(value: float, variance: float, labels: np.ndarray) -> tuple[float, float]:
-    """Return the logarithm of a mean loss, and its variance, set to 1/n for n equal losses."""
-    n = len(labels)
-    return float(np.log(value)), variance / n / value**2 if variance > 0 else 1 / n
+def log_variance(losses: np.ndarray) -> float:
+    """Return the variance of the logarithm of a mean loss, set to 1/n for n equal losses.
+
+    >>> log_variance(np.array([1.0, 3.0])), log_variance(np.array([0.3, 0.1 + 0.2]))
+    (0.25, 0.5)
+    """
+    n = len(losses)
+    variance = float(losses.var(ddof=1) / losses.mean() ** 2) if n > 1 else 0.0
+    return variance / n if variance > ROUNDING**2 else 1 / n
 
 
 def _log_odds(

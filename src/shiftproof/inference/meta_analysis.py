@@ -99,6 +99,7 @@ class Predictive:
     def quantile(self, share: float, variance: float = 0.0) -> float:
         """Return the quantile of a new domain: a given share of new domains lies below it."""
         reach = np.sqrt((self.variances + variance).max()) * 40
+        reach += 4 * np.spacing(np.abs(self.means).max())  # more than rounding, if domains agree
         low, high = self.means.min() - reach, self.means.max() + reach
         return float(brentq(lambda value: self.below(value, variance) - share, low, high))
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtri  # type: ignore[import-untyped]
 
-from shiftproof.inference.estimates import LEVEL, Estimate, scale_of
+from shiftproof.inference.estimates import LEVEL, Estimate, log_variance, scale_of
 from shiftproof.learners.number_calibration import fitted_number_intercept, fitted_number_slope
 from shiftproof.learners.number_scores import NUMBER_CARD
 
@@ -69,11 +69,8 @@ def _r2(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None
 
 def _logarithm(losses: np.ndarray) -> tuple[float, float] | None:
     """Return the logarithm of a mean loss, and its variance, set to 1/n for n equal losses."""
-    n, mean = len(losses), float(losses.mean())
-    if not mean > 0:
-        return None
-    variance = float(losses.var(ddof=1)) / n / mean**2
-    return float(np.log(mean)), variance if variance > 0 else 1 / n
+    mean = float(losses.mean())
+    return (float(np.log(mean)), log_variance(losses)) if mean > 0 else None
 
 
 def _slope(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None:

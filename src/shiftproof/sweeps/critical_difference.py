@@ -21,7 +21,7 @@ from scipy.stats import (  # type: ignore[import-untyped]
     studentized_range,
 )
 
-from shiftproof.core.errors import DataError
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.sweeps.aggregate import SelectionResults
 
 LEVEL = 0.05
@@ -73,6 +73,8 @@ def compare_ranks(accuracies: Mapping[str, Mapping[Key, float]]) -> RankComparis
             f" {len(blocks)}"
         )
     table = np.array([[accuracies[name][block] for name in names] for block in blocks])
+    if not np.isfinite(table).all():
+        raise InvalidValue("a comparison of ranks needs finite accuracies")
     table = table.round(_DECIMALS)
     means = rankdata(-table, axis=1).mean(0)
     if np.all(table == table[:, :1]):  # no difference at all: scipy would compute 0/0

@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from statistics import fmean, median
 from typing import NamedTuple, TypeVar
 
+from shiftproof.core.errors import InvalidValue
+
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -23,6 +25,8 @@ def competition_ranks(values: Sequence[float]) -> list[int]:
     >>> competition_ranks([98.1, 97.5, 98.1, 98.0])
     [1, 4, 1, 3]
     """
+    if any(value != value for value in values):  # no value compares higher: NaN would rank first
+        raise InvalidValue("NaN has no rank")
     return [1 + sum(other > value for other in values) for value in values]
 
 

@@ -13,8 +13,10 @@ from shiftproof.data.splits import Split
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluation_sets import EvaluationSet
 
-# All looks together process at most this share of the samples that training processes.  They need
-# only forward passes, a third of the work of a step: with a fifth, a run takes at most 7% longer.
+# Until matching starts, all looks together process at most this share of the samples that training
+# processes, or a batch each if that is more.  They need only forward passes, a third of the work of
+# a step: a fifth adds 7%, and the test itself some more (`results/auto.md`).  After that, a look
+# evaluates four sets of weights.
 SHARE = 0.2
 
 
