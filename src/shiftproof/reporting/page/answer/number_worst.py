@@ -18,6 +18,7 @@ from shiftproof.reporting.page.answer.mean_baseline import (
 from shiftproof.reporting.page.answer.numbers import interval, name_of, number
 from shiftproof.reporting.page.answer.worst import (
     MOST,
+    PARTS,
     Loss,
     far_lines,
     lost_lines,
@@ -28,17 +29,7 @@ from shiftproof.reporting.page.values import Fact
 
 # Mean labels that differ by fewer standard deviations than this are not mentioned.
 FAR_APART = 0.5
-OF_NUMBERS = Loss(
-    "r2",
-    "points of R²",
-    "model",
-    {
-        "inputs": "on rows that are rarer elsewhere",
-        "unseen": "on rows unlike those elsewhere",
-        "meaning": "on rows that mean something else there",
-        "level": "by another mean of the label",
-    },
-)
+OF_NUMBERS = Loss("r2", "points of R²", "model", {**PARTS, "level": "by another mean of the label"})
 
 
 def number_worst_facts(

@@ -39,16 +39,13 @@ class Loss(NamedTuple):
     parts: Mapping[str, str]
 
 
+PARTS = {
+    "inputs": "on rows that are rarer elsewhere",
+    "unseen": "on rows unlike those elsewhere",
+    "meaning": "on rows that mean something else there",
+}
 OF_CLASSES = Loss(
-    "accuracy",
-    "points",
-    "classifier",
-    {
-        "inputs": "on rows that are rarer elsewhere",
-        "unseen": "on rows unlike those elsewhere",
-        "meaning": "on rows that mean something else there",
-        "label_shares": "by other class shares",
-    },
+    "accuracy", "points", "classifier", {**PARTS, "label_shares": "by other class shares"}
 )
 
 
