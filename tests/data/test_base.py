@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -20,6 +21,15 @@ def test_mistakes_in_a_domain_are_named():
         Domain("x", torch.zeros(0, 1), torch.zeros(0))
     with pytest.raises(DataError, match="two domains of the same name"):
         dataset(domain(), domain())
+
+
+def test_moving_a_dataset_moves_inputs_labels_and_weights():
+    weighted = domain("two").having(weight=np.ones(4))
+    moved = dataset(domain("one"), weighted).to(torch.device("meta"))
+    for own in moved.domains:
+        tensors = [own.x, own.y, *([] if own.weight is None else [own.weight])]
+        assert {tensor.device.type for tensor in tensors} == {"meta"}
+    assert [own.weight is None for own in moved.domains] == [True, False]
 
 
 def test_an_unknown_domain_gets_the_nearest():

@@ -101,6 +101,17 @@ def test_mistakes_are_named(dataset, change, error, words):
         configure(dataset, **{"algorithm": "erm", **change})
 
 
+@pytest.mark.parametrize("average", ["none", "ema", "swad", "best"])
+def test_weights_are_not_averaged_twice(dataset, average):
+    """WiSE-FT interpolates between two sets of weights, which may be averages."""
+    assert configure(dataset, "wise-ft", average=average).average == average
+    if average in ("none", "best"):
+        assert configure(dataset, "erm-plus-plus", average=average).average == average
+    else:
+        with pytest.raises(InvalidValue, match=rf"leave out `average` \(now: {average}\)"):
+            configure(dataset, "erm-plus-plus", average=average)
+
+
 def test_no_algorithm_and_model_share_a_hyperparameter_name():
     for algorithm in map(ALGORITHMS.get, ALGORITHMS):
         for model in map(MODELS.get, MODELS):

@@ -28,7 +28,7 @@ from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model_file import STUDY_RUN
 from shiftproof.reporting.page.answer.lead import lead, noun_of
 from shiftproof.training.config import RunConfig
-from shiftproof.training.configure import configure, default_algorithm
+from shiftproof.training.configure import configure
 from shiftproof.training.observers import Observer
 from shiftproof.training.run_folder import START_OVER, changes
 
@@ -119,8 +119,9 @@ def study(
     checked_class_weight(class_weight)
     # Keep the raw data: frozen features have no images to show.
     raw = load(data, seed=checked_seed(seed, None), progress=observer.progress, **loading)
-    dataset, hparams, backbone = prepare(
+    dataset, algorithm, hparams, backbone = prepare(
         raw,
+        algorithm,
         observer,
         hparams=hparams,
         seed=checked_seed(seed, None),
@@ -137,9 +138,6 @@ def study(
             f"a study holds out each domain in turn and needs at least 3 domains; {dataset.name}"
             f" has {len(dataset.domains)}"
         )
-    if algorithm is None:
-        images = len(dataset.input_shape) > 1
-        algorithm = default_algorithm(images=images, kind=dataset.kind)
     if "budget" not in hparams or budget is not None:
         budgets = _shared(budget, len(dataset.domains), algorithm)
     else:

@@ -136,8 +136,9 @@ def train(
         raise InvalidValue(f"`checkpoint_seconds` must be at least 0, not {checkpoint_seconds}")
     checked_threads(threads)
     observer = observer or Observer()
-    dataset, hparams, backbone = prepare(
+    dataset, algorithm, hparams, backbone = prepare(
         data,
+        algorithm,
         observer,
         hparams=hparams,
         seed=checked_seed(seed, data_seed),
@@ -154,9 +155,6 @@ def train(
     )
     for note in notes:
         observer.note(note)
-    if algorithm is None:
-        images = len(dataset.input_shape) > 1
-        algorithm = default_algorithm(images=images, kind=dataset.kind)
     dataset = within_domains(dataset, standardize)
     config = configure(
         dataset,
@@ -213,6 +211,7 @@ def train(
 
 def prepare(
     data: Data,
+    algorithm: str | BaseEstimator | None,
     observer: Observer,
     *,
     hparams: Mapping[str, object] | None,
@@ -224,10 +223,10 @@ def prepare(
     precision: str,
     workers: int | None,
     loading: LoadOptions,
-) -> tuple[DomainDataset, Mapping[str, object], str | None]:
+) -> tuple[DomainDataset, str | BaseEstimator, Mapping[str, object], str | None]:
     """Load the data and, with `freeze`, replace images by the features of `backbone`.
 
-    Return the data, and the hyper-parameters and the backbone to train with.
+    Return the data, and the algorithm, hyper-parameters and backbone to train with.
     """
     given = dict(hparams or {})
     if weights is not None:
@@ -249,4 +248,7 @@ def prepare(
         )
         backbone = None
     observer.loaded(dataset)
-    return dataset, given, backbone
+    if algorithm is None:
+        images = len(dataset.input_shape) > 1
+        algorithm = default_algorithm(images=images, kind=dataset.kind)
+    return dataset, algorithm, given, backbone

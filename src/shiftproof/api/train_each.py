@@ -31,7 +31,6 @@ from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
 from shiftproof.training.choose_vector import ALL
 from shiftproof.training.config import DEFAULT_EVALUATION
-from shiftproof.training.configure import default_algorithm
 from shiftproof.training.held_out import (
     AnyHeldOut,
     HeldOutNumbers,
@@ -215,8 +214,9 @@ def train_each(
         Expected({}, metric)  # check the metric before training
     checked_standardize(standardize)
     checked_class_weight(class_weight)
-    dataset, hparams, backbone = prepare(
+    dataset, algorithm, hparams, backbone = prepare(
         data,
+        algorithm,
         observer or Observer(),
         hparams=hparams,
         seed=checked_seed(seed, data_seed),
@@ -228,9 +228,6 @@ def train_each(
         workers=workers,
         loading=loading,
     )
-    if algorithm is None:
-        images = len(dataset.input_shape) > 1
-        algorithm = default_algorithm(images=images, kind=dataset.kind)
     check_metric(dataset, metric)  # before training
     hparams = with_budget(hparams, algorithm, budget, len(dataset.domains))
     settings: dict[str, Any] = {

@@ -184,8 +184,11 @@ class Domain:
 
     def to(self, device: torch.device) -> Domain:
         """Return the domain with its tensors on `device`; lazy inputs are not moved."""
-        x = self.x if isinstance(self.x, LazyInputs) else self.x.to(device)
-        return self.having(x=x, y=self.y.to(device))
+        import torch
+
+        parts = {name: getattr(self, name) for name in Given._fields}
+        tensors = {name: part for name, part in parts.items() if isinstance(part, torch.Tensor)}
+        return self.having(**{name: part.to(device) for name, part in tensors.items()})
 
     @cached_property
     def inputs_digest(self) -> bytes:

@@ -31,8 +31,7 @@ meta-analysis* (Q-profile); Iyer, Wang and Mathew (2004), *Models and confidence
 values in interlaboratory trials* (the generalised pivotal quantity); Nagashima, Noma and Furukawa
 (2019), *Prediction intervals for random-effects meta-analysis: a confidence distribution approach*
 (with a Q of fixed weights, by the bootstrap); Higgins, Thompson and Spiegelhalter (2009), *A
-re-evaluation of random-effects meta-analysis*; Paule and Mandel (1982), *Consensus values and
-weighting factors*.
+re-evaluation of random-effects meta-analysis*.
 """
 
 from __future__ import annotations
@@ -142,20 +141,6 @@ def reml(estimates: Numbers, variances: Numbers) -> float:
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     found = float(minimize_scalar(loss, bounds=(low, high), options={"xatol": 1e-10}).x)
     return found if loss(found) < loss(0.0) else 0.0
-
-
-def paule_mandel(estimates: Numbers, variances: Numbers) -> float:
-    """Return the τ² at which Q equals its expectation k − 1; used to check `reml`."""
-    estimates, variances = _checked(estimates, variances)
-
-    def excess(tau2: float) -> float:
-        squares = profile(np.array([tau2]), estimates, variances).squares
-        return float(squares[0]) - (len(estimates) - 1)
-
-    if excess(0.0) <= 0:
-        return 0.0
-    # If τ² exceeds the sum of squares, every weight is less than the inverse of that sum.
-    return float(brentq(excess, 0.0, float(np.sum((estimates - estimates.mean()) ** 2))))
 
 
 def t_interval(estimates: Numbers, variances: Numbers, level: float = 0.95) -> tuple[float, float]:

@@ -161,7 +161,18 @@ class Estimator(ABC):
     def amounts_of(self, sample: Sample) -> Shift:
         """Estimate all five amounts from checked samples."""
         parts = self.parts(sample)
-        label = information(sample.y, sample)
+        p_label = independence(sample.y, sample, self.permutations, self.seed)
+        p_values = {**parts.p_values, "label": p_label}
+        return self.shift_of(sample, parts, information(sample.y, sample), p_values)
+
+    def shift_of(
+        self,
+        sample: Sample,
+        parts: Parts,
+        label: LogRatio,
+        p_values: Mapping[str, float | None],
+    ) -> Shift:
+        """Return the five amounts; `label` is the log ratio of the label shift."""
         ratios = {
             "covariate": parts.covariate,
             "label": label,
@@ -169,16 +180,6 @@ class Estimator(ABC):
             "joint": parts.joint,
             "within_label": parts.joint - label,
         }
-        p_label = independence(sample.y, sample, self.permutations, self.seed)
-        return self.shift_of(sample, ratios, {**parts.p_values, "label": p_label})
-
-    def shift_of(
-        self,
-        sample: Sample,
-        ratios: Mapping[str, LogRatio],
-        p_values: Mapping[str, float | None],
-    ) -> Shift:
-        """Return the five amounts from their log ratios."""
         return Shift(
             **{
                 name: self._estimate(name, sample, ratio, p_values.get(name))

@@ -56,7 +56,11 @@ def functions(x: Floats) -> Floats:
 
 
 def exact_p_values(phi: Floats, sample: Sample, permutations: int, seed: int) -> dict[str, float]:
-    """Return the p-values of all exact tests."""
+    """Return the p-values of all exact tests, which permute domains.
+
+    `covariate` tests I(X;D) = 0, `joint` I(X,Y;D) = 0 with sums and counts for each class, and
+    `within_label` I(X;D|Y) = 0 with permutations within each class.
+    """
     both = _with_decorrelated(phi)
     none, y = np.zeros_like(sample.d), sample.y
     strata = {"covariate": (none, none), "joint": (y, none), "within_label": (y, y)}
@@ -70,17 +74,6 @@ def covariate_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> fl
     """Test I(X;D) = 0 by permuting domains, with the statistic Σ_d ‖Σ φ‖²/n_d."""
     same = np.zeros_like(sample.d)
     return _permuted(_with_decorrelated(phi), same, same, sample, permutations, seed)
-
-
-def joint_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
-    """Test I(X,Y;D) = 0 by permuting domains, with sums and counts for each class."""
-    none = np.zeros_like(sample.d)
-    return _permuted(_with_decorrelated(phi), sample.y, none, sample, permutations, seed)
-
-
-def within_label_p(phi: Floats, sample: Sample, permutations: int, seed: int) -> float:
-    """Test I(X;D|Y) = 0 by permuting domains within each class."""
-    return _permuted(_with_decorrelated(phi), sample.y, sample.y, sample, permutations, seed)
 
 
 def concept_p(

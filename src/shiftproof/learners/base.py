@@ -35,6 +35,9 @@ class Learner(ABC):
     # Whether a prediction depends on the rest of its batch, treated as one unknown domain.
     predicts_by_batch: ClassVar[bool] = False
 
+    # Whether it predicts with an average of the weights, so that no other average can be taken.
+    averages_weights: ClassVar[bool] = False
+
     @dataclass(frozen=True)
     class Hparams:
         """The hyper-parameters."""

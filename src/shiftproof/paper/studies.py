@@ -16,7 +16,6 @@ from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.selection import Needs
 
 Scale = Literal["full", "lite"]
-SCALES: tuple[Scale, ...] = ("full", "lite")
 # Datasets that need no download.
 IN_THE_PACKAGE = ("colored-mnist", "rotated-mnist", "colored-mnist-irm")
 

@@ -184,8 +184,6 @@ class NumberCombined(Estimator):
         Domains cannot be permuted within a label that no two rows share, so there is no exact test
         of I(X;D|Y) or I(Y;D|X).
         """
-        parts = self.parts(sample)
-        label = self._ratio(self.found.domain_by_label, sample)
         p_values: dict[str, float | None] = {}
         if self.permutations:
             columns = {
@@ -197,14 +195,8 @@ class NumberCombined(Estimator):
                 name: covariate_p(self.functions(own), sample, self.permutations, self.seed)
                 for name, own in columns.items()
             }
-        ratios = {
-            "covariate": parts.covariate,
-            "label": label,
-            "concept": parts.concept,
-            "joint": parts.joint,
-            "within_label": parts.joint - label,
-        }
-        return self.shift_of(sample, ratios, p_values)
+        label = self._ratio(self.found.domain_by_label, sample)
+        return self.shift_of(sample, self.parts(sample), label, p_values)
 
     def _joint(self, sample: Sample) -> LogRatio:
         return self._ratio(self.found.domain_given_label, sample)

@@ -35,24 +35,18 @@ class Comparison(NamedTuple):
     corrected: float
 
 
-def sign_flip_p_value(differences: Sequence[float], seed: int = 0, draws: int = DRAWS) -> float:
-    """Return the share of sign assignments whose mean is at least as far from 0 as observed.
-
-    Exact for up to `MOST_ENUMERATED` differences.  For more, it uses ``draws`` random assignments
-    and the observed one, which keeps the test valid (Phipson and Smyth, 2010).
-
-    >>> sign_flip_p_value([1.0, 2.0, 3.0])
-    0.25
-    """
-    if len(differences) == 0:
-        raise InvalidValue("a paired test needs at least one pair")
-    return sign_flip_p_values([differences], seed, draws)[0]
-
-
 def sign_flip_p_values(
     rows: Sequence[Sequence[float]], seed: int = 0, draws: int = DRAWS
 ) -> list[float]:
-    """Return `sign_flip_p_value` for each row; rows of equal length share the same signs."""
+    """Return for each row the share of sign assignments whose mean is at least as far from 0.
+
+    Exact for rows of up to `MOST_ENUMERATED` differences.  For longer rows, it uses ``draws``
+    random assignments and the observed one, which keeps the test valid (Phipson and Smyth, 2010).
+    Rows of equal length share the same signs.
+
+    >>> sign_flip_p_values([[1.0, 2.0, 3.0]])
+    [0.25]
+    """
     p_values = [0.0] * len(rows)
     for n in {len(row) for row in rows}:
         positions = [position for position, row in enumerate(rows) if len(row) == n]

@@ -104,6 +104,11 @@ def configure(
     eval_every = dataset.eval_every if eval_every is None else eval_every
     _check_schedule(steps, eval_every, holdout)
     _check_evaluation(evaluate, eval_every, average)
+    if learner.averages_weights and average not in ("none", "best"):
+        raise InvalidValue(
+            f"{algorithm} already averages its weights: leave out `average` (now: {average}), or"
+            " choose another `algorithm`, such as erm"
+        )
     if precision not in PRECISIONS:
         raise UnknownName("precision", precision, PRECISIONS)
     return RunConfig(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import InitVar, dataclass, field
 from importlib.metadata import version
@@ -24,12 +24,12 @@ from shiftproof.training.array_state import State, load_arrays, save_arrays
 from shiftproof.training.config import INVARIANCE, RunConfig
 from shiftproof.training.evaluate_rows import evaluate_rows, log_softmax
 from shiftproof.training.evaluation_sets import Score, plan_evaluation
-from shiftproof.training.load_run import fitted_preparation, unfit_checkpoint
+from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.outputs import AnyOutputs, in_row_order
 from shiftproof.training.records import Record
-from shiftproof.training.rows import in_standard_units, ready_for, samples_of
+from shiftproof.training.rows import samples_of
 from shiftproof.training.sample_weights import training_weights
-from shiftproof.training.session import TEST_PARTS, Session
+from shiftproof.training.session import Session
 
 
 @dataclass
@@ -54,12 +54,7 @@ class Fitting(Session):
 
     def __post_init__(self, saved: State | None) -> None:
         config = self.config
-        self.splits = config.splits(self.dataset)
-        splits = config.training_splits(self.dataset)
-        self.preparation = fitted_preparation(config, self.dataset, saved)
-        self.dataset = ready_for(config.algorithm, self.dataset, self.preparation).in_memory()
-        self.algorithm = build_exact(config, config.task(self.dataset))
-        self.dataset = in_standard_units(self.dataset, self.algorithm.task)
+        splits = self._prepare(saved, build_exact)
         domains = [domain for domain in self.dataset.domains if domain.name in splits]
         trained_on = [split.in_ for split in splits.values()]
         weights = training_weights(self.dataset, splits, config.class_weight)
@@ -161,19 +156,13 @@ class Fitting(Session):
         """Return the versions of scikit-learn and NumPy."""
         return {name: version(name) for name in ("scikit-learn", "numpy")}
 
-    def _outputs_on_test_domains(self, scores: Mapping[str, Score]) -> dict[str, AnyOutputs]:
-        """Return the outputs on all samples of each test domain that were evaluated."""
-        task, found = self.algorithm.task, {}
-        for domain in self.config.test_domains:
-            parts = [s for s in self.evaluation if s.kind in TEST_PARTS and s.domain.name == domain]
-            kept = [(scores[part.name].outputs, part.index) for part in parts]
-            pairs = [(*outputs, index) for outputs, index in kept if outputs is not None]
-            if pairs:
-                predicted, labels, rows = map(np.concatenate, zip(*pairs, strict=True))
-                if task.kind == CLASSIFICATION:
-                    predicted = np.exp(log_softmax(predicted))
-                found[domain] = in_row_order(task, predicted, labels, rows)
-        return found
+    def _joined(
+        self, outputs: Sequence[Any], labels: Sequence[Any], rows: np.ndarray
+    ) -> AnyOutputs:
+        task, predicted = self.algorithm.task, np.concatenate(outputs)
+        if task.kind == CLASSIFICATION:
+            predicted = np.exp(log_softmax(predicted))
+        return in_row_order(task, predicted, np.concatenate(labels), rows)
 
     def _shift(self, scores: Mapping[str, Score]) -> dict[str, Any]:
         import torch

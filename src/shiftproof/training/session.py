@@ -7,11 +7,14 @@ at once, and does not need torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.preparation import FittedPreparation
@@ -20,8 +23,10 @@ from shiftproof.learners.base import ALGORITHMS
 from shiftproof.training.array_state import State
 from shiftproof.training.config import INVARIANCE, RunConfig
 from shiftproof.training.evaluation_sets import EvaluationSet, Score
+from shiftproof.training.load_run import fitted_preparation
 from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import MEASURES, Record
+from shiftproof.training.rows import in_standard_units, ready_for
 
 TEST_PARTS = ("test-in", "test-out")
 
@@ -34,10 +39,24 @@ class Session(ABC):
     splits: list[Split]
     preparation: FittedPreparation | None
     algorithm: Any
+    evaluation: list[EvaluationSet]
     keeps_outputs: bool
     step: int
     seconds: float
     outputs: dict[str, AnyOutputs]
+
+    def _prepare(
+        self, saved: State | None, build: Callable[[RunConfig, Task], Any]
+    ) -> dict[str, Split]:
+        """Build the algorithm, bring the data into its form, and return the training splits."""
+        config = self.config
+        self.splits = config.splits(self.dataset)
+        splits = config.training_splits(self.dataset)
+        self.preparation = fitted_preparation(config, self.dataset, saved)
+        self.dataset = ready_for(config.algorithm, self.dataset, self.preparation).in_memory()
+        self.algorithm = build(config, config.task(self.dataset))
+        self.dataset = in_standard_units(self.dataset, self.algorithm.task)
+        return splits
 
     @classmethod
     @abstractmethod
@@ -114,6 +133,24 @@ class Session(ABC):
         keep = INVARIANCE in self.config.evaluate and subset.kind == "train-out"
         last = self.step == self.config.steps
         return keep or (self.keeps_outputs and last and subset.kind in TEST_PARTS)
+
+    def _outputs_on_test_domains(self, scores: Mapping[str, Score]) -> dict[str, AnyOutputs]:
+        """Return the outputs on all samples of each test domain that were evaluated."""
+        found = {}
+        for domain in self.config.test_domains:
+            parts = [s for s in self.evaluation if s.kind in TEST_PARTS and s.domain.name == domain]
+            kept = [(scores[part.name].outputs, part.index) for part in parts]
+            pairs = [(*outputs, index) for outputs, index in kept if outputs is not None]
+            if pairs:
+                outputs, labels, rows = zip(*pairs, strict=True)
+                found[domain] = self._joined(outputs, labels, np.concatenate(rows))
+        return found
+
+    @abstractmethod
+    def _joined(
+        self, outputs: Sequence[Any], labels: Sequence[Any], rows: np.ndarray
+    ) -> AnyOutputs:
+        """Return the outputs and labels of several sets as one, with the `rows` of all samples."""
 
     def _scored_record(self, scores: Mapping[str, Score]) -> Record:
         """Return the measures and the risk on each set."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -31,13 +31,11 @@ from shiftproof.training.device_series import DeviceSeries
 from shiftproof.training.evaluate import evaluate, outputs_of
 from shiftproof.training.evaluation_sets import EvaluationSet, Score, plan_evaluation
 from shiftproof.training.invariance import shift_of_outputs
-from shiftproof.training.load_run import fitted_preparation
 from shiftproof.training.looks import held_out_sets
 from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
-from shiftproof.training.rows import in_standard_units, ready_for
 from shiftproof.training.sample_weights import training_weights
-from shiftproof.training.session import TEST_PARTS, Session
+from shiftproof.training.session import Session
 from shiftproof.training.threads import ThreadChoice
 
 
@@ -64,12 +62,7 @@ class Trainer(Session):
 
     def __post_init__(self, saved: State | None) -> None:
         config = self.config
-        self.splits = config.splits(self.dataset)
-        splits = config.training_splits(self.dataset)
-        self.preparation = fitted_preparation(config, self.dataset, saved)
-        self.dataset = ready_for(config.algorithm, self.dataset, self.preparation).in_memory()
-        self.algorithm = build_algorithm(config, config.task(self.dataset))
-        self.dataset = in_standard_units(self.dataset, self.algorithm.task)
+        splits = self._prepare(saved, build_algorithm)
         self.average = AVERAGES[config.average](self.algorithm)
         dataset = self.dataset.to(torch.device(config.device))
         domains = [domain for domain in dataset.domains if domain.name in splits]
@@ -248,19 +241,10 @@ class Trainer(Session):
         with self._autocast():
             return {subset.name: self._score(subset) for subset in subsets}
 
-    def _outputs_on_test_domains(self, scores: dict[str, Score]) -> dict[str, AnyOutputs]:
-        """Return the outputs on all samples of each test domain that were evaluated."""
-        found = {}
-        for domain in self.config.test_domains:
-            parts = [s for s in self.evaluation if s.kind in TEST_PARTS and s.domain.name == domain]
-            kept = [(scores[part.name].outputs, part.index) for part in parts]
-            pairs = [(*outputs, index) for outputs, index in kept if outputs is not None]
-            if pairs:
-                logits, labels, rows = zip(*pairs, strict=True)
-                found[domain] = outputs_of(
-                    self.algorithm.task, torch.cat(logits), torch.cat(labels), np.concatenate(rows)
-                )
-        return found
+    def _joined(
+        self, outputs: Sequence[Any], labels: Sequence[Any], rows: np.ndarray
+    ) -> AnyOutputs:
+        return outputs_of(self.algorithm.task, torch.cat([*outputs]), torch.cat([*labels]), rows)
 
     def _score(self, subset: EvaluationSet) -> Score:
         view_seed = seed_hash("views", self.config.seed, self.step, subset.name)

@@ -6,6 +6,7 @@ import copy
 import io
 import itertools
 import json
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -446,6 +447,14 @@ def test_what_a_step_measured_is_returned_as_detached_scalars() -> None:
             assert not part.requires_grad
             assert part > 0
     assert algorithm.updates == 2
+
+
+def test_a_step_can_record_the_terms_of_the_bound() -> None:
+    network = make_featurizer(1), make_head("linear", 3, 2)
+    algorithm = build("idm", *network, 2, 3, track_information=True)
+    measured = algorithm.update(make_batches(1, 2, 3)[0])
+    assert 0 < measured["gradient_information"] <= math.log(2)
+    assert 0 < measured["representation_information"] <= math.log(2)
 
 
 def test_predictions_are_the_heads_logits() -> None:

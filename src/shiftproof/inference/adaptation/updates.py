@@ -188,7 +188,7 @@ def closed_test(
     from scipy.stats import chi2  # type: ignore[import-untyped]
 
     log_p = np.log(np.maximum(probabilities, SMALLEST))
-    columns, center, scale = _usable(features, len(y))
+    columns, center, scale = _usable(features)
     counts = np.bincount(y, minlength=probabilities.shape[1])
     revisable = 0 < len(columns) * ROWS_A_FEATURE <= int(counts[counts > 0].min())
     z = np.zeros((len(y), 0))
@@ -264,7 +264,7 @@ def _update(
     )
 
 
-def _usable(features: np.ndarray | None, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _usable(features: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the columns that vary, with their means and standard deviations."""
     if features is None:
         return np.zeros(0, dtype=int), np.zeros(0), np.zeros(0)

@@ -35,6 +35,7 @@ class ERMPlusPlus(TrainedCopy):
 
     family = "baseline"
     paper = "Teterwak et al. (2023)"
+    averages_weights = True
 
     @dataclass(frozen=True)
     class Hparams(LPFT.Hparams):

@@ -9,7 +9,7 @@
 - `risk_weight` adds a third term λ₃ PDM(ℓ¹ … ℓᵐ; γ₃) on the per-sample risks ℓⁱ [b] from step t₃
   on; the paper leaves it to future work (`rdm_pdm`).
 - `track_information` records how much information gradients and representations hold about the
-  domain (`matching.information`): the two terms of the paper's bound (`training.bound_terms`).
+  domain (`matching.information`), for the two terms of the paper's bound.
 """
 
 from __future__ import annotations

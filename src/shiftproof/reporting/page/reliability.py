@@ -46,7 +46,7 @@ def reliability_panels(
     columns = (x_title, y_title, "Interval", "Samples")
     return Panels(
         "Reliability",
-        [_panel(domain, bins, expected.level) for domain, bins in found.items()],
+        [_panel(domain, bins) for domain, bins in found.items()],
         across(len(found)),
         x_title,
         y_title,
@@ -85,7 +85,7 @@ def _titles(expected: Expected) -> tuple[str, str]:
     return f"Probability of {name}", f"Share of {name}"
 
 
-def _panel(domain: str, bins: list[Bin], level: float) -> Panel:
+def _panel(domain: str, bins: list[Bin]) -> Panel:
     points = [
         Point(
             _x(each.predicted),

@@ -12,9 +12,8 @@ from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.answer.number_card import number_card
 from shiftproof.reporting.page.answer.number_worst import number_worst_facts
 from shiftproof.reporting.page.answer.pictures import column_strips, image_blocks
-from shiftproof.reporting.page.answer.sections import MANY, WORST, block, first_sections
+from shiftproof.reporting.page.answer.sections import block, first_sections, panel_blocks
 from shiftproof.reporting.page.answer.thresholds import shortfall_plot
-from shiftproof.reporting.page.answer.worst import worst_first
 from shiftproof.reporting.page.expectation import HeldOut
 from shiftproof.reporting.page.numbers import errors_plot, predicted_panels
 from shiftproof.reporting.page.shifts import study_diagnosis_blocks
@@ -39,7 +38,7 @@ def number_sections(
     ]
     return [
         *first_sections(own, number_card(expected, baselines, noun, label), worst, noun),
-        Section("predicted", "Predicted against true", _predicted(own, many)),
+        Section("predicted", "Predicted against true", panel_blocks(own, many, predicted_panels)),
         Section(
             "errors", f"Errors by {noun}", [Block("dots", errors_plot(expected, f"all {many}"))]
         ),
@@ -47,15 +46,3 @@ def number_sections(
         Section("far", "Inputs it has not seen", block("dots", far_plot(expected, evidence))),
         Section("thresholds", "Thresholds", block("dots", shortfall_plot(expected, noun))),
     ]
-
-
-def _predicted(own: HeldOut, many: str) -> list[Block]:
-    """Return panels of all rows and of each domain; with many domains, the worst three first."""
-    expected = own.expected
-    score = expected.score(expected.metric)
-    every = predicted_panels(expected, whole=f"all {many}")
-    if len(expected.outputs) <= MANY or score is None:
-        return [Block("panels", every)]
-    few = predicted_panels(expected, worst_first(score)[:WORST], f"all {many}")
-    name = f"Each of {len(expected.outputs)} {many}"
-    return [Block("panels", few), Block("panels", every, name, folded=True)]

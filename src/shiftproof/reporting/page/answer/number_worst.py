@@ -18,6 +18,7 @@ from shiftproof.reporting.page.answer.mean_baseline import (
 from shiftproof.reporting.page.answer.numbers import interval, name_of, number
 from shiftproof.reporting.page.answer.worst import (
     MOST,
+    PARTS,
     Loss,
     far_lines,
     lost_lines,
@@ -28,17 +29,7 @@ from shiftproof.reporting.page.values import Fact
 
 # Mean labels that differ by fewer standard deviations than this are not mentioned.
 FAR_APART = 0.5
-OF_NUMBERS = Loss(
-    "r2",
-    "points of R²",
-    "model",
-    {
-        "inputs": "on inputs that are rarer elsewhere",
-        "unseen": "on inputs that hardly occur elsewhere",
-        "meaning": "from concept shift",
-        "level": "from a different mean label",
-    },
-)
+OF_NUMBERS = Loss("r2", "points of R²", "model", {**PARTS, "level": "from a different mean label"})
 
 
 def number_worst_facts(

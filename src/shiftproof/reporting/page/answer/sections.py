@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shiftproof.inference.expected import Expected
@@ -18,7 +18,7 @@ from shiftproof.reporting.page.answer.worst import worst_facts, worst_first
 from shiftproof.reporting.page.expectation import HeldOut, card_table, forest_plot
 from shiftproof.reporting.page.reliability import reliability_panels
 from shiftproof.reporting.page.shifts import study_diagnosis_blocks
-from shiftproof.reporting.page.values import Block, Fact, Section
+from shiftproof.reporting.page.values import Block, Fact, Panels, Section
 from shiftproof.reporting.table import Table
 
 # With more domains than this, a section shows the worst and folds the full set.
@@ -46,7 +46,11 @@ def answer_sections(
     ]
     return [
         *first_sections(own, short_card(expected, baselines, noun, label), worst, noun),
-        Section("reliability", "Are its probabilities right?", _reliability(own, many)),
+        Section(
+            "reliability",
+            "Are its probabilities right?",
+            panel_blocks(own, many, reliability_panels),
+        ),
         Section("confusion", "Confusions", confusion_blocks(expected, noun, label)),
         Section("errors", "Most confident errors", error_blocks(evidence)),
         Section("shift", f"What differs between {many}", shifts),
@@ -112,14 +116,14 @@ def remarks_of(own: HeldOut, evidence: Evidence) -> list[str]:
     return said
 
 
-def _reliability(own: HeldOut, many: str) -> list[Block]:
-    """Return diagrams of all rows and of each domain; with many domains, the worst three first."""
+def panel_blocks(own: HeldOut, many: str, draw: Callable[..., Panels]) -> list[Block]:
+    """Return panels of all rows and of each domain; with many domains, the worst three first."""
     expected = own.expected
     score = expected.score(expected.metric)
+    every = draw(expected, whole=f"all {many}")
     if len(expected.outputs) <= MANY or score is None:
-        return [Block("panels", reliability_panels(expected, whole=f"all {many}"))]
-    few = reliability_panels(expected, worst_first(score)[:WORST], f"all {many}")
-    every = reliability_panels(expected, whole=f"all {many}")
+        return [Block("panels", every)]
+    few = draw(expected, worst_first(score)[:WORST], f"all {many}")
     name = f"Each of {len(expected.outputs)} {many}"
     return [Block("panels", few), Block("panels", every, name, folded=True)]
 

@@ -39,16 +39,16 @@ class Loss(NamedTuple):
     parts: Mapping[str, str]
 
 
+PARTS = {
+    "inputs": "on inputs that are rarer elsewhere",
+    "unseen": "on inputs that hardly occur elsewhere",
+    "meaning": "from concept shift",
+}
 OF_CLASSES = Loss(
     "accuracy",
     "points of accuracy",
     "classifier",
-    {
-        "inputs": "on inputs that are rarer elsewhere",
-        "unseen": "on inputs that hardly occur elsewhere",
-        "meaning": "from concept shift",
-        "label_shares": "from different class shares",
-    },
+    {**PARTS, "label_shares": "from different class shares"},
 )
 
 
