@@ -123,6 +123,17 @@ def test_version(shiftproof):
     assert shiftproof("--version") == (0, f"shiftproof {__version__}\n", "")
 
 
+def test_ctrl_c_before_the_command_runs_is_one_line(shiftproof, monkeypatch):
+    """Typer handles Ctrl-C only once it has prepared all commands."""
+
+    def interrupted(**options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shiftproof.cli.app", interrupted)
+    message = "Interrupted. Run the same command again to resume.\n"
+    assert shiftproof("algorithms") == (130, "", message)
+
+
 def test_algorithms_and_datasets_list_and_explain(shiftproof):
     code, out, _ = shiftproof("algorithms")
     assert code == 0

@@ -37,6 +37,7 @@ from shiftproof.cli.messages import in_options, running
 from shiftproof.core.errors import ShiftproofError
 from shiftproof.core.text import printable
 
+INTERRUPTED = "Interrupted. Run the same command again to resume."
 OUT_OF_MEMORY = "not enough memory; use a smaller `batch_size` or a smaller network"
 
 
@@ -104,8 +105,11 @@ def main() -> None:
     except SystemExit as ended:
         # Typer exits like this after Ctrl-C; a command that handles Ctrl-C prints its own message.
         if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
-            print("Interrupted. Run the same command again to resume.", file=sys.stderr)
+            print(INTERRUPTED, file=sys.stderr)
         raise
+    except KeyboardInterrupt:  # before Typer runs the command
+        print(INTERRUPTED, file=sys.stderr)
+        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()  # the program reading our output has ended
         sys.exit(141)
