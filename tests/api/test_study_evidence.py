@@ -5,12 +5,14 @@ import io
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 from PIL import Image
 
 import shiftproof
 from shiftproof.api.held_out_runs import held_out_runs
 from shiftproof.api.study_evidence import IMAGES_A_DOMAIN, _some_images, confident_errors
+from shiftproof.core.errors import InvalidValue
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.training.outputs import Outputs
@@ -46,10 +48,24 @@ def test_errors_have_the_image_of_their_row():
     assert (decoded(error.image) == 70).all()
 
 
-def test_numbered_domains_are_in_the_order_of_numbers(tmp_path):
+@pytest.fixture(scope="module")
+def wards(tmp_path_factory):
+    """Runs that hold out each of three wards."""
+    folder = tmp_path_factory.mktemp("wards")
     rng = np.random.default_rng(0)
     ill = rng.integers(0, 2, 90)
     frame = pd.DataFrame({"x": rng.normal(size=90) + ill, "ill": ill, "ward": [2, 9, 10] * 30})
-    shiftproof.train_each(frame, "linear", label="ill", domain="ward", out=tmp_path)
-    (own,) = held_out_runs(read_sweep(tmp_path))
+    shiftproof.train_each(frame, "linear", label="ill", domain="ward", out=folder)
+    return read_sweep(folder)
+
+
+def test_numbered_domains_are_in_the_order_of_numbers(wards):
+    (own,) = held_out_runs(wards)
     assert list(own.expected.outputs) == ["2", "9", "10"]
+
+
+def test_a_score_that_no_run_has_is_refused(wards):
+    (own,) = held_out_runs(wards, "auroc")
+    assert own.expected.metric == "auroc"
+    with pytest.raises(InvalidValue, match="`metric` 'rmse' is unknown; known: accuracy"):
+        held_out_runs(wards, "rmse")

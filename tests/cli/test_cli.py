@@ -9,6 +9,7 @@ import time
 from collections import Counter
 
 import pytest
+from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from shiftproof.cli import main
 from shiftproof.sweeps.standing import Standing
@@ -121,6 +122,40 @@ def test_version(shiftproof):
     from shiftproof import __version__
 
     assert shiftproof("--version") == (0, f"shiftproof {__version__}\n", "")
+
+
+def test_ctrl_c_before_the_command_runs_is_one_line(shiftproof, monkeypatch):
+    """Typer handles Ctrl-C only once it has prepared all commands."""
+
+    def interrupted(**options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shiftproof.cli.app", interrupted)
+    message = "Interrupted. Run the same command again to resume.\n"
+    assert shiftproof("algorithms") == (130, "", message)
+
+
+@pytest.mark.parametrize("error", [None, ValueError("a defect")])
+def test_torchruns_report_has_the_message_of_a_process_that_prints_nothing(
+    shiftproof, monkeypatch, tmp_path, error
+):
+    """Torchrun ends the process that prints as soon as another one fails."""
+    file = tmp_path / "error.json"
+    for name, value in {"WORLD_SIZE": "2", "RANK": "1", "TORCHELASTIC_ERROR_FILE": file}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # restored afterwards
+    monkeypatch.setattr(sys, "stderr", sys.stderr)
+    if error is None:
+        assert shiftproof("data", "show", "nowhere") == (2, "", "")
+        told = "error: unknown dataset 'nowhere'"
+    else:
+        monkeypatch.setattr("shiftproof.cli.app", lambda **options: (_ for _ in ()).throw(error))
+        with pytest.raises(ValueError, match="a defect"):
+            shiftproof("algorithms")
+        told = "Traceback"
+    sys.stderr.close()
+    failure = ProcessFailure(1, 2, 2, str(file))  # how torchrun reads it
+    assert failure.message["message"].startswith(told)
 
 
 def test_algorithms_and_datasets_list_and_explain(shiftproof):

@@ -73,6 +73,12 @@ def test_list_names_every_set_with_its_state(shiftproof, sample):
     assert "28 images" in out
 
 
+def test_one_domain_is_not_domains(shiftproof, sample):
+    code, out, _ = shiftproof("data", "list")
+    assert code == 0
+    assert "1 domain, 10 classes" in " ".join(out.split())
+
+
 def test_show_has_the_whole_card(shiftproof, sample):
     code, out, _ = shiftproof("data", "show", "pacs")
     assert code == 0

@@ -88,6 +88,16 @@ def test_each_domain_in_turn_from_a_table(shiftproof, table):
     assert {run["status"] for run in runs} == {"finished"}
 
 
+def test_without_anything_held_out_there_is_no_empty_table(shiftproof, table):
+    code, out, err = shiftproof(
+        "train", table, "--label", "ill", "--domain", "ward", "--algorithm", "forest",
+        "--hparam", "trees=2", "--quiet", "--out", "run",
+    )  # fmt: skip
+    assert code == 0, err
+    assert out.startswith("forest on wards.csv: nothing was held out, so there is no score; ")
+    assert "risk" not in out
+
+
 def test_folders_of_runs_are_named_after_any_domain(shiftproof, pets):
     code, _, err = shiftproof(
         "train", pets, "-a", "erm", "--backbone", "mlp", "--image-size", "8",

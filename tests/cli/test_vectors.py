@@ -69,6 +69,22 @@ def test_a_model_finds_arrays_by_the_names_of_training(folder: Path, shiftproof:
     assert printed.startswith("row,domain,predicted,")
 
 
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_vectors_of_another_length_are_refused(folder: Path, shiftproof: Any, command: str) -> None:
+    """The first components of a longer vector are not those that the model was trained on."""
+    code, _, err = shiftproof("train", "x.parquet", "--algorithm", "erm", "--steps", "1", "-q",
+                              "--hparam", "batch_size=8", "--out", "run")  # fmt: skip
+    assert code == 0, err
+    for width in (3, 5):
+        frame = pd.read_parquet("x.parquet")
+        frame["embedding"] = [np.resize(vector, width) for vector in frame["embedding"]]
+        frame.to_parquet("other.parquet")
+        code, printed, err = shiftproof(command, "run", "other.parquet", "-q")
+        assert (code, printed, err.count("\n")) == (2, "", 1)
+        told = f"'embedding' of other.parquet has vectors of {width} numbers, but the model takes 4"
+        assert told in err
+
+
 def test_predicting_needs_no_labels(folder: Path, shiftproof: Any) -> None:
     """Labels and domains beside the new vectors may be those of other vectors."""
     np.save("domains.npy", np.load("sites.npy"))

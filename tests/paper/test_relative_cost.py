@@ -1,6 +1,7 @@
 import time
 
 import pytest
+import torch
 
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.paper.running_time import relative_cost
@@ -19,3 +20,17 @@ def test_a_step_three_times_as_long_costs_three_times(monkeypatch):
     monkeypatch.setattr(ERM, "update", update)
     assert relative_cost("idm") == pytest.approx(3)
     assert relative_cost("erm") == pytest.approx(1)
+
+
+def test_steps_are_measured_on_one_thread(monkeypatch):
+    """On a busy machine, two threads that wait for each other take minutes for these steps."""
+    before = torch.get_num_threads()
+    seen = set()
+    monkeypatch.setattr(ERM, "update", lambda self, batch: seen.add(torch.get_num_threads()))
+    torch.set_num_threads(2)
+    try:
+        relative_cost("vrex")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == {1}

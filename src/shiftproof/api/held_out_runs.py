@@ -33,6 +33,7 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
     """Return one entry for each dataset and algorithm whose runs hold out one domain each.
 
     The score shown first is `metric`, or the score that the runs optimised, or the default score.
+    A `metric` that none of the runs has, such as an error of numbers for classes, is an error.
     Among several seeds, the one with the most held-out domains is used; ties go to the lowest.
     """
     groups: dict[tuple[str, str], dict[int, list[RunOutcome]]] = {}
@@ -64,6 +65,8 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
             expected = Expected(own, shown, classes=classes, adaptation=adaptation)
             name = title if target is None else f"{target}: {title}"
             found.append(HeldOut(name, expected, seed, len(seeds), header.get("columns", {})))
+    if metric is not None and found and all(own.expected.metric != metric for own in found):
+        found[0].expected.checked(metric)  # raises: no run has this score
     return found
 
 

@@ -5,10 +5,14 @@ Heavy imports happen only when a command runs, so that `shiftproof --help` appea
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
+import json
 import os
 import sys
+import time
+import traceback
 import warnings
 
 import typer
@@ -37,6 +41,7 @@ from shiftproof.cli.messages import in_options, running
 from shiftproof.core.errors import ShiftproofError
 from shiftproof.core.text import printable
 
+INTERRUPTED = "Interrupted. Run the same command again to resume."
 OUT_OF_MEMORY = "not enough memory; use a smaller `batch_size` or a smaller network"
 
 
@@ -104,8 +109,11 @@ def main() -> None:
     except SystemExit as ended:
         # Typer exits like this after Ctrl-C; a command that handles Ctrl-C prints its own message.
         if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
-            print("Interrupted. Run the same command again to resume.", file=sys.stderr)
+            print(INTERRUPTED, file=sys.stderr)
         raise
+    except KeyboardInterrupt:  # before Typer runs the command
+        print(INTERRUPTED, file=sys.stderr)
+        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()  # the program reading our output has ended
         sys.exit(141)
@@ -119,12 +127,29 @@ def main() -> None:
         _fail(f"{where}: {error.strerror or error}; if this cannot be fixed, use another path")
     except MemoryError:
         _fail(OUT_OF_MEMORY)
-    except RuntimeError as error:
-        if not any(words in str(error) for words in ("allocate memory", "out of memory")):
-            raise
-        _fail(OUT_OF_MEMORY)
+    except Exception as error:
+        words = ("allocate memory", "out of memory")
+        if isinstance(error, RuntimeError) and any(part in str(error) for part in words):
+            _fail(OUT_OF_MEMORY)
+        _tell_torchrun(traceback.format_exc())
+        raise
 
 
 def _fail(message: str) -> None:
-    print(f"error: {printable(' '.join(in_options(message).split()))}", file=sys.stderr)
+    line = f"error: {printable(' '.join(in_options(message).split()))}"
+    print(line, file=sys.stderr)
+    _tell_torchrun(line)
     sys.exit(2)
+
+
+def _tell_torchrun(message: str) -> None:
+    """Add a message to the report that torchrun prints when one of its processes fails.
+
+    If a process that prints nothing fails first, torchrun ends the others, and only its report can
+    show the message.
+    """
+    file = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if file and not os.path.exists(file):
+        content = {"message": message, "extraInfo": {"timestamp": str(int(time.time()))}}
+        with contextlib.suppress(OSError), open(file, "w", encoding="utf-8") as report:
+            json.dump({"message": content}, report)

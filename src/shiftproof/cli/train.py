@@ -207,7 +207,13 @@ def train(
             print(*sentences(expected), sep="\n")
         print(f"{len(runs)} runs; they are in {runs[0].folder.parent}")
     else:
-        Console().print(accuracy_table(run.config, run.metrics))
+        if run.metrics["risk"]:
+            Console().print(accuracy_table(run.config, run.metrics))
+        else:
+            print(
+                f"{run.config.title} on {run.config.dataset}: nothing was held out, so there is no"
+                " score; --test-domain each estimates the score at a new domain"
+            )
         if scored := scored_weights(run.metrics):
             print(f"scored: {scored}")
         print(f"{counted(run.step, 'step')} in {run.seconds:.1f} s; the run is in {run.folder}")

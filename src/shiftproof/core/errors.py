@@ -43,6 +43,7 @@ ELSEWHERE = {
     "lightgbm": "boosting",
     "gbm": "boosting",
     "mlp": "erm",
+    "erm++": "erm-plus-plus",
     "auc": "auroc",
     "roc_auc": "auroc",
     "logloss": "log_loss",
@@ -95,6 +96,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     'known: erm, idm'
     >>> nearest("learning_rate", ["lr", "weight_decay"])
     "did you mean 'lr'?"
+    >>> nearest("ERM++", ["eqrm", "erm", "erm-plus-plus"])
+    "did you mean 'erm-plus-plus'?"
     """
     known = list(known)
     if (same := ELSEWHERE.get(name.lower().replace("-", "_"))) in known:

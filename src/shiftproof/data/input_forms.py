@@ -23,6 +23,7 @@ from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.index import scan
 from shiftproof.data.preparation import FittedPreparation
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
+from shiftproof.data.tables.vectors import check_widths
 from shiftproof.data.within_domain import are_categorical, both_views, standardized_by_site
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class TableForm(InputForm):
         import pandas as pd
 
         if isinstance(raw, pd.DataFrame):
+            trained = [column.name for column in self.columns.columns.columns]
+            check_widths(trained, [str(name) for name in raw.columns], table)
             return self.columns.columns.encode(raw, table)
         cells = numbers_of(raw).astype(np.float64)
         wanted = len(self.columns.columns.columns)

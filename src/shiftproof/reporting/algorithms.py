@@ -55,15 +55,28 @@ def network_hparams() -> Iterator[RenderableType]:
             yield hparam_table(shared)
 
 
-def paragraphs(documented: type) -> Iterator[Text]:
-    """Yield a docstring for the terminal: prose to be re-wrapped, formulas and tables unchanged."""
+def paragraphs(documented: type) -> Iterator[RenderableType]:
+    """Yield a docstring for the terminal: prose to be re-wrapped, formulas and lists unchanged."""
     for block in (inspect.getdoc(documented) or "").split("\n\n"):
         plain = re.sub(r":\w+:`~?([^`]+)`", r"\1", block)
-        if block.startswith((" ", "=", "1. ", "- ")):
+        if block.startswith("|"):
+            yield markdown_table(plain)
+        elif block.startswith((" ", "=", "1. ", "- ")):
             # Spaces as wide as the removed backticks keep columns aligned.
             yield Text("\n" + re.sub(r"``(.*?)``", r"\1    ", plain))
         else:
             yield Text("\n" + " ".join(plain.replace("``", "").split()))
+
+
+def markdown_table(block: str) -> Table:
+    """Return a table written in Markdown: a header, a line of dashes, and rows."""
+    header, _, *rows = ([*map(str.strip, row.strip("|").split("|"))] for row in block.splitlines())
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in header:
+        table.add_column(Text(name))
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
 
 
 def hparam_table(declared: Mapping[str, HparamSpec]) -> Table:

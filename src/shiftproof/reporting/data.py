@@ -47,7 +47,8 @@ def dataset_table(
         if held is not None and not held.complete:
             status.append(f"\n{held.images:,} images", "dim")
         details = Text(card.summary)
-        size = f"{len(card.counts)} domains, {len(card.classes)} classes"
+        domains, classes = len(card.counts), len(card.classes)
+        size = f"{counted(domains, 'domain')}, {counted(classes, 'class')}"
         total = sum(card.counts.values())
         details.append(f"\n{size}" + (f", {total:,} samples" if total else ""), "dim")
         table.add_row(Text(name, style="bold"), status, details)
@@ -152,7 +153,8 @@ def check_report(name: str, check: ImageCheck) -> Iterator[RenderableType]:
     images = sum(sum(classes.values()) for classes in check.counts.values())
     labels = {label for classes in check.counts.values() for label in classes}
     yield Text(
-        f"{name}: {images:,} images, {len(check.counts)} domains, {len(labels)} classes",
+        f"{name}: {counted(images, 'image')}, {counted(len(check.counts), 'domain')},"
+        f" {counted(len(labels), 'class')}",
         style="bold",
     )
     yield from _notes(check.notes)

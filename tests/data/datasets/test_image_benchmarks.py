@@ -192,6 +192,15 @@ def test_nothing_ambiguous_is_taken(tmp_path, library, places, words):
     assert not (library / "office-home").exists()
 
 
+@pytest.mark.parametrize("name", ["sviro", "spawrious-o2o-easy", "wilds-camelyon", "usps"])
+def test_what_was_looked_for_explains_only_words_of_the_layout(tmp_path, library, name):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=f"holds no image of {name}; looked for: ") as raised:
+        import_dataset(name, tmp_path / "empty")
+    assert "DOMAIN" not in str(raised.value)
+    assert "CLASS" not in str(raised.value)
+
+
 def test_one_domain_alone_and_its_own_folder_named(tmp_path, library):
     given = put(tmp_path, "sketch/horse/1.png", "sketch/house/1.png")
     import_dataset("pacs", given / "sketch")

@@ -73,6 +73,14 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"images": [{"id": 1, "file_name": f"{place}.jpg", "location": place} for place in "ab"]},
         "two images of traps.json have the id 1",
     ),
+    "a folder above": (
+        {"images": [{"id": "creek-0", "file_name": "../a.jpg", "location": "creek"}]},
+        "traps.json lists '../a.jpg', which is not below its folder",
+    ),
+    "an absolute path": (
+        {"images": [{"id": "creek-0", "file_name": "/tmp/a.jpg", "location": "creek"}]},
+        "traps.json lists '/tmp/a.jpg', which is not below its folder",
+    ),
 }
 
 

@@ -51,7 +51,7 @@ class SVIRO(ImageBenchmark):
             ),
         ),
     )
-    layout = "images CAR_train_imageID_…_GT_CLASS.png in folders named after the car"
+    layout = "images CAR_train_imageID_…_GT_0.png to …_GT_6.png in folders named after the car"
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:

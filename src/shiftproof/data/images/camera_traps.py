@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.text import counted, listed, printable, reason_of
+from shiftproof.core.text import counted, listed, printable, quoted, reason_of
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.images.image_root import image_root
@@ -53,6 +53,12 @@ def camera_traps(
             f"the images of {file.name} have no entry {entry!r}; set `domain` to one of"
             f" {listed(sorted(map(str, known)))}"
         )
+    for image in images.values():
+        if _leads_out(str(image["file_name"])):
+            raise DataError(
+                f"{file.name} lists {quoted(str(image['file_name']))}, which is not below its"
+                f" folder; list paths below the folder, or move {file.name}"
+            )
     root, notes = image_root(file, [str(image["file_name"]) for image in images.values()])
     samples: list[LabelledPath] = []
     left_out = {"without an annotation": 0, "of two categories": 0, f"without {entry!r}": 0}
@@ -80,6 +86,16 @@ def camera_traps(
     if missing := len(samples) - len(there):
         notes.append(f"left out {counted(missing, 'image')} listed in {file.name} but not found")
     return there, notes
+
+
+def _leads_out(path: str) -> bool:
+    """Whether a path in a list leads out of the folder of the list.
+
+    >>> _leads_out("../a.jpg"), _leads_out("/a.jpg"), _leads_out("night/a.jpg")
+    (True, True, False)
+    """
+    named = PureWindowsPath(path)  # it accepts both / and \\
+    return named.is_absolute() or bool(named.root) or ".." in named.parts
 
 
 def _read(file: Path) -> tuple[dict[Any, Mapping[str, Any]], dict[Any, set[str]]]:

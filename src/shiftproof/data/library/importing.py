@@ -220,12 +220,16 @@ def _find(
     if archives or converted:
         found = source.collect(folders, progress)
     if not found.samples:
-        card = source.card
         because = "".join(f"; {note}" for note in found.notes)
+        names = {"DOMAIN": tuple(source.card.counts), "CLASS": source.card.classes}
+        meant = "".join(
+            f", {word} one of {', '.join(known[:10])}{', …' * (len(known) > 10)}"
+            for word, known in names.items()
+            if word in source.layout
+        )
         raise DataError(
             f"{', '.join(map(str, paths))} holds no image of {source.name}{because}; looked for:"
-            f" {source.layout}, DOMAIN one of {', '.join(card.counts)}, CLASS one of"
-            f" {', '.join(card.classes[:5])}{', …' * (len(card.classes) > 5)}"
+            f" {source.layout}{meant}"
         )
     return found
 

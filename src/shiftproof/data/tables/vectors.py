@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.text import quoted
+from shiftproof.core.text import counted, quoted
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -54,6 +54,22 @@ def of_vectors(columns: Sequence[str]) -> set[str]:
     """Return the columns that belong to a vector of two or more components."""
     found = (own for own in vectors_in(columns).values() if len(own) > 1)
     return {column for own in found for column in own}
+
+
+def check_widths(trained: Sequence[str], given: Sequence[str], table: str) -> None:
+    """Reject vectors that are longer or shorter than those with the same name in training.
+
+    Without this check, the first components of a longer vector, which another network has
+    computed, would be used.
+    """
+    found = vectors_in(given)
+    for vector, own in vectors_in(trained).items():
+        width = len(found.get(vector, own))
+        if len(own) > 1 and width != len(own):
+            raise DataError(
+                f"{quoted(vector)} of {table} has vectors of {counted(width, 'number')}, but the"
+                f" model takes {len(own):,}; use the network that the model was trained with"
+            )
 
 
 def vector_frame(vector: str, block: np.ndarray, table: str) -> pd.DataFrame:
