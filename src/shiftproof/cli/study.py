@@ -141,7 +141,18 @@ def _show(found: Study, data: str, *, show_page: bool) -> None:
     print(found.answer)
     print(f"The page is {found.page}")
     print(f"The model, trained on all domains, is in {found.final.folder}; use it with")
-    new = "NEW-IMAGES" if Path(data).expanduser().is_dir() else "NEW.csv"
+    new = _new_data(Path(data).expanduser())
     print(f"  shiftproof predict {found.final.folder} {new}")
     if show_page and sys.stdout.isatty():
         webbrowser.open(found.page.resolve().as_uri())
+
+
+def _new_data(data: Path) -> str:
+    """Return a name for new data of the same kind.
+
+    >>> _new_data(Path("patients.csv.gz")), _new_data(Path("vectors.parquet"))
+    ('NEW.csv', 'NEW.parquet')
+    """
+    if data.is_dir():
+        return "NEW-IMAGES"
+    return f"NEW{Path(data.name.removesuffix('.gz')).suffix}"

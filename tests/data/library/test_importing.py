@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from PIL import Image
+from rich.filesize import decimal
 
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.data.datasets.pacs import PACS
@@ -167,8 +168,10 @@ def test_a_disk_that_is_full_is_noticed_before_anything_is_written(tmp_path, lib
     given = pacs(tmp_path / "given")
     size = sum(p.stat().st_size for p in given.rglob("*.jpg"))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(size, 1, size - 1))
-    with pytest.raises(DataError, match="free some space, use `link=True`"):
+    with pytest.raises(DataError, match="free some space, use `link=True`") as error:
         import_dataset("pacs", given)
+    assert f"pacs needs {decimal(size)} in" in str(error.value)
+    assert f"{decimal(size - 1)} are free" in str(error.value)
     assert leftovers(library) == []
     assert import_dataset("pacs", given, link=True).images == 56
 

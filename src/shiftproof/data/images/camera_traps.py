@@ -102,6 +102,8 @@ def _read(file: Path) -> tuple[dict[Any, Mapping[str, Any]], dict[Any, set[str]]
     """Return the images and their categories, both by image id."""
     try:
         content = json.loads(file.read_bytes())
+        if not isinstance(content, Mapping):
+            raise KeyError("images")
         names = {item["id"]: printable(str(item["name"])) for item in content["categories"]}
         images: dict[Any, Mapping[str, Any]] = {}
         for item in content["images"]:

@@ -14,6 +14,8 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path, PurePath
 
+from rich.filesize import decimal
+
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import locked, write_json
 from shiftproof.core.text import counted, quoted
@@ -251,7 +253,7 @@ def _require_space(name: str, copied: Sequence[Path]) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise DataError(
-            f"{name} needs {needed / 1e6:,.0f} MB in {folder}, where {free / 1e6:,.0f} MB are free;"
+            f"{name} needs {decimal(needed)} in {folder}, where {decimal(free)} are free;"
             " free some space, use `link=True`, or set SHIFTPROOF_HOME to a folder on a larger disk"
         )
 
