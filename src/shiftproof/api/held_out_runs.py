@@ -8,7 +8,7 @@ from typing import Any
 
 from shiftproof.core.standardize import ADAPTATION, NONE
 from shiftproof.data.tables.groups import is_number
-from shiftproof.inference.expected import DEFAULT_METRIC, Expected, default_metric, metrics_of
+from shiftproof.inference.expected import Expected, default_metric, metrics_of
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.learners.weighting import LOG_LOSS
@@ -88,7 +88,7 @@ def baselines_of(folders: Sequence[Path]) -> dict[str, Expected]:
         for name, title in TITLES.items():
             runs = folder.parent / BASELINES / name
             if (folder.parent / STUDY).is_file() and runs.is_dir():
-                for own in held_out_runs(read_sweep(runs), DEFAULT_METRIC):
+                for own in held_out_runs(read_sweep(runs)):
                     found[title] = own.expected
     return found
 
