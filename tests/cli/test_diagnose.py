@@ -195,7 +195,7 @@ def test_the_hospitals(shiftproof):
     assert found["advice"]["choice"]["algorithm"] == "best"
     assert found["advice"]["beside"] is None
     assert len(found["drops"]) == 4
-    assert any("may be codes" in remark for remark in found["advice"]["remarks"])
+    assert any("may be category codes" in remark for remark in found["advice"]["remarks"])
     # Cholesterol was written as 0 in Switzerland.
     assert found["features"][0]["name"] == "chol"
     assert "switzerland" in found["features"][0]["farthest"]
