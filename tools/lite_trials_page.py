@@ -1,4 +1,4 @@
-"""Write the tables of results/lite-trials.md from its records, and its picture.
+"""Write the tables of results/lite-trials.md and lite-later.md, and the picture of the first.
 
 python -m tools.lite_trials_page
 """
@@ -15,7 +15,7 @@ from tools.marked_sections import renewed
 
 RESULTS = Path(__file__).parents[1] / "results"
 # Each page has its records next to it: NAME.md and NAME.jsonl.gz.
-PAGES = ("lite-trials",)
+PAGES = ("lite-trials", "lite-later")
 PICTURE = RESULTS / "lite-trials-ranks.svg"
 # For each part of a page, the end of the titles of its tables.
 SELECTORS = {"training-domain": "training-domain validation set", "oracle": "(oracle)"}
